@@ -1,0 +1,196 @@
+"""The record batch, version 2: the unit a producer sends, the log stores and a consumer reads.
+
+Owns the layout of the 61-byte header and what may be changed in it without touching the records: the broker
+assigns offset, leader epoch and (for LogAppendTime) the timestamp by patching bytes in place. The records behind
+the header stay opaque here; :mod:`tidelog.protocol.records` opens them where something must.
+
+====== ==== ======================  =====================================================
+offset size field                   notes
+====== ==== ======================  =====================================================
+0      8    base offset             assigned by the leader; not covered by the CRC
+8      4    batch length            bytes after this field
+12     4    partition leader epoch  assigned by the leader; not covered by the CRC
+16     1    magic                   2
+17     4    CRC-32C                 over everything from ``attributes`` on
+21     2    attributes              codec (bits 0-2), timestamp type (3), transactional (4), control (5)
+23     4    last offset delta
+27     8    base timestamp
+35     8    max timestamp
+43     8    producer id
+51     2    producer epoch
+53     4    base sequence
+57     4    record count
+====== ==== ======================  =====================================================
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from tidelog.errors import CorruptBatch
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_SIZE = 61
+LENGTH_PREFIX_SIZE = 12  # base offset and batch length: what must be read to know where the next batch starts
+MAGIC = 2
+CRC_FROM = 21  # first byte the CRC covers
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_MASK = 0x08
+TRANSACTIONAL_MASK = 0x10
+CONTROL_MASK = 0x20
+DELETE_HORIZON_MASK = 0x40  # base timestamp holds the time after which tombstones may go
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_PREFIX = Struct(">qi")
+_OFFSET = Struct(">q")
+_EPOCH = Struct(">i")
+_CRC = Struct(">I")
+_ATTRIBUTES = Struct(">h")
+_TIMESTAMP = Struct(">q")
+
+
+class BatchHeader(NamedTuple):
+    """A parsed header, fields in wire order."""
+
+    base_offset: int
+    length: int  # bytes after the length field; the batch occupies length + 12 bytes
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int  # -1 when no record carries one
+    producer_id: int  # -1 without idempotence
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        """All bytes of the batch, header included."""
+        return self.length + LENGTH_PREFIX_SIZE
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Exclusive end offset of the batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_MASK)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_MASK)
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & TIMESTAMP_TYPE_MASK)
+
+
+_make_header = BatchHeader._make
+
+
+def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at ``position``; the caller made sure that 61 bytes are there. Checks nothing."""
+    return _make_header(_HEADER.unpack_from(buffer, position))
+
+
+def parse_prefix(buffer: Buffer, position: int = 0) -> tuple[int, int]:
+    """(base offset, whole size in bytes) of the batch at ``position``: enough to hop to the next one."""
+    base_offset, length = _PREFIX.unpack_from(buffer, position)
+    return base_offset, length + LENGTH_PREFIX_SIZE
+
+
+def check(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header of a whole and valid batch at ``position``; raises :class:`CorruptBatch` saying what is wrong.
+
+    Checks length, magic, CRC and that the counts fit together: everything that can be checked without opening
+    the records.
+    """
+    available = len(buffer) - position
+    if available < HEADER_SIZE:
+        raise CorruptBatch(f"{available} bytes are too few for a batch header of {HEADER_SIZE}")
+    header = _make_header(_HEADER.unpack_from(buffer, position))
+    size = header.length + LENGTH_PREFIX_SIZE
+    if size < HEADER_SIZE or size > available:
+        raise CorruptBatch(f"the batch claims {size} bytes, {available} are there")
+    if header.magic != MAGIC:
+        raise CorruptBatch(f"magic byte {header.magic}, only {MAGIC} is supported")
+    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    if crc32c(view[position + CRC_FROM : position + size]) != header.crc:
+        raise CorruptBatch("the CRC does not match")
+    if header.last_offset_delta < 0 or header.count < 0:
+        raise CorruptBatch(f"impossible counts: {header.count} records, last offset delta {header.last_offset_delta}")
+    return header
+
+
+def iterate(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch; stops before a partial one, as a fetch answer may end in one."""
+    stop = len(buffer) if end is None else end
+    while stop - position >= HEADER_SIZE:
+        header = parse_header(buffer, position)
+        size = header.length + LENGTH_PREFIX_SIZE
+        if size < HEADER_SIZE or position + size > stop:
+            return
+        yield position, header
+        position += size
+
+
+def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch its place in the log. Neither field is under the CRC."""
+    _OFFSET.pack_into(buffer, position, base_offset)
+    _EPOCH.pack_into(buffer, position + 12, leader_epoch)
+
+
+def set_append_time(buffer: bytearray | memoryview, position: int, size: int, timestamp_ms: int) -> None:
+    """Stamp the whole batch with the broker's time (LogAppendTime); the base timestamp stays, as in Kafka."""
+    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + CRC_FROM)
+    _ATTRIBUTES.pack_into(buffer, position + CRC_FROM, attributes | TIMESTAMP_TYPE_MASK)
+    _TIMESTAMP.pack_into(buffer, position + 35, timestamp_ms)
+    seal(buffer, position, size)
+
+
+def seal(buffer: bytearray | memoryview, position: int, size: int) -> None:
+    """Write the CRC that fits the bytes."""
+    view = memoryview(buffer)
+    _CRC.pack_into(buffer, position + 17, crc32c(view[position + CRC_FROM : position + size]))
+
+
+def build(
+    records: Buffer,
+    *,
+    base_offset: int,
+    last_offset_delta: int,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    attributes: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytearray:
+    """A sealed batch around already encoded (and, by ``attributes``, already compressed) records."""
+    size = HEADER_SIZE + len(records)
+    buffer = bytearray(size)
+    _HEADER.pack_into(
+        buffer, 0, base_offset, size - LENGTH_PREFIX_SIZE, leader_epoch, MAGIC, 0, attributes, last_offset_delta,
+        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
+    buffer[HEADER_SIZE:] = records
+    seal(buffer, 0, size)
+    return buffer

@@ -1,0 +1,28 @@
+"""The nouns every package shares. Plain ints with a name: they cost nothing on the hot path."""
+
+from typing import NamedTuple, NewType
+from uuid import UUID
+
+Offset = NewType("Offset", int)
+"""Position of a record in a partition. Every ``*_end_offset`` is exclusive."""
+
+LeaderEpoch = NewType("LeaderEpoch", int)
+"""Leadership generation of a partition; a Raft term has the same type."""
+
+BrokerId = NewType("BrokerId", int)
+
+TopicId = UUID
+
+NO_EPOCH = LeaderEpoch(-1)
+NO_BROKER = BrokerId(-1)
+NO_OFFSET = Offset(-1)
+
+
+class TopicPartition(NamedTuple):
+    """A partition by name; its directory on disk is called the same."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
