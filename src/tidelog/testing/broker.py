@@ -1,0 +1,231 @@
+"""One broker process under a test's control.
+
+Owns the process and the files a broker directory holds (``broker.toml``, ``broker.log``, ``data/``: the
+layout of ``tidelog up``). Refuses to know anything about the broker's inside: it starts the public command,
+asks over the public protocol whether it answers, and otherwise only sends signals.
+
+======== ============== =========================================================
+from     call           to
+======== ============== =========================================================
+down     start          running (or BrokerError with the end of the broker's log)
+running  pause          paused: connected clients see silence, as in a long stall
+paused   resume         running
+running  stop           down, cleanly; the exit code says whether it went well
+any      kill           down, as after a crash: whatever was not on disk is gone
+======== ============== =========================================================
+"""
+
+import contextlib
+import json
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+Setting = str | int | float | bool | Sequence[str]
+"""A value of a broker setting, under Kafka's name for it."""
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+POLL_INTERVAL_S = 0.02
+
+# Below the range from which the kernel takes the ports of outgoing connections: while the broker is down
+# between kill and start, no client's connection can be given its port.
+PORTS = range(20_000, 32_000)
+
+# ApiVersions version 0, correlation id 1, no client id: the first thing every Kafka client sends.
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+_ANSWER_HEAD = struct.Struct(">iih")  # length, correlation id, error code
+
+
+class BrokerError(Exception):
+    """The broker did not do what was asked of it; the message ends with the tail of its log."""
+
+
+class Broker:
+    """A broker process in ``directory``, listening on one port of 127.0.0.1 for all of its life.
+
+    Restarting keeps port and data, so clients find it again. ``settings`` are broker settings under Kafka's
+    names; they are written to ``broker.toml`` at every start and may be changed in between.
+    """
+
+    def __init__(
+        self, directory: Path, settings: Mapping[str, Setting] | None = None, *, port: int | None = None
+    ) -> None:
+        self.directory = Path(directory)
+        self.settings: dict[str, Setting] = dict(settings or {})
+        self.port = port if port is not None else free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __repr__(self) -> str:
+        state = f"pid {self._process.pid}" if self._process is not None else "down"
+        return f"<{type(self).__name__} {self.bootstrap}, {state}>"
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients call ``bootstrap.servers``."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def data_directory(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def log_path(self) -> Path:
+        return self.directory / "broker.log"
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start, and return once it answers. Nothing happens to data that is already there."""
+        if self._process is not None:
+            raise RuntimeError(f"{self!r} runs already")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.write_config()
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(),
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            self._await_answer(time.monotonic() + timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Ask it to stop (SIGTERM), wait, and return its exit code."""
+        process = self._running()
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGCONT)  # a paused process would never see the request
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise self._failed(f"the broker did not stop within {timeout_s:g} s of SIGTERM") from None
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), as a crash would. Nothing happens if it is down."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """Freeze the process (SIGSTOP): its sockets stay open and nobody answers."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._running().send_signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """A clean stop and a start; raises if the stop was not clean."""
+        self.close()
+        self.start()
+
+    def close(self) -> None:
+        """Stop if running; raises if that went wrong, or if the process had died without being asked to."""
+        if self._process is None:
+            return
+        died = self._process.poll()
+        if died is not None:
+            self._process = None
+            raise self._failed(f"the broker ended by itself with exit code {died}")
+        if code := self.stop():
+            raise self._failed(f"the broker stopped with exit code {code}")
+
+    def log_text(self) -> str:
+        """Everything it wrote to its log, all starts together."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def log_tail(self, lines: int = 40) -> str:
+        return "\n".join(self.log_text().splitlines()[-lines:])
+
+    def command(self) -> list[str]:
+        """The command that runs it; a subclass may run another Kafka-compatible broker."""
+        return [sys.executable, "-m", "tidelog", "broker", "--config", str(self.directory / "broker.toml")]
+
+    def write_config(self) -> None:
+        settings: dict[str, Setting] = {
+            "node.id": 1,
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": str(self.data_directory),
+            **self.settings,
+        }
+        # JSON's strings, numbers, booleans and arrays are TOML's too. Quoted keys keep Kafka's dots.
+        text = "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in settings.items())
+        (self.directory / "broker.toml").write_text(text)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError(f"{self!r} is not running")
+        return self._process
+
+    def _await_answer(self, deadline: float) -> None:
+        process = self._running()
+        while not answers(self.port):
+            code = process.poll()
+            if code is not None:
+                raise self._failed(f"the broker ended with exit code {code} before it answered")
+            if time.monotonic() > deadline:
+                raise self._failed("the broker did not answer in time")
+            time.sleep(POLL_INTERVAL_S)
+
+    def _failed(self, reason: str) -> BrokerError:
+        return BrokerError(f"{reason}; the end of {self.log_path}:\n{self.log_tail() or '(empty)'}")
+
+
+@contextlib.contextmanager
+def running_broker(directory: Path, settings: Mapping[str, Setting] | None = None) -> Iterator[Broker]:
+    """A broker in ``directory/broker-1`` for the length of a ``with`` block, stopped cleanly at its end."""
+    broker = Broker(Path(directory) / "broker-1", settings)
+    broker.start()
+    try:
+        yield broker
+    except BaseException:
+        # The block's own error says more than a complaint about how the broker ended.
+        broker.kill()
+        raise
+    broker.close()
+
+
+def answers(port: int, timeout_s: float = 5.0) -> bool:
+    """Whether a broker on this port answers an ApiVersions request without error."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout_s) as connection:
+            connection.sendall(_API_VERSIONS)
+            head = b""
+            while len(head) < _ANSWER_HEAD.size:
+                received = connection.recv(_ANSWER_HEAD.size - len(head))
+                if not received:
+                    return False
+                head += received
+    except OSError:
+        return False
+    _, correlation_id, error_code = _ANSWER_HEAD.unpack(head)
+    return bool(correlation_id == 1 and error_code == 0)
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    for port in random.sample(PORTS, 200):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError(f"none of 200 ports tried between {PORTS.start} and {PORTS.stop} is free")
