@@ -1,0 +1,256 @@
+"""The settings of a topic, under Kafka's names.
+
+``TopicConfig`` is both the table (one row per setting) and the typed values that one topic runs with. A value comes
+from the topic's own override, else from the broker-wide setting of the same meaning, else from the default here.
+Topics with equal overrides share one instance, so that thousands of topics cost the memory of a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidelog.config.kinds import LONG_MAX, Bool, Choice, ChoiceSet, Real, Whole
+from tidelog.config.modes import ISR, Mode
+from tidelog.config.table import Setting, Synonym, refuse_unknown, row, settings_of
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+_WEEK_MS = 7 * 24 * _HOUR_MS
+
+COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+"""``producer`` keeps what the producer chose."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class TopicConfig:
+    """Everything that can be set per topic. All of it takes effect on a live topic."""
+
+    replication_mode: str = row(
+        Mode(),
+        ISR,
+        "How the topic's replicas agree on what is committed and who leads.",
+        ours=True,
+        synonyms=(Synonym("default.replication.mode"),),
+        section="Replication",
+    )
+    min_insync_replicas: int = row(
+        Whole(1),
+        1,
+        "How many replicas must hold a write before a producer that asked for acks=all is told ok; with fewer in "
+        "sync such writes are refused.",
+        synonyms=(Synonym("min.insync.replicas"),),
+    )
+    unclean_leader_election_enable: bool = row(
+        Bool(),
+        False,
+        "Whether a replica that may lack acknowledged records can become leader when no other is alive; trades "
+        "their loss for being available.",
+        synonyms=(Synonym("unclean.leader.election.enable"),),
+    )
+
+    cleanup_policy: frozenset[str] = row(
+        ChoiceSet("compact", "delete"),
+        frozenset({"delete"}),
+        "What happens to old records: `delete` drops old segments by age and size, `compact` keeps the newest "
+        "record of each key.",
+        synonyms=(Synonym("log.cleanup.policy"),),
+        section="Retention and compaction",
+    )
+    retention_ms: int = row(
+        Whole(-1, LONG_MAX, unit="ms", note="-1 for no limit"),
+        _WEEK_MS,
+        "How long records are kept when the cleanup policy has `delete`.",
+        synonyms=(
+            Synonym("log.retention.ms"),
+            Synonym("log.retention.minutes", _MINUTE_MS),
+            Synonym("log.retention.hours", _HOUR_MS),
+        ),
+    )
+    retention_bytes: int = row(
+        Whole(-1, LONG_MAX, unit="bytes", note="-1 for no limit"),
+        -1,
+        "How large a partition may grow before its oldest segments are dropped, when the cleanup policy has "
+        "`delete`.",
+        synonyms=(Synonym("log.retention.bytes"),),
+    )
+    delete_retention_ms: int = row(
+        Whole(0, LONG_MAX, unit="ms"),
+        24 * _HOUR_MS,
+        "How long compaction keeps a tombstone, so that a consumer reading from the start learns of the deletion.",
+        synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
+    )
+    min_compaction_lag_ms: int = row(
+        Whole(0, LONG_MAX, unit="ms"),
+        0,
+        "How long a record is safe from compaction.",
+        synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
+    )
+    max_compaction_lag_ms: int = row(
+        Whole(1, LONG_MAX, unit="ms"),
+        LONG_MAX,
+        "How long a record can stay out of compaction's reach at most.",
+        synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
+    )
+    min_cleanable_dirty_ratio: float = row(
+        Real(0, 1),
+        0.5,
+        "Which share of a log must be new since the last compaction before the next one starts.",
+        synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
+    )
+    file_delete_delay_ms: int = row(
+        Whole(0, LONG_MAX, unit="ms"),
+        _MINUTE_MS,
+        "How long the files of a dropped segment stay on disk, for readers that are still sending them.",
+        synonyms=(Synonym("log.segment.delete.delay.ms"),),
+    )
+
+    segment_bytes: int = row(
+        Whole(14, unit="bytes"),
+        1 << 30,
+        "Size at which a new segment is started.",
+        synonyms=(Synonym("log.segment.bytes"),),
+        section="Segments and indexes",
+    )
+    segment_ms: int = row(
+        Whole(1, LONG_MAX, unit="ms"),
+        _WEEK_MS,
+        "Age at which a new segment is started even if the old one is not full.",
+        synonyms=(Synonym("log.roll.ms"), Synonym("log.roll.hours", _HOUR_MS)),
+    )
+    segment_jitter_ms: int = row(
+        Whole(0, LONG_MAX, unit="ms"),
+        0,
+        "How much earlier than `segment.ms` a segment may be started, at random, so that not all partitions do so "
+        "at once.",
+        synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", _HOUR_MS)),
+    )
+    segment_index_bytes: int = row(
+        Whole(4, unit="bytes"),
+        10 << 20,
+        "Size of a segment's index at which a new segment is started.",
+        synonyms=(Synonym("log.index.size.max.bytes"),),
+    )
+    index_interval_bytes: int = row(
+        Whole(0, unit="bytes"),
+        4096,
+        "How many bytes of records lie between two entries of the index.",
+        synonyms=(Synonym("log.index.interval.bytes"),),
+    )
+    preallocate: bool = row(
+        Bool(),
+        False,
+        "Whether the disk space of a new segment is reserved at once.",
+        synonyms=(Synonym("log.preallocate"),),
+    )
+
+    flush_messages: int = row(
+        Whole(1, LONG_MAX),
+        LONG_MAX,
+        "After how many records the log is synced to disk; with 1 no write is acknowledged before it is synced.",
+        synonyms=(Synonym("log.flush.interval.messages"),),
+        section="Durability",
+    )
+    flush_ms: int = row(
+        Whole(0, LONG_MAX, unit="ms"),
+        LONG_MAX,
+        "How long a record may stay unsynced.",
+        synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
+    )
+
+    max_message_bytes: int = row(
+        Whole(0, unit="bytes"),
+        (1 << 20) + 12,
+        "Size of the largest record batch the topic takes, as sent (compressed or not).",
+        synonyms=(Synonym("message.max.bytes"),),
+        section="Records",
+    )
+    compression_type: str = row(
+        Choice(*COMPRESSION_TYPES),
+        "producer",
+        "Codec in which batches are stored; `producer` stores them as they were sent.",
+        synonyms=(Synonym("compression.type"),),
+    )
+    message_timestamp_type: str = row(
+        Choice("CreateTime", "LogAppendTime"),
+        "CreateTime",
+        "Whether a record carries the producer's time or the time at which the broker appended it.",
+        synonyms=(Synonym("log.message.timestamp.type"),),
+    )
+    message_timestamp_before_max_ms: int = row(
+        Whole(0, LONG_MAX, unit="ms"),
+        LONG_MAX,
+        "How far a producer's timestamp may lie before the broker's clock.",
+        synonyms=(Synonym("log.message.timestamp.before.max.ms"),),
+    )
+    message_timestamp_after_max_ms: int = row(
+        Whole(0, LONG_MAX, unit="ms"),
+        _HOUR_MS,
+        "How far a producer's timestamp may lie ahead of the broker's clock.",
+        synonyms=(Synonym("log.message.timestamp.after.max.ms"),),
+    )
+
+    @classmethod
+    def resolve(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
+        """What a topic with these overrides runs with on this broker; equal overrides give the same instance."""
+        key = frozenset(overrides.items())
+        config = broker.topic_configs.get(key)
+        if config is None:
+            values = dict(broker.topic_defaults)
+            for name, text in overrides.items():
+                setting = topic_setting(name)
+                values[setting.attribute] = setting.parse(text)
+            config = broker.topic_configs[key] = cls(**values)
+        return config
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+
+TOPIC_SETTINGS: Mapping[str, Setting] = settings_of(TopicConfig)
+
+_REMOVED = "Kafka dropped it, and Tidelog stores records in the one current format"
+_TIERED = "Tidelog keeps all segments on the broker's own disk"
+_NOT_HERE: dict[str, str] = {
+    "message.format.version": _REMOVED,
+    "message.downconversion.enable": _REMOVED,
+    "message.timestamp.difference.max.ms": "use message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    "remote.storage.enable": _TIERED,
+    "local.retention.ms": _TIERED,
+    "local.retention.bytes": _TIERED,
+} | {
+    synonym.name: f"for a topic it is called {setting.name}"
+    for setting in TOPIC_SETTINGS.values()
+    for synonym in setting.synonyms
+    if synonym.name not in TOPIC_SETTINGS
+}
+
+
+def topic_setting(name: str) -> Setting:
+    """The row of a topic setting; refuses a name that is none."""
+    setting = TOPIC_SETTINGS.get(name)
+    if setting is None:
+        refuse_unknown(name, "topic", TOPIC_SETTINGS, _NOT_HERE)
+    return setting
+
+
+def defaults_from(broker: Any) -> dict[str, Any]:
+    """The values of a topic without overrides: of each chain of broker settings, the first that is set."""
+    return {setting.attribute: _default_from(setting, broker) for setting in TOPIC_SETTINGS.values()}
+
+
+def _default_from(setting: Setting, broker: Any) -> Any:
+    for synonym in setting.synonyms:
+        value = getattr(broker, synonym.attribute)
+        if value is not None:
+            return synonym.scale(value)
+    return setting.default
