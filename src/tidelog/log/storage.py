@@ -1,0 +1,131 @@
+"""What the log needs from a disk, and nothing more.
+
+Owns the interface between the log and the files under it, so that the same log runs on a real disk
+(:mod:`tidelog.runtime.disk`) and on one that loses power on command (:mod:`tidelog.sim.disk`). Knows nothing about
+records, segments or indexes.
+
+**Written is not synced.** What ``write_at``, ``truncate`` or a store into a mapping changed is seen by every reader
+at once, but a power failure may lose any part of it, cut it at any byte, or keep a later change and lose an earlier
+one, until ``sync`` of that file has returned. A killed process loses nothing that was written.
+
+**Names are files' second half.** Creating, renaming and removing are durable only after ``sync_directory``. Changes of
+one directory become durable in the order in which they were made: a crash keeps a prefix of them. (Journaling file
+systems give this; the log relies on it when it deletes segments in order.)
+
+**Errors** are ``OSError`` as the system gives them; the log turns them into ``StorageError``. After a failed ``sync``
+nothing is known about what reached the disk, so nobody may retry it and call the data safe.
+"""
+
+from typing import NamedTuple, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file. It closes itself when the last holder lets go, so whoever still sends from it may finish."""
+
+    def size(self) -> int: ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to ``size`` bytes; fewer only where the file ends."""
+        ...
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Write all of ``data`` or raise; after an error any part of it may be there."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut, or extend with zeros."""
+        ...
+
+    def reserve(self, size: int) -> None:
+        """Extend to ``size`` with zeros that own their disk blocks: a later write cannot find the disk full."""
+        ...
+
+    def sync(self) -> None:
+        """Return when everything written so far, by mappings too, survives a power failure. Safe in any thread."""
+        ...
+
+
+class Mapping(Protocol):
+    """A file mapped into memory."""
+
+    view: memoryview
+
+    def close(self) -> None:
+        """Unmap; ``view`` is unusable afterwards. Stores stay written (not synced)."""
+        ...
+
+
+class Entry(NamedTuple):
+    """One name in a directory."""
+
+    name: str
+    size: int
+    is_directory: bool
+
+
+class Lock(Protocol):
+    def release(self) -> None: ...
+
+
+class Storage(Protocol):
+    """A file system. Paths are strings with ``/`` between their parts."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; ``create`` makes an empty file where there is none."""
+        ...
+
+    def map(self, path: str, size: int, *, writable: bool) -> Mapping:
+        """Map the first ``size`` bytes. A writable mapping extends a shorter file as ``File.reserve`` does: a store
+        into a page that has no block behind it would kill the process on a full disk."""
+        ...
+
+    def list(self, directory: str) -> list[Entry]: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def make_directory(self, path: str) -> None:
+        """Make one directory (its parent exists); no error when it is there."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic; replaces a file at ``target``."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; no error when it is gone already."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Return when the names in this directory survive a power failure. Safe in any thread."""
+        ...
+
+    def usage(self, path: str) -> tuple[int, int]:
+        """(total bytes, free bytes) of the volume that holds ``path``."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock file at ``path``; raises ``BlockingIOError`` when another process has it."""
+        ...
+
+
+class Region(NamedTuple):
+    """Bytes of one segment file, not yet read: the server sends them from the page cache.
+
+    Holding a region keeps its file open, even when the segment is deleted meanwhile. Truncation may cut it short:
+    whoever reads must expect fewer bytes than ``size`` (only followers ever read what can still be truncated).
+    """
+
+    file: File
+    position: int
+    size: int
+
+    def read(self) -> bytes:
+        return self.file.read_at(self.position, self.size)
