@@ -1,8 +1,8 @@
 """The record batch, version 2: the unit a producer sends, the log stores and a consumer reads.
 
 Owns the layout of the 61-byte header and what may be changed in it without touching the records: the broker
-assigns offset, leader epoch and (for LogAppendTime) the timestamp by patching bytes in place. The records behind
-the header stay opaque here; :mod:`tidelog.protocol.records` opens them where something must.
+assigns offset, leader epoch and (for LogAppendTime) the timestamp by patching bytes in place. The records
+behind the header stay opaque here; :mod:`tidelog.protocol.records` opens them where something must.
 
 ====== ==== ======================  =====================================================
 offset size field                   notes
@@ -12,14 +12,15 @@ offset size field                   notes
 12     4    partition leader epoch  assigned by the leader; not covered by the CRC
 16     1    magic                   2
 17     4    CRC-32C                 over everything from ``attributes`` on
-21     2    attributes              codec (bits 0-2), timestamp type (3), transactional (4), control (5)
+21     2    attributes              codec (bits 0-2), timestamp type (3), transactional (4), control (5),
+                                    delete horizon (6)
 23     4    last offset delta
-27     8    base timestamp
+27     8    base timestamp          records hold the difference to it; the delete horizon when bit 6 is set
 35     8    max timestamp
 43     8    producer id
 51     2    producer epoch
 53     4    base sequence
-57     4    record count
+57     4    record count            fewer than last offset delta + 1 after compaction, down to none
 ====== ==== ======================  =====================================================
 """
 
@@ -29,7 +30,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from tidelog.errors import CorruptBatch
+from tidelog.errors import CorruptBatch, ErrorCode
 
 Buffer = bytes | bytearray | memoryview
 
@@ -68,7 +69,7 @@ class BatchHeader(NamedTuple):
     producer_id: int  # -1 without idempotence
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # of records; hides tuple.count(), which nobody needs here
 
     @property
     def size(self) -> int:
@@ -100,6 +101,11 @@ class BatchHeader(NamedTuple):
     def is_log_append_time(self) -> bool:
         return bool(self.attributes & TIMESTAMP_TYPE_MASK)
 
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From this time on compaction may drop the batch's tombstones; None until a pass has set it."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
+
 
 _make_header = BatchHeader._make
 
@@ -116,7 +122,7 @@ def parse_prefix(buffer: Buffer, position: int = 0) -> tuple[int, int]:
 
 
 def check(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header of a whole and valid batch at ``position``; raises :class:`CorruptBatch` saying what is wrong.
+    """The header of a whole and valid batch at ``position``; :class:`CorruptBatch` says what is wrong.
 
     Checks length, magic, CRC and that the counts fit together: everything that can be checked without opening
     the records.
@@ -125,21 +131,25 @@ def check(buffer: Buffer, position: int = 0) -> BatchHeader:
     if available < HEADER_SIZE:
         raise CorruptBatch(f"{available} bytes are too few for a batch header of {HEADER_SIZE}")
     header = _make_header(_HEADER.unpack_from(buffer, position))
+    if header.magic != MAGIC:
+        # Before the length: older formats have the same prefix, and their sender deserves the true reason.
+        raise CorruptBatch(f"magic byte {header.magic}, only {MAGIC} is supported", ErrorCode.INVALID_RECORD)
     size = header.length + LENGTH_PREFIX_SIZE
     if size < HEADER_SIZE or size > available:
         raise CorruptBatch(f"the batch claims {size} bytes, {available} are there")
-    if header.magic != MAGIC:
-        raise CorruptBatch(f"magic byte {header.magic}, only {MAGIC} is supported")
     view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     if crc32c(view[position + CRC_FROM : position + size]) != header.crc:
         raise CorruptBatch("the CRC does not match")
-    if header.last_offset_delta < 0 or header.count < 0:
-        raise CorruptBatch(f"impossible counts: {header.count} records, last offset delta {header.last_offset_delta}")
+    if not 0 <= header.count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:
+        raise CorruptBatch(
+            f"impossible counts: {header.count} records, last offset delta {header.last_offset_delta}",
+            ErrorCode.INVALID_RECORD,
+        )
     return header
 
 
 def iterate(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch; stops before a partial one, as a fetch answer may end in one."""
+    """(position, header) of each whole batch; stops before a partial one, such as a fetch may end in."""
     stop = len(buffer) if end is None else end
     while stop - position >= HEADER_SIZE:
         header = parse_header(buffer, position)
@@ -188,9 +198,37 @@ def build(
     size = HEADER_SIZE + len(records)
     buffer = bytearray(size)
     _HEADER.pack_into(
-        buffer, 0, base_offset, size - LENGTH_PREFIX_SIZE, leader_epoch, MAGIC, 0, attributes, last_offset_delta,
-        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
+        buffer, 0, base_offset, size - LENGTH_PREFIX_SIZE, leader_epoch, MAGIC, 0, attributes,
+        last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
     )  # fmt: skip
     buffer[HEADER_SIZE:] = records
     seal(buffer, 0, size)
     return buffer
+
+
+def rebuild(
+    header: BatchHeader,
+    records: Buffer,
+    *,
+    attributes: int | None = None,
+    count: int | None = None,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+) -> bytearray:
+    """A sealed batch that stands where ``header``'s stood, with other records in it.
+
+    Offsets, leader epoch and the producer's sequence stay: readers and producers go on finding it by them.
+    """
+    return build(
+        records,
+        base_offset=header.base_offset,
+        last_offset_delta=header.last_offset_delta,
+        count=header.count if count is None else count,
+        base_timestamp=header.base_timestamp if base_timestamp is None else base_timestamp,
+        max_timestamp=header.max_timestamp if max_timestamp is None else max_timestamp,
+        attributes=header.attributes if attributes is None else attributes,
+        leader_epoch=header.leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
