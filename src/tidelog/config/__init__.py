@@ -1,30 +1,50 @@
 """All settings of brokers and topics: typed, with default, range and documentation in one table.
 
-``BrokerConfig`` (broker.py) and ``TopicConfig`` (topic.py) are the tables and the typed values at once. This package
-knows no file, no clock and no request: text and mappings come in, typed values, refusals and descriptions go out.
+``TopicConfig`` (topic.py) and ``BrokerConfig`` (broker_table.py, broker.py) are the tables and the typed
+values at once. This package knows no file, no clock and no request: text and mappings come in; typed
+values, refusals and descriptions go out. ``python -m tidelog.config`` prints the documentation of all
+settings.
 """
 
-from tidelog.config.broker import BROKER_SETTINGS, BrokerConfig, broker_setting
-from tidelog.config.checks import check_dynamic_broker, check_topic_overrides
+from tidelog.config.broker import BROKER_SETTINGS, BrokerConfig, broker_setting, check_dynamic_broker
+from tidelog.config.checks import check_topic_overrides
+from tidelog.config.describe import (
+    ConfigSource,
+    DescribedSetting,
+    SettingSynonym,
+    describe_broker,
+    describe_topic,
+)
+from tidelog.config.incremental import AlterOp, AlterOperation, apply_incremental
 from tidelog.config.kinds import ConfigType, Raw
 from tidelog.config.listeners import Listener
+from tidelog.config.modes import AVAILABLE_MODES, MODES
 from tidelog.config.table import Setting
-from tidelog.config.toml import read_toml, write_toml
+from tidelog.config.toml import read_toml
 from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, topic_setting
 
 __all__ = [
+    "AVAILABLE_MODES",
     "BROKER_SETTINGS",
+    "MODES",
     "TOPIC_SETTINGS",
+    "AlterOp",
+    "AlterOperation",
     "BrokerConfig",
+    "ConfigSource",
     "ConfigType",
+    "DescribedSetting",
     "Listener",
     "Raw",
     "Setting",
+    "SettingSynonym",
     "TopicConfig",
+    "apply_incremental",
     "broker_setting",
     "check_dynamic_broker",
     "check_topic_overrides",
+    "describe_broker",
+    "describe_topic",
     "read_toml",
     "topic_setting",
-    "write_toml",
 ]

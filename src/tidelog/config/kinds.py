@@ -1,8 +1,8 @@
 """What values a setting can hold: reading them, writing them back, and saying what is allowed.
 
-Owns the way from what people and clients write (Kafka sends every value as a string; TOML has numbers, booleans
-and lists of its own) to a typed value, and back to Kafka's spelling. Knows no setting by name: a kind raises
-``ValueError`` and the table turns that into a refusal that names the key.
+Owns the way from what people and clients write (Kafka sends every value as a string; TOML has numbers,
+booleans and lists of its own) to a typed value, and back to Kafka's spelling. Knows no setting by name: a
+kind raises ``ValueError`` and the table turns that into a refusal that names the key.
 
 Numbers are plain digits with a sign, as in Kafka: Python's ``1_000`` or ``0x10`` would be read here and
 misread by every other tool that shows the setting.
@@ -39,6 +39,10 @@ class ConfigType(IntEnum):
     LIST = 7
     CLASS = 8
     PASSWORD = 9
+
+
+class ExplainedError(ValueError):
+    """A refusal by a kind that knows better than "it must be …" what is wrong."""
 
 
 class Kind(ABC, Generic[T]):
@@ -79,8 +83,8 @@ class Whole(Kind[int]):
     def __init__(self, low: int, high: int = INT_MAX, *, unit: str = "", note: str = "") -> None:
         self.low, self.high, self.unit = low, high, unit
         self.type = ConfigType.INT if high <= INT_MAX else ConfigType.LONG
-        unbounded = high in (INT_MAX, LONG_MAX)
-        span = f"a whole number of at least {low}" if unbounded else f"a whole number from {low} to {high}"
+        span = f"of at least {low}" if high == LONG_MAX else f"from {low} to {high}"
+        span = f"a whole number {span}"
         self.allowed = f"{span} ({note})" if note else span
 
     def parse(self, raw: Raw) -> int:
@@ -176,7 +180,7 @@ class ChoiceSet(Kind[frozenset[str]]):
         return ",".join(choice for choice in self.choices if choice in value)
 
 
-class Optional(Kind[T | None]):
+class Nullable(Kind[T | None]):
     """A setting that may stay unset: Kafka shows it as null, and something else decides."""
 
     def __init__(self, kind: Kind[T]) -> None:

@@ -1,7 +1,8 @@
 """Addresses a broker listens on and tells clients to use: ``NAME://host:port``, several separated by commas.
 
-Owns the notation and its rules; opens no socket and resolves no name. An empty host means every interface. Port 0
-means any free port: whoever binds it knows the number, and puts it into the advertised address with ``at``.
+Owns the notation and its rules; opens no socket and resolves no name. An empty host means every interface.
+Port 0 means any free port: whoever binds it knows the number, and puts it into what is advertised with
+``at``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tidelog.config.kinds import ConfigType, Kind, Raw, split_list
-from tidelog.config.table import Explained
+from tidelog.config.kinds import ConfigType, ExplainedError, Kind, Raw, split_list
 
 _LISTENER = re.compile(r"([A-Za-z][A-Za-z0-9_]*)://(\[[0-9A-Fa-f:.%]+\]|[^\[\]/:\s]*):([0-9]{1,5})")
 _NEEDS_SECURITY = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
@@ -19,7 +19,7 @@ _EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
 
 
 class Listener(NamedTuple):
-    """One address. ``name`` tells listeners for different purposes apart; the bytes on it are Kafka's in plain text."""
+    """One address, served in plain text. ``name`` tells listeners for different purposes apart."""
 
     name: str
     host: str  # Without brackets; "" is every interface.
@@ -42,10 +42,12 @@ class Listener(NamedTuple):
     def parse(cls, text: str) -> Listener:
         match = _LISTENER.fullmatch(text)
         if match is None or int(match[3]) > 65535:
-            raise Explained(f"{text!r} is not NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
+            raise ExplainedError(f"{text!r} is not NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
         name = match[1].upper()
         if name in _NEEDS_SECURITY:
-            raise Explained(f"{name} needs encryption or authentication, which Tidelog does not have yet")
+            raise ExplainedError(
+                f"{name} needs encryption or authentication, which Tidelog does not have yet"
+            )
         return cls(name, match[2].strip("[]"), int(match[3]))
 
 
@@ -66,7 +68,9 @@ class Listeners(Kind[tuple[Listener, ...]]):
         if self._advertised:
             for listener in listeners:
                 if listener.every_interface:
-                    raise Explained(f"clients cannot connect to {listener}; give the host a name they know")
+                    raise ExplainedError(
+                        f"clients cannot connect to {listener}; give the host a name they know"
+                    )
         else:
             _refuse_twice("address", [(one.host, one.port) for one in listeners if one.port])
         return listeners
@@ -79,4 +83,4 @@ def _refuse_twice(what: str, values: Sequence[object]) -> None:
     for value in values:
         if values.count(value) > 1:
             shown = value if isinstance(value, str) else "{}:{}".format(*value)  # type: ignore[misc]
-            raise Explained(f"two listeners have the {what} {shown}")
+            raise ExplainedError(f"two listeners have the {what} {shown}")

@@ -1,11 +1,10 @@
-"""The replication modes as far as settings go: which can be chosen, and which settings have no meaning in one.
+"""The replication modes as far as settings go: which can be chosen, and what has no meaning in one.
 
-A setting that a mode ignores is refused rather than stored: whoever sets it believes in a protection that is not
-there. Each reason completes the sentence "… has no meaning in mode M: …".
+A setting that a mode ignores is refused rather than stored: whoever sets it believes in a protection that
+is not there. Each reason completes the sentence "… has no meaning in mode M: …".
 """
 
-from tidelog.config.kinds import Choice, Raw
-from tidelog.config.table import Explained
+from tidelog.config.kinds import Choice, ExplainedError, Raw
 
 ISR = "isr"
 PRIMARY_BACKUP = "primary-backup"
@@ -23,7 +22,7 @@ WITHOUT_MEANING: dict[str, dict[str, str]] = {
     },
     QUORUM: {
         "min.insync.replicas": "a write is acknowledged when a majority of the replicas has it",
-        "unclean.leader.election.enable": "only a replica with every acknowledged record can win a vote there",
+        "unclean.leader.election.enable": "only a replica with every acknowledged record can win a vote",
     },
 }
 
@@ -38,5 +37,5 @@ class Mode(Choice):
     def parse(self, raw: Raw) -> str:
         mode = super().parse(raw)
         if mode not in AVAILABLE_MODES:
-            raise Explained(f"the mode {mode} comes with a later version of Tidelog; use {self.allowed}")
+            raise ExplainedError(f"the mode {mode} comes with a later version of Tidelog; use {self.allowed}")
         return mode

@@ -1,9 +1,9 @@
 """The table of settings: one row per setting, kept where its typed attribute is declared.
 
-A row is a field of ``TopicConfig`` or ``BrokerConfig``: the attribute's name gives the setting's name (dots for
-underscores), ``row(...)`` gives everything else, and the type checker makes sure that attribute, kind and default
-agree. What reads settings, describes them to clients or prints their documentation walks these rows; adding a
-setting is adding one row.
+A row is a field of ``TopicConfig`` or ``BrokerConfig``: the attribute's name gives the setting's name (dots
+for underscores), ``row(...)`` gives everything else, and the type checker makes sure that attribute, kind
+and default agree. What reads settings, describes them to clients or prints their documentation walks these
+rows; adding a setting is adding one row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn, TypeVar
 
-from tidelog.config.kinds import Kind, Raw
+from tidelog.config.kinds import ExplainedError, Kind, Raw
 from tidelog.errors import InvalidConfig
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ _ROW = "row"
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker setting that is the default of a topic setting, and how many of the topic's units one of its is."""
+    """A broker setting that gives a topic setting its default; ``factor`` turns its unit into the topic's."""
 
     name: str
     factor: int = 1
@@ -119,13 +119,9 @@ def attribute_of(name: str) -> str:
 
 def refuse(name: str, raw: Raw, allowed: str, reason: object = "") -> NoReturn:
     """Name the key, the value and what is allowed; ``reason`` only where it is a sentence of ours."""
-    if isinstance(reason, Explained):
+    if isinstance(reason, ExplainedError):
         raise InvalidConfig(f"{name}={shown(raw)} is refused: {reason}.") from None
     raise InvalidConfig(f"{name}={shown(raw)} is refused: it must be {allowed}.") from None
-
-
-class Explained(ValueError):
-    """A refusal by a kind that knows better than "it must be …" what is wrong."""
 
 
 def shown(raw: Raw) -> str:

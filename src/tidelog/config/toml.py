@@ -1,6 +1,6 @@
 """Settings written as TOML: tables nest or names are dotted, and ``log.segment.bytes`` comes out either way.
 
-Reads and writes text only; the values' meaning is the tables' business.
+Reads text only; the values' meaning is the tables' business.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ def read_toml(text: str) -> dict[str, Raw]:
 
 
 def _hint(error: Exception) -> str:
-    # max.connections and max.connections.per.ip cannot both be bare keys: the first would be value and table at once.
-    if "overwrite" in str(error) or "inline" in str(error) or "declare" in str(error):
-        return ' Where one name continues another, put both in quotes: "max.connections" = 100.'
+    # max.connections and max.connections.per.ip cannot both be bare: the first would be value and table.
+    if "overwrite" in str(error):
+        return (
+            ' Is a name given twice? Where one continues another, put both in quotes: "max.connections" = 9.'
+        )
     return ""
 
 
@@ -48,29 +50,3 @@ def _flatten(table: Mapping[str, Any], prefix: str, values: dict[str, Raw]) -> N
 
 def _is_list_of_text(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(part, str) for part in value)
-
-
-def write_toml(values: Mapping[str, Raw]) -> str:
-    """The text of a config file with these values; every name is quoted, so that none can clash with another."""
-    return "".join(f"{_quoted(name)} = {_literal(value)}\n" for name, value in values.items())
-
-
-def _literal(value: Raw) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return _quoted(value)
-    return "[" + ", ".join(map(_quoted, value)) + "]"
-
-
-def _quoted(text: str) -> str:
-    escaped = "".join(_escape(character) for character in text)
-    return f'"{escaped}"'
-
-
-def _escape(character: str) -> str:
-    if character in '"\\':
-        return "\\" + character
-    return character if character.isprintable() else f"\\U{ord(character):08x}"

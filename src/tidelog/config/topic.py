@@ -1,8 +1,9 @@
 """The settings of a topic, under Kafka's names.
 
-``TopicConfig`` is both the table (one row per setting) and the typed values that one topic runs with. A value comes
-from the topic's own override, else from the broker-wide setting of the same meaning, else from the default here.
-Topics with equal overrides share one instance, so that thousands of topics cost the memory of a few.
+``TopicConfig`` is both the table (one row per setting) and the typed values that one topic runs with. A
+value comes from the topic's own override, else from the broker-wide setting of the same meaning, else from
+the default here. Topics with equal overrides share one instance, so that thousands of topics cost the
+memory of a few.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ class TopicConfig:
     min_insync_replicas: int = row(
         Whole(1),
         1,
-        "How many replicas must hold a write before a producer that asked for acks=all is told ok; with fewer in "
-        "sync such writes are refused.",
+        "How many replicas must hold a write before a producer that asked for acks=all is told ok; with "
+        "fewer in sync such writes are refused.",
         synonyms=(Synonym("min.insync.replicas"),),
     )
     unclean_leader_election_enable: bool = row(
         Bool(),
         False,
-        "Whether a replica that may lack acknowledged records can become leader when no other is alive; trades "
-        "their loss for being available.",
+        "Whether a replica that may lack acknowledged records can become leader when no other is alive; "
+        "trades their loss for being available.",
         synonyms=(Synonym("unclean.leader.election.enable"),),
     )
 
     cleanup_policy: frozenset[str] = row(
         ChoiceSet("compact", "delete"),
         frozenset({"delete"}),
-        "What happens to old records: `delete` drops old segments by age and size, `compact` keeps the newest "
-        "record of each key.",
+        "What happens to old records: `delete` drops old segments by age and size, `compact` keeps the "
+        "newest record of each key.",
         synonyms=(Synonym("log.cleanup.policy"),),
         section="Retention and compaction",
     )
@@ -81,7 +82,8 @@ class TopicConfig:
     delete_retention_ms: int = row(
         Whole(0, LONG_MAX, unit="ms"),
         24 * _HOUR_MS,
-        "How long compaction keeps a tombstone, so that a consumer reading from the start learns of the deletion.",
+        "How long compaction keeps a tombstone, so that a consumer reading from the start "
+        "learns of the deletion.",
         synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
     )
     min_compaction_lag_ms: int = row(
@@ -125,12 +127,12 @@ class TopicConfig:
     segment_jitter_ms: int = row(
         Whole(0, LONG_MAX, unit="ms"),
         0,
-        "How much earlier than `segment.ms` a segment may be started, at random, so that not all partitions do so "
-        "at once.",
+        "How much earlier than `segment.ms` a segment may be started, at random, so that not all partitions "
+        "do so at once.",
         synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", _HOUR_MS)),
     )
     segment_index_bytes: int = row(
-        Whole(4, unit="bytes"),
+        Whole(64, unit="bytes"),
         10 << 20,
         "Size of a segment's index at which a new segment is started.",
         synonyms=(Synonym("log.index.size.max.bytes"),),
@@ -151,7 +153,8 @@ class TopicConfig:
     flush_messages: int = row(
         Whole(1, LONG_MAX),
         LONG_MAX,
-        "After how many records the log is synced to disk; with 1 no write is acknowledged before it is synced.",
+        "After how many records the log is synced to disk; with 1 no write is acknowledged "
+        "before it is synced.",
         synonyms=(Synonym("log.flush.interval.messages"),),
         section="Durability",
     )
@@ -159,7 +162,7 @@ class TopicConfig:
         Whole(0, LONG_MAX, unit="ms"),
         LONG_MAX,
         "How long a record may stay unsynced.",
-        synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
+        synonyms=(Synonym("log.flush.interval.ms"),),
     )
 
     max_message_bytes: int = row(
@@ -196,7 +199,7 @@ class TopicConfig:
 
     @classmethod
     def resolve(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
-        """What a topic with these overrides runs with on this broker; equal overrides give the same instance."""
+        """What a topic with these overrides runs with; equal overrides give the same instance."""
         key = frozenset(overrides.items())
         config = broker.topic_configs.get(key)
         if config is None:
@@ -219,11 +222,12 @@ class TopicConfig:
 TOPIC_SETTINGS: Mapping[str, Setting] = settings_of(TopicConfig)
 
 _REMOVED = "Kafka dropped it, and Tidelog stores records in the one current format"
+_SPLIT = "use message.timestamp.before.max.ms and message.timestamp.after.max.ms"
 _TIERED = "Tidelog keeps all segments on the broker's own disk"
 _NOT_HERE: dict[str, str] = {
     "message.format.version": _REMOVED,
     "message.downconversion.enable": _REMOVED,
-    "message.timestamp.difference.max.ms": "use message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": _SPLIT,
     "remote.storage.enable": _TIERED,
     "local.retention.ms": _TIERED,
     "local.retention.bytes": _TIERED,

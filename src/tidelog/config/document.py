@@ -1,0 +1,174 @@
+"""The documentation of all settings, written from the tables so that it cannot differ from them.
+
+``python -m tidelog.config`` prints it; docs/configuration.md is that output, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tidelog.config.broker import BROKER_SETTINGS
+from tidelog.config.kinds import INT_MAX, LONG_MAX, Kind, Nullable, Whole
+from tidelog.config.modes import AVAILABLE_MODES, MODES, WITHOUT_MEANING
+from tidelog.config.table import Setting
+from tidelog.config.topic import TOPIC_SETTINGS
+
+_HEAD = """\
+# Configuration
+
+<!-- Written by `python -m tidelog.config`: change the tables in src/tidelog/config, not this page. -->
+
+Settings carry Kafka's names and, where it makes sense, Kafka's defaults. Names that only Tidelog has are
+marked with †. An unknown name or a value out of range is refused with a sentence that says what is allowed;
+nothing is silently ignored.
+
+## Where a value comes from
+
+A broker's settings, the strongest first:
+
+1. what a client set for this broker while it runs (AlterConfigs), for settings marked *live*;
+2. what a client set for all brokers in the same way;
+3. `--set key=value` on the command line of `tidelog broker` and `tidelog up`;
+4. the config file, `broker.toml`;
+5. the default.
+
+A topic's settings: what was set for the topic (`tidelog topic create … --set key=value`, `tidelog topic
+alter`, or any Kafka client), else the broker-wide setting in the column *broker-wide*, else the default. All
+of them take effect on a live topic. Where the column names several, the first that is set decides.
+
+The config file is TOML. Tables, dotted names and quoted names all mean the same:
+
+```toml
+node.id = 1
+listeners = "PLAINTEXT://127.0.0.1:9092"
+log.dir = "data"
+auto.create.topics.enable = false
+
+[log]
+retention.hours = 48
+segment.bytes = 268435456
+
+[log.cleaner]
+backoff.ms = 5000
+```
+
+Only where one name continues another do both need quotes, because TOML cannot tell them apart otherwise:
+
+```toml
+"max.connections" = 2000
+"max.connections.per.ip" = 100
+```
+
+Sizes are bytes and times are what the name says, as plain numbers without suffix. -1 means "no limit" where
+the table allows it.
+"""
+
+_LISTENERS = """\
+### Listeners
+
+A listener is `NAME://host:port`. The name tells listeners for different purposes apart; clients are told the
+address of the listener they came in by. An empty host listens on every interface, port 0 on any free port.
+When `listeners` has no host that clients could connect to, say in `advertised.listeners` what they should use:
+
+```toml
+listeners = ["PLAINTEXT://:9092", "INTERNAL://127.0.0.1:9093"]
+advertised.listeners = ["PLAINTEXT://queue.example.org:9092", "INTERNAL://127.0.0.1:9093"]
+```
+
+The default listens on 127.0.0.1 only, because connections are neither encrypted nor authenticated yet.
+"""
+
+
+def document() -> str:
+    """The whole page, as Markdown."""
+    parts = [
+        _HEAD,
+        "## Topic settings\n",
+        *_tables(TOPIC_SETTINGS, "Broker-wide", _broker_wide),
+        _modes(),
+        "## Broker settings\n",
+        "*live*: takes effect on a running broker; *restart*: needs one.\n",
+        *_tables(BROKER_SETTINGS, "Change", _change),
+        _LISTENERS,
+    ]
+    return "\n".join(parts)
+
+
+def _tables(settings: Mapping[str, Setting], column: str, cell: Callable[[Setting], str]) -> Iterator[str]:
+    """One Markdown table per section."""
+    rows: list[str] = []
+    for setting in settings.values():
+        if setting.section:
+            if rows:
+                yield "\n".join(rows) + "\n"
+            rows = [f"### {setting.section}\n", *_header(column)]
+        rows.append(_row(setting, cell(setting)))
+    yield "\n".join(rows) + "\n"
+
+
+def _header(column: str) -> list[str]:
+    return [f"| Setting | Type | Default | Allowed | {column} | Meaning |", "|---|---|---|---|---|---|"]
+
+
+def _row(setting: Setting, extra: str) -> str:
+    name = f"`{setting.name}`" + (" †" if setting.ours else "")
+    for alias in setting.aliases:
+        name += f" (or `{alias}`)"
+    kind = setting.kind.type.name.lower()
+    cells = [name, kind, _default(setting), setting.kind.allowed, extra, setting.doc]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _broker_wide(setting: Setting) -> str:
+    return ", ".join(f"`{synonym.name}`" for synonym in setting.synonyms)
+
+
+def _change(setting: Setting) -> str:
+    return "live" if setting.dynamic else "restart"
+
+
+def _default(setting: Setting) -> str:
+    text = setting.default_text
+    if text is None:
+        return setting.unset
+    words = _in_words(setting.kind, setting.default)
+    return f"`{text}` ({words})" if words else f"`{text}`"
+
+
+def _in_words(kind: Kind[object], value: object) -> str:
+    """A default that is hard to read as a number, said in a larger unit."""
+    whole = kind.kind if isinstance(kind, Nullable) else kind
+    if not isinstance(whole, Whole) or not isinstance(value, int):
+        return ""
+    if value in (LONG_MAX, INT_MAX) or (value == -1 and whole.low == -1):
+        return "no limit"
+    return _largest_unit(value, _UNITS.get(whole.unit, ()))
+
+
+_UNITS: dict[str, Sequence[tuple[int, str]]] = {
+    "bytes": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")),
+    "ms": ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1000, "seconds")),
+    "hours": ((24, "days"),),
+}
+
+
+def _largest_unit(value: int, units: Sequence[tuple[int, str]]) -> str:
+    for size, unit in units:
+        if value >= size and value % size == 0:
+            count = value // size
+            return f"{count} {unit.removesuffix('s') if count == 1 else unit}"
+    return ""
+
+
+def _modes() -> str:
+    lines = [
+        "### Replication modes\n",
+        "A setting without meaning in the topic's mode is refused.\n",
+        "| Mode | In this version | Settings without meaning |",
+        "|---|---|---|",
+    ]
+    for mode in MODES:
+        here = "yes" if mode in AVAILABLE_MODES else "comes later"
+        refused = "; ".join(f"`{name}`: {reason}" for name, reason in WITHOUT_MEANING[mode].items())
+        lines.append(f"| `{mode}` | {here} | {refused or 'none'} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,87 @@
+"""Incremental changes to settings, as IncrementalAlterConfigs asks for them.
+
+Turns the overrides of a topic or a broker plus a list of changes into new overrides. It does not say
+whether these may be: ``check_topic_overrides`` and ``check_dynamic_broker`` do, and whoever stores them
+calls those next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidelog.config.broker import BROKER_SETTINGS, BrokerConfig
+from tidelog.config.kinds import ConfigType, split_list
+from tidelog.config.table import Setting, refuse_unknown, shown
+from tidelog.config.topic import TOPIC_SETTINGS
+from tidelog.errors import InvalidConfig, InvalidRequest
+
+
+class AlterOperation(IntEnum):
+    """Kafka's codes for what to do with a setting."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class AlterOp(NamedTuple):
+    name: str
+    operation: int  # An ``AlterOperation``; anything else is refused.
+    value: str | None  # None only for DELETE.
+
+
+def apply_incremental(
+    current: Mapping[str, str],
+    ops: Iterable[tuple[str, int, str | None]],
+    broker: BrokerConfig | None = None,
+) -> dict[str, str]:
+    """The overrides after all ``ops``. A list without override starts from what ``broker`` gives it."""
+    changed = dict(current)
+    seen: set[str] = set()
+    for name, operation, value in ops:
+        if name in seen:
+            raise InvalidRequest(f"{shown(name)} is changed twice in one request.")
+        seen.add(name)
+        if operation == AlterOperation.DELETE:
+            # Nothing to check: an override that this version no longer knows must be removable, too.
+            changed.pop(name, None)
+        elif value is None:
+            raise InvalidRequest(f"{shown(name)} is given no value.")
+        elif operation == AlterOperation.SET:
+            changed[name] = value
+        elif operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
+            changed[name] = _change_list(name, operation, value, changed.get(name), broker)
+        else:
+            raise InvalidRequest(f"{shown(name)} is to be changed by the unknown operation {operation}.")
+    return changed
+
+
+def _change_list(
+    name: str, operation: int, value: str, override: str | None, broker: BrokerConfig | None
+) -> str:
+    setting = _list_setting(name, AlterOperation(operation))
+    words = split_list(_inherited(setting, broker) if override is None else override)
+    changes = split_list(value)
+    if operation == AlterOperation.SUBTRACT:
+        return ",".join(word for word in words if word not in changes)
+    return ",".join([*words, *(word for word in dict.fromkeys(changes) if word not in words)])
+
+
+def _list_setting(name: str, operation: AlterOperation) -> Setting:
+    setting = TOPIC_SETTINGS.get(name) or BROKER_SETTINGS.get(name)
+    if setting is None:
+        refuse_unknown(name, "topic or broker", [*TOPIC_SETTINGS, *BROKER_SETTINGS], {})
+    if setting.kind.type is not ConfigType.LIST:
+        raise InvalidConfig(f"{operation.name} is refused for {name}: it is not a list.")
+    return setting
+
+
+def _inherited(setting: Setting, broker: BrokerConfig | None) -> str:
+    if broker is None:
+        return setting.default_text or ""
+    if setting.name in TOPIC_SETTINGS:
+        return setting.format(broker.topic_defaults[setting.attribute]) or ""
+    return setting.format(getattr(broker, setting.attribute)) or ""
