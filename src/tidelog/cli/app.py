@@ -1,0 +1,88 @@
+"""All commands under one name, and the one place where a failure turns into words and an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli import broker as broker_process
+from tidelog.cli import consume, log_dump, produce, topics
+from tidelog.cli.failure import CommandFailed, complain
+from tidelog.cli.options import Settings
+from tidelog.cli.up import up
+from tidelog.errors import TidelogError
+
+app = typer.Typer(
+    name="tidelog",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Tidelog is a replicated message queue that speaks the Kafka protocol.\n\n"
+    "First steps: `tidelog up` in one terminal; in another one `echo hello | tidelog produce greetings` and "
+    "`tidelog consume greetings`. Every command explains itself with --help.",
+)
+
+
+@app.command("broker")
+def broker(
+    context: typer.Context,
+    config: Annotated[
+        Path, typer.Option("--config", metavar="FILE", help="The broker's settings, a TOML file.")
+    ],
+    assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
+) -> None:
+    """Run one broker in the foreground, with the settings of a file.
+
+    SIGTERM or Ctrl-C stops it cleanly. `tidelog up` writes such files and is the easier way to begin; this is
+    how one of its brokers is started again after it was killed.
+
+    Example: tidelog broker --config .tidelog/broker-1/broker.toml
+    """
+    context.exit(broker_process.serve(broker_process.BrokerArguments(config, tuple(assignments))))
+
+
+@app.command("version")
+def version() -> None:
+    """Print the version of Tidelog and of what it runs on."""
+    import platform
+    from importlib.metadata import version as version_of
+
+    print(f"tidelog {version_of('tidelog')} (Python {platform.python_version()})")
+
+
+app.command("up")(up)
+app.add_typer(topics.app, name="topic")
+app.command("produce")(produce.produce)
+app.command("consume")(consume.consume)
+app.add_typer(log_dump.app, name="log")
+
+
+def run(words: Sequence[str]) -> int:
+    """Parse and run; the exit code."""
+    try:
+        code = typer.main.get_command(app).main(list(words), prog_name="tidelog", standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        complain(_sentence(error))
+        return error.exit_code
+    except (CommandFailed, TidelogError) as error:
+        complain(str(error))
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`| head`); Python would complain as it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _sentence(error: typer.TyperException) -> str:
+    sentence = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "tidelog"
+    return f"{sentence}; `{command} --help` explains."

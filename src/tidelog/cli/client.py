@@ -1,0 +1,102 @@
+"""Kafka clients for the commands, quick to fail and in plain words when they do.
+
+The client library is imported inside functions only, so that help and ``tidelog up`` do not pay for it.
+"""
+
+import concurrent.futures
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.probe import first_open, parse_bootstrap
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient
+
+CONNECT_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_S = 15.0
+
+T = TypeVar("T")
+
+
+def client_settings(bootstrap: str, **more: Any) -> dict[str, Any]:
+    """Settings every client starts from, after a check that somebody listens at all.
+
+    The library would retry a refused connection until its time-out and print each attempt; a person wants to
+    know within a blink that no broker is running.
+    """
+    try:
+        addresses = parse_bootstrap(bootstrap)
+    except ValueError as error:
+        raise CommandFailed(f"--bootstrap: {error}.") from None
+    failure = first_open(addresses, CONNECT_TIMEOUT_S)
+    if failure is not None:
+        reason = (failure.strerror or str(failure)).lower()
+        raise CommandFailed(
+            f"No broker answers at {bootstrap} ({reason}); "
+            "start one with `tidelog up`, or name another one with --bootstrap."
+        )
+    logger = logging.getLogger("tidelog.cli.client")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False  # what matters of it comes back as an error, and then as one sentence
+    return {"bootstrap.servers": bootstrap, "client.id": "tidelog-cli", "logger": logger} | more
+
+
+def connect_admin(bootstrap: str) -> "AdminClient":
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(client_settings(bootstrap))
+
+
+def admin_library() -> Any:
+    """The library's module for administration; untyped, because its types do not cover what it exports."""
+    import confluent_kafka.admin
+
+    return confluent_kafka.admin
+
+
+def wait(future: "concurrent.futures.Future[T]") -> T:
+    """The result of one administrative request, its refusal as one sentence."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return future.result(REQUEST_TIMEOUT_S + 1)
+    except KafkaException as error:
+        raise refusal(error) from None
+    except concurrent.futures.TimeoutError:
+        raise CommandFailed("The broker did not answer in time.") from None
+
+
+def refusal(exception: "KafkaException", topic: str = "") -> CommandFailed:
+    """A client library's exception as a failure of the command."""
+    return CommandFailed(explain(exception.args[0], topic))
+
+
+def explain(error: "KafkaError", topic: str = "") -> str:
+    """One sentence for an error of the client or the broker, ending with Kafka's name for it."""
+    name = error.name()
+    if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC") and topic:
+        return f"Topic '{topic}' does not exist; create it with `tidelog topic create {topic}`."
+    if name in ("_UNKNOWN_PARTITION",):
+        return f"Topic '{topic}' has no such partition."
+    if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
+        return f"The connection to the broker was lost ({name})."
+    if name in ("_TIMED_OUT", "_MSG_TIMED_OUT", "_TIMED_OUT_QUEUE"):
+        return f"The broker did not answer in time ({name})."
+    sentence = error.str().rstrip(". ").removeprefix("Broker: ").removeprefix("Local: ")
+    return f"{sentence[:1].upper()}{sentence[1:]} ({name})."
+
+
+def find_topic(client: Any, topic: str) -> Any:
+    """A topic's metadata; one that does not exist is a failure, unless the broker creates it for asking."""
+    from confluent_kafka import KafkaException
+
+    try:
+        found = client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+    except KafkaException as error:
+        raise refusal(error, topic) from None
+    # A leader that is still being elected is no reason to give up: the client waits for it.
+    if found.error is not None and found.error.name() != "LEADER_NOT_AVAILABLE":
+        raise CommandFailed(explain(found.error, topic))
+    return found

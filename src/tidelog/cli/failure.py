@@ -1,0 +1,13 @@
+"""How a command fails: one plain sentence on stderr and a code that is not zero."""
+
+import sys
+
+
+class CommandFailed(Exception):  # noqa: N818 — a command that failed, not a kind of error
+    """What went wrong, in one sentence that says what to do about it where we know."""
+
+
+def complain(sentence: str) -> None:
+    """Print the sentence with which a command ends."""
+    sys.stdout.flush()
+    print(f"tidelog: {sentence}", file=sys.stderr, flush=True)

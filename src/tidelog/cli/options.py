@@ -1,0 +1,25 @@
+"""Options that several commands share, so that one word means the same everywhere."""
+
+from typing import Annotated
+
+import typer
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar="TIDELOG_BOOTSTRAP",
+        help="A broker of the cluster; several are separated by commas.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of a table.")]
+Settings = Annotated[
+    list[str],
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A setting under Kafka's name; may be given several times."
+    ),
+]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]

@@ -1,0 +1,50 @@
+"""Printing: a table for people, JSON for scripts, the same content in both."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(
+    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], right: Iterable[str] = ()
+) -> None:
+    """One line per row; ``columns`` maps keys of a row to headings, ``right`` names the numeric ones."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    numeric = set(right)
+    for key, heading in columns.items():
+        table.add_column(heading, justify="right" if key in numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(as_cell(row[key])) for key in columns))
+    console = Console(file=sys.stdout)
+    # Into a file or pipe a table is as wide as it needs to be: a wrapped name cannot be found by grep.
+    if not console.is_terminal:
+        console = Console(
+            file=sys.stdout,
+            width=max(80, table.__rich_measure__(console, console.options.update(width=10_000)).maximum),
+        )
+    console.print(table)
+
+
+def as_cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return str(value)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 record``, ``2 records``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

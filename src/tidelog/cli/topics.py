@@ -1,0 +1,186 @@
+"""``tidelog topic``: create, list, describe, alter, delete."""
+
+from typing import Annotated
+
+import typer
+
+from tidelog.cli import topic_admin
+from tidelog.cli.client import connect_admin
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, TopicName
+from tidelog.cli.settings import parse_assignments
+from tidelog.cli.tables import count, print_json, print_table
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter and delete topics.")
+
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        metavar="MODE",
+        help="How copies are kept: isr, primary-backup or quorum (sets replication.mode).",
+    ),
+]
+
+
+def _with_mode(settings: dict[str, str], mode: str | None) -> dict[str, str]:
+    return settings if mode is None else settings | {topic_admin.REPLICATION_MODE: mode}
+
+
+@app.command("create")
+def create(
+    topic: TopicName,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions", min=1, help="How many partitions; without it the broker's num.partitions."
+        ),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            "--replicas", min=1, help="How many copies; without it the broker's default.replication.factor."
+        ),
+    ] = None,
+    mode: Mode = None,
+    assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Succeed without a change if the topic is already there.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Create a topic.
+
+    A topic is a named log, split into partitions; order holds within a partition.
+
+    Example: tidelog topic create orders --partitions 3 --set retention.ms=86400000
+    """
+    settings = _with_mode(parse_assignments(assignments), mode)
+    admin = connect_admin(bootstrap)
+    try:
+        topic_admin.create(
+            admin,
+            topic,
+            partitions or topic_admin.BROKER_DEFAULT,
+            replicas or topic_admin.BROKER_DEFAULT,
+            settings,
+        )
+    except CommandFailed as failure:
+        if if_not_exists and "TOPIC_ALREADY_EXISTS" in str(failure):
+            print(f"Topic {topic} exists already.")
+            return
+        raise
+    print(f"Created topic {topic}.")
+
+
+@app.command("list")
+def list_(
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Also show topics that Tidelog keeps for itself (__…).")
+    ] = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """List the topics of the cluster.
+
+    Example: tidelog topic list
+    """
+    rows = topic_admin.list_topics(connect_admin(bootstrap), internal=internal)
+    if json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            rows,
+            {"name": "topic", "partitions": "partitions", "replicas": "replicas", "mode": "mode"},
+            right=("partitions", "replicas"),
+        )
+    else:
+        print("There are no topics yet; create one with `tidelog topic create NAME`.")
+
+
+@app.command("describe")
+def describe(
+    topic: TopicName,
+    all_settings: Annotated[
+        bool, typer.Option("--all", help="Show all settings, also those left at default.")
+    ] = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show a topic's partitions, where they lie, and its settings.
+
+    "in sync" are the replicas that have everything; offsets count records from 0, and the end offset is the
+    one the next record gets.
+
+    Example: tidelog topic describe orders
+    """
+    description = topic_admin.describe(connect_admin(bootstrap), topic)
+    settings = [s for s in description["settings"] if all_settings or json or s["set_by"] == "topic"]
+    if json:
+        print_json(description)
+        return
+    partitions = description["partitions"]
+    facts = [count(len(partitions), "partition"), f"id {description['id']}"]
+    if description["mode"] is not None:
+        facts.insert(1, f"mode {description['mode']}")
+    print(f"Topic {topic}: {', '.join(facts)}")
+    columns = ("partition", "leader", "replicas", "in_sync", "start_offset", "end_offset")
+    print_table(
+        partitions,
+        {name: name.replace("_", " ") for name in columns},
+        right=("partition", "leader", "start_offset", "end_offset"),
+    )
+    if settings:
+        print_table(settings, {"name": "setting", "value": "value", "set_by": "set by"})
+    else:
+        print("All settings are at their defaults; --all shows them.")
+
+
+@app.command("alter")
+def alter(
+    topic: TopicName,
+    assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
+    unset: Annotated[
+        list[str],
+        typer.Option(
+            "--unset", metavar="KEY", help="Put a setting back to its default; may be given several times."
+        ),
+    ] = [],  # noqa: B006
+    mode: Mode = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="New, larger number of partitions.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Change a topic's settings, or give it more partitions.
+
+    With more partitions, a key may go to another one from now on; what is already written stays where it is.
+
+    Example: tidelog topic alter orders --set retention.ms=3600000 --unset segment.bytes
+    """
+    settings = _with_mode(parse_assignments(assignments), mode)
+    if not settings and not unset and partitions is None:
+        raise CommandFailed("Nothing to change: give --set, --unset, --mode or --partitions.")
+    admin = connect_admin(bootstrap)
+    if settings or unset:
+        topic_admin.change_settings(admin, topic, settings, unset)
+    if partitions is not None:
+        topic_admin.add_partitions(admin, topic, partitions)
+    print(f"Changed topic {topic}.")
+
+
+@app.command("delete")
+def delete(
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC…", help="Names of the topics.", show_default=False)
+    ],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Delete topics with all their records. There is no way back.
+
+    Example: tidelog topic delete orders
+    """
+    admin = connect_admin(bootstrap)
+    for topic in topics:
+        topic_admin.delete(admin, topic)
+        print(f"Deleted topic {topic}.")
