@@ -78,7 +78,7 @@ def command(
 def _dump(path: Path, *, records: bool, values: bool, as_json: bool) -> Problem | None:
     """Print one file; the first problem in it."""
     first: Problem | None = None
-    printer = None if as_json else _Printer(path, values)
+    printer = None if as_json else _Printer(path, records, values)
     for row in rows_of(path, records=records):
         if first is None and isinstance(row, Problem):
             first = row
@@ -87,7 +87,7 @@ def _dump(path: Path, *, records: bool, values: bool, as_json: bool) -> Problem 
         else:
             printer.add(row)
     if printer is not None:
-        printer.finish(records)
+        printer.finish()
     return first
 
 
@@ -161,9 +161,13 @@ def _bytes_as_json(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 class _Printer:
-    """Turns rows into lines and tables as they come, a bounded number at a time."""
+    """Turns rows into lines and tables as they come, a bounded number at a time.
 
-    def __init__(self, path: Path, values: bool) -> None:
+    With records, a batch is a line above the table of its records; without, it is a row in the one table.
+    """
+
+    def __init__(self, path: Path, with_records: bool, values: bool) -> None:
+        self._with_records = with_records
         self._values = values
         self._is_log = path.suffix == ".log"
         self._batches: list[dict[str, Any]] = []
@@ -175,13 +179,12 @@ class _Printer:
     def add(self, row: Row) -> None:
         match row:
             case BatchRow(position, header):
-                self._flush_records()
                 self._batch_count += 1
-                self._batches.append(_batch_line(position, header))
-                if len(self._batches) == _ROWS_PER_TABLE:
-                    self._flush_batches()
+                if self._with_records:
+                    self._say(_batch_sentence(position, header))
+                else:
+                    self._add_batch(_batch_line(position, header))
             case RecordRow(record):
-                self._flush_batches()
                 self._record_count += 1
                 self._records.append(_record_line(record, self._values))
                 if len(self._records) == _ROWS_PER_TABLE:
@@ -193,12 +196,17 @@ class _Printer:
             case Problem(position, sentence):
                 self._say(f"DAMAGED at byte {position}: {sentence}")
 
-    def finish(self, records: bool) -> None:
+    def _add_batch(self, line: dict[str, Any]) -> None:
+        self._batches.append(line)
+        if len(self._batches) == _ROWS_PER_TABLE:
+            self._flush_batches()
+
+    def finish(self) -> None:
         self._flush_batches()
         self._flush_records()
         if self._is_log:
             noun = "batch" if self._batch_count == 1 else "batches"
-            opened = f", {count(self._record_count, 'record')}" if records else ""
+            opened = f", {count(self._record_count, 'record')}" if self._with_records else ""
             print(f"  {self._batch_count} {noun}{opened}")
 
     def _say(self, line: str) -> None:
@@ -239,6 +247,15 @@ def _batch_line(position: int, header: BatchHeader) -> dict[str, Any]:
         "producer": None if header.producer_id < 0 else producer,
         "kind": kinds,
     }
+
+
+def _batch_sentence(position: int, header: BatchHeader) -> str:
+    line = _batch_line(position, header)
+    facts = [count(header.count, "record"), count(header.size, "byte"), line["codec"]]
+    facts.append(f"epoch {header.leader_epoch}")
+    if line["producer"] is not None:
+        facts.append(f"producer {line['producer']}")
+    return f"batch {line['offsets']} at byte {position}: {', '.join(facts + line['kind'])}"
 
 
 def _record_line(record: Record, values: bool) -> dict[str, Any]:
