@@ -41,10 +41,10 @@ The config file is TOML. Tables, dotted names and quoted names all mean the same
 ```toml
 node.id = 1
 listeners = "PLAINTEXT://127.0.0.1:9092"
-log.dir = "data"
 auto.create.topics.enable = false
 
 [log]
+dir = "data"
 retention.hours = 48
 segment.bytes = 268435456
 
@@ -68,7 +68,7 @@ _LISTENERS = """\
 
 A listener is `NAME://host:port`. The name tells listeners for different purposes apart; clients are told the
 address of the listener they came in by. An empty host listens on every interface, port 0 on any free port.
-When `listeners` has no host that clients could connect to, say in `advertised.listeners` what they should use:
+When `listeners` has no host that clients could connect to, `advertised.listeners` says what they should use:
 
 ```toml
 listeners = ["PLAINTEXT://:9092", "INTERNAL://127.0.0.1:9093"]

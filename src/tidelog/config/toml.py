@@ -30,6 +30,8 @@ def _hint(error: Exception) -> str:
         return (
             ' Is a name given twice? Where one continues another, put both in quotes: "max.connections" = 9.'
         )
+    if "declare" in str(error) or "mutate" in str(error):
+        return " Names that begin alike stand in one table, or all with their dots outside of it, not both."
     return ""
 
 
