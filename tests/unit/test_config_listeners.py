@@ -41,11 +41,12 @@ def test_what_binding_found_out_goes_into_the_address():
     ("values", "words"),
     [
         ({"listeners": ""}, "NAME://host:port"),
-        ({"listeners": "127.0.0.1:9092"}, "'127.0.0.1:9092' is not NAME://host:port"),
+        ({"listeners": "127.0.0.1:9092"}, "127.0.0.1:9092 is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://127.0.0.1"}, "is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://127.0.0.1:65536"}, "is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://127.0.0.1:-1"}, "is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://::1:9092"}, "is not NAME://host:port"),
+        ({"listeners": "PLAINTEXT://a\x00b:1"}, "is not NAME://host:port"),
         ({"listeners": "SASL_SSL://a:1"}, "does not have yet"),
         ({"listeners": "A://a:1,A://a:2"}, "two listeners have the name A"),
         ({"listeners": "A://a:1,B://a:1"}, "two listeners have the address a:1"),

@@ -123,10 +123,17 @@ def test_lists_grow_and_shrink(current: dict[str, str], operation: int, value: s
 
 def test_a_list_without_override_starts_from_the_brokers():
     broker = BrokerConfig.parse({"log.cleanup.policy": "compact"})
-    changed = apply_incremental({}, [("cleanup.policy", APPEND, "delete")], broker)
+    changed = apply_incremental({}, [("cleanup.policy", APPEND, "delete")], config=broker)
     assert changed == {"cleanup.policy": "compact,delete"}
-    changed = apply_incremental({}, [("log.cleanup.policy", APPEND, "delete")], broker)
+    changed = apply_incremental({}, [("log.cleanup.policy", APPEND, "delete")], broker=True, config=broker)
     assert changed == {"log.cleanup.policy": "compact,delete"}
+
+
+def test_a_brokers_list_is_no_topics_list():
+    with pytest.raises(InvalidConfig, match=r"for a topic it is called cleanup\.policy"):
+        apply_incremental({}, [("log.cleanup.policy", APPEND, "delete")])
+    with pytest.raises(InvalidConfig, match=r"it is called log\.cleanup\.policy"):
+        apply_incremental({}, [("cleanup.policy", APPEND, "delete")], broker=True)
 
 
 def test_an_emptied_list_is_refused_by_the_check():

@@ -22,7 +22,7 @@ from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, defaults_from
 from tidelog.errors import InvalidConfig
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BrokerConfig(BrokerTable):
     """Typed values of all broker settings. Make one with ``parse`` or ``load``."""
 
@@ -33,15 +33,19 @@ class BrokerConfig(BrokerTable):
     dynamic_defaults: Mapping[str, str] = field(default_factory=dict)
     """What AlterConfigs gave for all brokers of the cluster; wins over the config file."""
 
-    topic_defaults: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+    topic_defaults: Mapping[str, Any] = field(init=False)
     """Attributes of a topic without overrides, worked out once."""
     topic_configs: WeakValueDictionary[frozenset[tuple[str, str]], TopicConfig] = field(
-        init=False, repr=False, compare=False, default_factory=WeakValueDictionary
+        init=False, default_factory=WeakValueDictionary
     )
     """Instances in use, by overrides. Weak, so that what topics had before a change is not kept."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "topic_defaults", defaults_from(self))
+
+    def __repr__(self) -> str:
+        given = {**self.static_values, **self.dynamic_defaults, **self.dynamic_values}
+        return f"BrokerConfig({given})"
 
     @classmethod
     def parse(cls, values: Mapping[str, Raw]) -> BrokerConfig:
@@ -70,7 +74,7 @@ _ONE_LOOP = "one event loop serves all connections, so there are no threads to c
 _NOT_HERE: dict[str, str] = {
     "num.network.threads": _ONE_LOOP,
     "num.io.threads": _ONE_LOOP,
-    "zookeeper.connect": "Tidelog does not need ZooKeeper",
+    "zookeeper.connect": "brokers of this version need no ZooKeeper",
 } | {
     setting.name: f"as a default for all topics it is called {setting.synonyms[0].name}"
     for setting in TOPIC_SETTINGS.values()
@@ -101,9 +105,7 @@ def _canonical(values: Mapping[str, Raw]) -> dict[str, str]:
     canonical: dict[str, str] = {}
     for name, raw in values.items():
         setting = broker_setting(name)
-        text = setting.format(setting.parse(raw))
-        if text is None:
-            continue
+        text = setting.spell(raw)
         if canonical.setdefault(setting.name, text) != text:
             other = canonical[setting.name]
             raise InvalidConfig(

@@ -58,7 +58,8 @@ def _first_of(topic_name: str, unset: str, **more: Any) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
+# Never made by itself: what dataclasses would generate for it is generated for BrokerConfig.
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class BrokerTable:
     """Everything that can be set per broker."""
 
@@ -188,9 +189,13 @@ class BrokerTable:
 
     log_segment_bytes: int = _default_of("segment.bytes", section="Log: segments and durability")
     log_roll_ms: int | None = _first_of("segment.ms", "log.roll.hours")
-    log_roll_hours: int = row(Whole(1, unit="hours"), 168, "The same in hours.")
+    log_roll_hours: int = row(
+        Whole(1, unit="hours"), 168, "Default of the topic setting `segment.ms`, in hours."
+    )
     log_roll_jitter_ms: int | None = _first_of("segment.jitter.ms", "log.roll.jitter.hours")
-    log_roll_jitter_hours: int = row(Whole(0, unit="hours"), 0, "The same in hours.")
+    log_roll_jitter_hours: int = row(
+        Whole(0, unit="hours"), 0, "Default of the topic setting `segment.jitter.ms`, in hours."
+    )
     log_index_size_max_bytes: int = _default_of("segment.index.bytes")
     log_index_interval_bytes: int = _default_of("index.interval.bytes")
     log_preallocate: bool = _default_of("preallocate")
@@ -219,10 +224,14 @@ class BrokerTable:
     log_retention_minutes: int | None = row(
         Nullable(Whole(-1, unit="minutes", note="-1 for no limit")),
         None,
-        "The same in minutes.",
+        "Default of the topic setting `retention.ms`, in minutes.",
         unset="`log.retention.hours` decides",
     )
-    log_retention_hours: int = row(Whole(-1, unit="hours", note="-1 for no limit"), 168, "The same in hours.")
+    log_retention_hours: int = row(
+        Whole(-1, unit="hours", note="-1 for no limit"),
+        168,
+        "Default of the topic setting `retention.ms`, in hours.",
+    )
     log_retention_bytes: int = _default_of("retention.bytes")
     log_retention_check_interval_ms: int = row(
         _LONG_MS, 300_000, "How often the broker looks for segments to drop."

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tidelog.config.broker import BROKER_SETTINGS
@@ -115,7 +116,9 @@ def _row(setting: Setting, extra: str) -> str:
     for alias in setting.aliases:
         name += f" (or `{alias}`)"
     kind = setting.kind.type.name.lower()
-    cells = [name, kind, _default(setting), setting.kind.allowed, extra, setting.doc]
+    # The column before says that it is a number.
+    allowed = re.sub(r"^a (whole )?number (of )?", "", setting.kind.allowed)
+    cells = [name, kind, _default(setting), allowed, extra, setting.doc]
     return "| " + " | ".join(cells) + " |"
 
 

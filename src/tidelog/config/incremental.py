@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.config.broker import BROKER_SETTINGS, BrokerConfig
+from tidelog.config.broker import BrokerConfig, broker_setting
 from tidelog.config.kinds import ConfigType, split_list
-from tidelog.config.table import Setting, refuse_unknown, shown
-from tidelog.config.topic import TOPIC_SETTINGS
+from tidelog.config.table import Setting, shown
+from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, topic_setting
 from tidelog.errors import InvalidConfig, InvalidRequest
 
 
@@ -36,9 +36,14 @@ class AlterOp(NamedTuple):
 def apply_incremental(
     current: Mapping[str, str],
     ops: Iterable[tuple[str, int, str | None]],
-    broker: BrokerConfig | None = None,
+    *,
+    broker: bool = False,
+    config: BrokerConfig | None = None,
 ) -> dict[str, str]:
-    """The overrides after all ``ops``. A list without override starts from what ``broker`` gives it."""
+    """The overrides of a topic, or of a ``broker``, after all ``ops``.
+
+    A list that is not overridden yet starts from what it is by ``config``, else from its default.
+    """
     changed = dict(current)
     seen: set[str] = set()
     for name, operation, value in ops:
@@ -53,35 +58,33 @@ def apply_incremental(
         elif operation == AlterOperation.SET:
             changed[name] = value
         elif operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
-            changed[name] = _change_list(name, operation, value, changed.get(name), broker)
+            changed[name] = _change_list(
+                _list_setting(name, operation, broker), operation, value, changed.get(name), config
+            )
         else:
             raise InvalidRequest(f"{shown(name)} is to be changed by the unknown operation {operation}.")
     return changed
 
 
 def _change_list(
-    name: str, operation: int, value: str, override: str | None, broker: BrokerConfig | None
+    setting: Setting, operation: int, value: str, override: str | None, config: BrokerConfig | None
 ) -> str:
-    setting = _list_setting(name, AlterOperation(operation))
-    words = split_list(_inherited(setting, broker) if override is None else override)
+    words = split_list(_inherited(setting, config) if override is None else override)
     changes = split_list(value)
     if operation == AlterOperation.SUBTRACT:
         return ",".join(word for word in words if word not in changes)
     return ",".join([*words, *(word for word in dict.fromkeys(changes) if word not in words)])
 
 
-def _list_setting(name: str, operation: AlterOperation) -> Setting:
-    setting = TOPIC_SETTINGS.get(name) or BROKER_SETTINGS.get(name)
-    if setting is None:
-        refuse_unknown(name, "topic or broker", [*TOPIC_SETTINGS, *BROKER_SETTINGS], {})
+def _list_setting(name: str, operation: int, broker: bool) -> Setting:
+    setting = broker_setting(name) if broker else topic_setting(name)
     if setting.kind.type is not ConfigType.LIST:
-        raise InvalidConfig(f"{operation.name} is refused for {name}: it is not a list.")
+        raise InvalidConfig(f"{AlterOperation(operation).name} is refused for {name}: it is not a list.")
     return setting
 
 
-def _inherited(setting: Setting, broker: BrokerConfig | None) -> str:
-    if broker is None:
+def _inherited(setting: Setting, config: BrokerConfig | None) -> str:
+    if config is None:
         return setting.default_text or ""
-    if setting.name in TOPIC_SETTINGS:
-        return setting.format(broker.topic_defaults[setting.attribute]) or ""
-    return setting.format(getattr(broker, setting.attribute)) or ""
+    holder = TopicConfig.resolve({}, config) if setting.name in TOPIC_SETTINGS else config
+    return setting.format(getattr(holder, setting.attribute)) or ""

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.config.kinds import ConfigType, ExplainedError, Kind, Raw, split_list
+from tidelog.config.table import shown
 
-_LISTENER = re.compile(r"([A-Za-z][A-Za-z0-9_]*)://(\[[0-9A-Fa-f:.%]+\]|[^\[\]/:\s]*):([0-9]{1,5})")
+_LISTENER = re.compile(r"([A-Za-z][A-Za-z0-9_]*)://(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]*):([0-9]{1,5})")
 _NEEDS_SECURITY = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
 
@@ -42,7 +43,7 @@ class Listener(NamedTuple):
     def parse(cls, text: str) -> Listener:
         match = _LISTENER.fullmatch(text)
         if match is None or int(match[3]) > 65535:
-            raise ExplainedError(f"{text!r} is not NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
+            raise ExplainedError(f"{shown(text)} is not NAME://host:port, such as PLAINTEXT://127.0.0.1:9092")
         name = match[1].upper()
         if name in _NEEDS_SECURITY:
             raise ExplainedError(
@@ -72,15 +73,14 @@ class Listeners(Kind[tuple[Listener, ...]]):
                         f"clients cannot connect to {listener}; give the host a name they know"
                     )
         else:
-            _refuse_twice("address", [(one.host, one.port) for one in listeners if one.port])
+            _refuse_twice("address", [f"{one.host}:{one.port}" for one in listeners if one.port])
         return listeners
 
     def format(self, value: tuple[Listener, ...]) -> str | None:
         return ",".join(map(str, value)) or None
 
 
-def _refuse_twice(what: str, values: Sequence[object]) -> None:
+def _refuse_twice(what: str, values: Sequence[str]) -> None:
     for value in values:
         if values.count(value) > 1:
-            shown = value if isinstance(value, str) else "{}:{}".format(*value)  # type: ignore[misc]
-            raise ExplainedError(f"two listeners have the {what} {shown}")
+            raise ExplainedError(f"two listeners have the {what} {value}")

@@ -49,9 +49,7 @@ class Setting:
     dynamic: bool  # Changes take effect on a running broker.
     ours: bool  # Kafka has no setting of this name.
     aliases: tuple[str, ...]  # Other names for the same setting.
-    synonyms: tuple[
-        Synonym, ...
-    ]  # For a topic setting: the broker settings that give its default, first given wins.
+    synonyms: tuple[Synonym, ...]  # Of a topic setting: what gives its default; the first that is set wins.
     unset: str  # What happens while the value is null, for people.
     section: str  # Heading that starts with this row in the documentation, or "".
 
@@ -63,6 +61,10 @@ class Setting:
 
     def format(self, value: Any) -> str | None:
         return self.kind.format(value)
+
+    def spell(self, raw: Raw) -> str:
+        """A value as somebody wrote it, checked, in Kafka's spelling."""
+        return self.kind.format(self.parse(raw)) or ""
 
     @property
     def default_text(self) -> str | None:
