@@ -1,0 +1,140 @@
+"""``python -m bench NAME`` (``./dev bench NAME``): run one bench, or ``all``, and print what it found."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from confluent_kafka import libversion
+from confluent_kafka import version as client_version
+from rich.console import Console
+
+from bench import kafka
+from bench.cases import consume, latency, position, produce, requests, startup
+from bench.lineup import NAMES, Options
+from bench.load import librdkafka, raw
+from bench.process import BenchError
+from bench.report import Report, machine, show, to_json
+
+CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
+    "produce": (produce.run, "throughput at 100 B, 1 KB and 10 KB to 1 and 12 partitions"),
+    "requests": (requests.run, "one record per request: requests/s and what each costs"),
+    "latency": (latency.run, "round trip of a lone 1 KB write"),
+    "consume": (consume.run, "reading 1 KB records from the page cache"),
+    "fetch-position": (position.run, "a fetch at the start, middle and end of a 10 GB log"),
+    "startup": (startup.run, "start to first acknowledged write, idle memory, 1,000 partitions"),
+}
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    listing = "\n".join(f"  {name:<16}{about}" for name, (_, about) in CASES.items())
+    parser = argparse.ArgumentParser(
+        prog="./dev bench",
+        description="Measure Tidelog, a bare sink (the ceiling) and Apache Kafka (the peer) in one go.",
+        epilog=f"benches:\n{listing}\n  {'all':<16}all of them",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", choices=[*CASES, "all"], metavar="NAME", help="which bench; see below")
+    parser.add_argument(
+        "--quick", action="store_true", help="under a minute per bench: one round, short warm-up"
+    )
+    parser.add_argument(
+        "--rounds", type=int, help="interleaved rounds; medians are shown (default 3, quick 1)"
+    )
+    parser.add_argument("--seconds", type=float, help="per measurement (default 3, quick 1)")
+    parser.add_argument("--warm", type=float, help="seconds of warm-up load per server (default 15, quick 4)")
+    parser.add_argument(
+        "--client", choices=("librdkafka", "raw"), default="librdkafka", help="raw: bare socket"
+    )
+    parser.add_argument("--only", help=f"servers to run, separated by commas (default {','.join(NAMES)})")
+    parser.add_argument("--no-kafka", action="store_true", help="leave the peer out")
+    parser.add_argument("--profile", action="store_true", help="show where Tidelog's broker spends its time")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")
+    return parser.parse_args(arguments)
+
+
+def options_from(arguments: argparse.Namespace) -> Options:
+    quick: bool = arguments.quick
+    names = tuple(arguments.only.split(",")) if arguments.only else NAMES
+    unknown = set(names) - set(NAMES)
+    if unknown:
+        raise BenchError(f"There is no server {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
+    if arguments.no_kafka:
+        names = tuple(name for name in names if name != "kafka")
+    return Options(
+        quick=quick,
+        rounds=arguments.rounds or (1 if quick else 3),
+        seconds=arguments.seconds or (1.0 if quick else 3.0),
+        warm_seconds=arguments.warm if arguments.warm is not None else (4.0 if quick else 15.0),
+        client=arguments.client,
+        servers=names,
+        profile=arguments.profile,
+    )
+
+
+def settings_of(options: Options) -> dict[str, Any]:
+    """Everything that someone needs to repeat the run."""
+    settings: dict[str, Any] = {
+        "client": options.client,
+        "rounds": options.rounds,
+        "seconds_per_measurement": options.seconds,
+        "warm_up_seconds_per_server": options.warm_seconds,
+        "kafka": f"{kafka.VERSION}, heap {kafka.HEAP}, otherwise its defaults",
+        "fsync": "none by either broker (both defaults)",
+    }
+    if options.client == "raw":
+        batches = f"batches of {raw.BATCH_BYTES} B, {raw.BATCHES_IN_FLIGHT} in flight"
+        return settings | {"produce": batches, "requests": f"{raw.REQUESTS_IN_FLIGHT} in flight"}
+    return settings | {
+        "confluent_kafka": f"{client_version()} with librdkafka {libversion()[0]}",
+        "produce": librdkafka.PRODUCE_SETTINGS,
+        "requests": librdkafka.REQUESTS_SETTINGS,
+        "latency": librdkafka.LATENCY_SETTINGS,
+        "consume": librdkafka.CONSUME_SETTINGS,
+    }
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    reports: list[Report] = []
+    try:
+        options = options_from(arguments)
+        settings = settings_of(options)
+        if not arguments.json:
+            _introduce(settings)
+        for name in CASES if arguments.name == "all" else [arguments.name]:
+            found = CASES[name][0](options)
+            reports += found
+            if not arguments.json:
+                show(found, Console())
+    except BenchError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    if arguments.json:
+        print(to_json(reports, settings))
+    missed = any(check.verdict == "missed" for report in reports for check in report.checks)
+    return 1 if arguments.check and missed else 0
+
+
+def _introduce(settings: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    place = machine()
+    console.print(
+        f"{place['date']}, {place['cores']} cores ({place['cpu']}), {place['memory_gb']} GB, "
+        f"Linux {place['kernel']}, Python {place['python']}, load average {place['load_average']}"
+    )
+    for key, value in settings.items():
+        text = (
+            ", ".join(f"{name}={setting}" for name, setting in value.items())
+            if isinstance(value, dict)
+            else value
+        )
+        console.print(f"[dim]{key.replace('_', ' ')}: {text}[/dim]")
+    console.print()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

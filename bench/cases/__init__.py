@@ -1,0 +1,1 @@
+"""One file per bench; each has ``run(options) -> list[Report]``."""

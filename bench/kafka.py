@@ -1,0 +1,153 @@
+"""Apache Kafka as the peer: fetched from Maven once, one broker in KRaft combined mode, no Docker.
+
+Owns the jars under ``.cache/kafka-VERSION`` and the settings of the peer. Everything that is not needed to
+start it keeps Kafka's default, so the comparison is with what a user gets.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from bench.process import BenchError, Child, free_port
+
+VERSION = "4.3.1"  # the newest for which both artifacts below are published
+_LOG4J_VERSION = (
+    "2.25.4"  # the one that Kafka brings itself; without its SLF4J binding Kafka cannot say why it fails
+)
+HEAP = "1g"
+_JVM_OPTIONS = (  # what Kafka's own start script passes
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+_CLUSTER_ID = "dGlkZWxvZy1iZW5jaC0xMQ"  # any 16 bytes in URL-safe base64
+
+_POM = """<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>bench</groupId><artifactId>kafka-peer</artifactId><version>1</version>
+  <dependencies>{dependencies}</dependencies>
+</project>
+"""
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+
+_LOGGING = """<Configuration status="WARN">
+  <Appenders><Console name="out"><PatternLayout pattern="%d %p %m %ex{short}%n"/></Console></Appenders>
+  <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+
+_PROPERTIES = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+"""
+
+
+def missing_tool() -> str | None:
+    """The program that the peer needs and this machine lacks, if any."""
+    return next((tool for tool in ("java", "mvn") if shutil.which(tool) is None), None)
+
+
+def jars(cache: Path) -> Path:
+    """The directory with Kafka's jars; fetched with Maven the first time."""
+    directory = cache / f"kafka-{VERSION}"
+    if (directory / "complete").exists():
+        return directory
+    directory.mkdir(parents=True, exist_ok=True)
+    artifacts = [
+        ("org.apache.kafka", "kafka_2.13", VERSION),
+        ("org.apache.kafka", "kafka-tools", VERSION),
+        ("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J_VERSION),
+    ]
+    pom = directory / "pom.xml"
+    pom.write_text(_POM.format(dependencies="".join(_DEPENDENCY.format(*artifact) for artifact in artifacts)))
+    command = [
+        "mvn",
+        "-B",
+        "-q",
+        "-f",
+        str(pom),
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={directory}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(
+            f"Maven could not fetch Kafka {VERSION}: {(done.stdout + done.stderr).strip()[-400:]}"
+        )
+    (directory / "complete").touch()
+    return directory
+
+
+class KafkaServer:
+    """One Kafka broker; ``start`` may be called again after ``stop`` and finds its data."""
+
+    name = "kafka"
+
+    def __init__(self, directory: Path, jar_directory: Path) -> None:
+        self._directory = directory
+        self._jars = jar_directory
+        self.data = directory / "data"
+        self._child: Child | None = None
+        self.port = free_port()
+        self._prepare()
+
+    @property
+    def pid(self) -> int:
+        if self._child is None:
+            raise BenchError("Kafka is not running")
+        return self._child.pid
+
+    def _prepare(self) -> None:
+        self._directory.mkdir(parents=True)
+        self._config = self._directory / "server.properties"
+        self._config.write_text(
+            _PROPERTIES.format(port=self.port, controller_port=free_port(), data=self.data)
+        )
+        self._logging = self._directory / "log4j2.xml"
+        self._logging.write_text(_LOGGING)
+        done = subprocess.run(
+            self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._config)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise BenchError(
+                f"Kafka's storage could not be formatted: {(done.stdout + done.stderr).strip()[-400:]}"
+            )
+
+    def _java(self, main_class: str, *arguments: str) -> list[str]:
+        heap = (f"-Xms{HEAP}", f"-Xmx{HEAP}")
+        logging = f"-Dlog4j2.configurationFile={self._logging}"
+        return ["java", *heap, *_JVM_OPTIONS, logging, "-cp", f"{self._jars}/*", main_class, *arguments]
+
+    def launch(self) -> None:
+        """Start the process without waiting for anything; the startup bench times what follows."""
+        self._child = Child(
+            "Kafka", self._java("kafka.Kafka", str(self._config)), self._directory / "kafka.log"
+        )
+
+    def start(self) -> None:
+        self.launch()
+        assert self._child is not None
+        self._child.wait_for_port(self.port, 90)
+
+    def check_alive(self) -> None:
+        if self._child is not None:
+            self._child.check_alive()
+
+    def stop(self) -> None:
+        if self._child is not None:
+            self._child.stop(grace_seconds=30)
+            self._child = None

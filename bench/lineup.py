@@ -1,0 +1,186 @@
+"""The line-up of one bench run: which servers take part, their directory, their warm-up, and the interleaved
+rounds.
+
+Owns the order of things. Servers all run for the whole bench and take turns (A B C, B C A, …), so that a slow
+minute of the machine hits all of them; the figures are medians over the rounds. Before anything is timed,
+memory for the page cache is touched once, because the first write into memory that the machine has not handed
+out before is several times slower, and every server gets the same number of seconds of warm-up load.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench import kafka
+from bench.load.client import LoadProcess
+from bench.load.job import Job, Outcome
+from bench.process import BenchError, resident_mb
+from bench.profiling import Profiler
+from bench.report import merge_rounds
+from bench.servers import REPOSITORY, Server, SinkServer, TidelogServer, Topics
+
+CACHE = REPOSITORY / ".cache"
+NAMES = ("tidelog", "sink", "kafka")
+
+
+@dataclass(slots=True)
+class Options:
+    """What the command line asked for."""
+
+    quick: bool = False
+    rounds: int = 3
+    seconds: float = 3.0  # per measurement
+    warm_seconds: float = 15.0  # per server, before the first measurement
+    client: str = "librdkafka"
+    servers: tuple[str, ...] = NAMES
+    profile: bool = False
+    console: Console = field(default_factory=lambda: Console(stderr=True))
+
+    def say(self, text: str) -> None:
+        self.console.print(f"[dim]{text}[/dim]")
+
+
+@contextmanager
+def work_directory() -> Iterator[Path]:
+    """A directory on the disk of the checkout (a temporary directory may be memory), gone afterwards."""
+    CACHE.mkdir(exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="bench-", dir=CACHE))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def kafka_jars(options: Options) -> Path | None:
+    """Where Kafka's jars are, or ``None`` after one plain sentence on why the bench goes on without Kafka."""
+    tool = kafka.missing_tool()
+    if tool is not None:
+        options.say(f"Kafka is left out, because the program {tool} is not installed here.")
+        return None
+    try:
+        with options.console.status(f"fetching Kafka {kafka.VERSION} (the first time only)"):
+            return kafka.jars(CACHE)
+    except BenchError as error:
+        options.say(f"Kafka is left out: {error}")
+        return None
+
+
+class Lineup:
+    """The running servers of one bench, and the load process."""
+
+    def __init__(self, options: Options, directory: Path, stack: ExitStack) -> None:
+        self.options = options
+        self.servers: list[Server] = []
+        self.missing: list[str] = []  # servers that were asked for and did not start
+        self._topics: dict[str, Topics] = {}
+        self._next_topic = 0
+        self.others_cores: list[float] = []  # cores that other processes used, per measurement
+        self.load = LoadProcess()
+        stack.callback(self.load.stop)
+        self.profiler = Profiler(directory, enabled=options.profile)
+        for name in options.servers:
+            self._add(name, directory / name, stack)
+        if not self.servers:
+            raise BenchError("no server could be started, so there is nothing to measure")
+
+    def _add(self, name: str, directory: Path, stack: ExitStack) -> None:
+        try:
+            server = self._build(name, directory)
+            if server is None:
+                return
+            stack.callback(server.stop)
+            with self.options.console.status(f"starting {name}"):
+                server.start()
+        except BenchError as error:
+            self.options.console.print(f"[bold red]{name} is left out: {error}[/bold red]", highlight=False)
+            self.missing.append(name)
+            return
+        self.servers.append(server)
+        self._topics[name] = Topics(server)
+
+    def _build(self, name: str, directory: Path) -> Server | None:
+        if name == "sink":
+            return SinkServer(directory)
+        if name == "tidelog":
+            return TidelogServer(directory, self.profiler.cprofile_output)
+        jar_directory = kafka_jars(self.options)
+        return None if jar_directory is None else kafka.KafkaServer(directory, jar_directory)
+
+    @contextmanager
+    def topic(self, server: Server, partitions: int = 1) -> Iterator[str]:
+        """A fresh topic, deleted afterwards so that its pages are free for the next measurement."""
+        self._next_topic += 1
+        name = f"bench-{self._next_topic:04d}"
+        self._topics[server.name].create(name, partitions)
+        try:
+            yield name
+        finally:
+            self._topics[server.name].delete(name)
+
+    def run(self, server: Server, kind: str, topic: str, **job: Any) -> Outcome:
+        server.check_alive()
+        job.setdefault("client", self.options.client)
+        job.setdefault("seconds", self.options.seconds)
+        outcome = self.load.run(
+            Job(kind=kind, port=server.port, broker_pid=server.pid, topic=topic, **job),
+        )
+        self.others_cores.append(outcome.other_cpu_seconds / outcome.seconds)
+        return outcome
+
+    def warm_up(self, kinds: tuple[tuple[str, int], ...]) -> None:
+        """``warm_seconds`` of load on every server, divided among the (kind, value size) that will be
+        measured.
+        """
+        share = self.options.warm_seconds / len(kinds)
+        for server in self.servers:
+            with self.options.console.status(f"warming up {server.name} for {self.options.warm_seconds:g} s"):
+                for kind, value_size in kinds:
+                    with self.topic(server) as topic:
+                        self.run(server, kind, topic, value_size=value_size, seconds=share)
+        self.others_cores.clear()
+
+    def rounds(
+        self, label: str, measure: Callable[[Server], dict[str, float | None]]
+    ) -> dict[str, dict[str, Any]]:
+        """``measure`` on every server in every round; medians by server name."""
+        collected: dict[str, list[dict[str, float | None]]] = {server.name: [] for server in self.servers}
+        for number in range(self.options.rounds):
+            first = number % len(self.servers)
+            for server in self.servers[first:] + self.servers[:first]:
+                status = f"{label}: {server.name}, round {number + 1} of {self.options.rounds}"
+                with self.options.console.status(status), self.profiler.around(server):
+                    collected[server.name].append(measure(server) | {"rss_mb": resident_mb(server.pid)})
+        return {name: merge_rounds(found) for name, found in collected.items()}
+
+    def noise_note(self) -> str:
+        """How much of the machine other processes took while we measured."""
+        cores = self.others_cores
+        average = sum(cores) / len(cores) if cores else 0.0
+        verdict = "quiet enough" if average < 0.2 else "the machine was busy: read the ratios, not the rates"
+        worst = max(cores, default=0.0)
+        return f"Other processes used {average:.2f} cores on average, {worst:.2f} at worst ({verdict})."
+
+
+@contextmanager
+def lineup(options: Options) -> Iterator[Lineup]:
+    with work_directory() as directory, ExitStack() as stack:
+        with options.console.status("touching memory for the page cache"):
+            _touch_page_cache(directory / "touched", 1_500_000_000 if options.quick else 4_000_000_000)
+        running = Lineup(options, directory, stack)
+        yield running
+        stack.close()
+        running.profiler.show(options.console)
+
+
+def _touch_page_cache(path: Path, size: int) -> None:
+    block = b"\0" * (1 << 20)
+    with path.open("wb", buffering=0) as file:
+        for _ in range(size // len(block)):
+            file.write(block)
+    path.unlink()

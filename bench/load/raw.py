@@ -1,0 +1,149 @@
+"""Load over a bare socket with ready-made frames: what the broker can do when the client costs next to
+nothing.
+
+The same bytes go to every server. Answers to the same request have the same size, so the client counts bytes
+instead of parsing; it looks into the first answer of every read for an error code. Acknowledgement time is
+from handing a request to the kernel to reading its answer.
+"""
+
+import socket
+import time
+from collections import deque
+from itertools import cycle
+
+from bench import wire
+from bench.load.job import Job, Meter, Outcome, percentile
+from bench.process import BenchError
+
+BATCH_BYTES = 1_000_000  # as large as librdkafka's default makes them
+BATCHES_IN_FLIGHT = 5  # as many as the Java client allows itself
+REQUESTS_IN_FLIGHT = 200
+REQUESTS_PER_SEND = 50  # a system call per small request would make the client the bottleneck
+RECEIVE_BYTES = 1 << 20
+FETCH_BYTES = 1 << 20
+
+
+class Connection:
+    """A blocking connection that asks and waits."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray(4 << 20)
+
+    def ask(self, request: bytes) -> memoryview:
+        """The whole answer, length prefix included; valid until the next call."""
+        self.socket.sendall(request)
+        self._receive(0, 4)
+        size = 4 + int.from_bytes(self._buffer[:4], "big")
+        if size > len(self._buffer):
+            self._buffer += bytearray(size - len(self._buffer))
+        self._receive(4, size)
+        return memoryview(self._buffer)[:size]
+
+    def _receive(self, have: int, size: int) -> None:
+        with memoryview(self._buffer) as view:
+            while have < size:
+                got = self.socket.recv_into(view[have:size])
+                if not got:
+                    raise BenchError("the server closed the connection")
+                have += got
+
+
+def _check_produce(answer: bytes) -> None:
+    error = wire.produce_error(answer)
+    if error:
+        raise BenchError(f"the server refused a write with error code {error}")
+
+
+def _pipeline(
+    job: Job, sends: list[bytes], requests_per_send: int, in_flight: int
+) -> tuple[Meter, int, list[float]]:
+    """Keep up to ``in_flight`` requests under way for ``job.seconds``; each element of ``sends`` holds
+    several.
+
+    Returns the running meter, the number of acknowledged requests, and the time each send took to be
+    acknowledged.
+    """
+    connection = Connection(job.port)
+    first = bytes(connection.ask(sends[0][: 4 + int.from_bytes(sends[0][:4], "big")]))
+    _check_produce(first)
+    link = connection.socket
+    samples: list[float] = []
+    sent_at: deque[float] = deque()
+    next_send = cycle(sends).__next__
+    partial = acknowledged = sent = 0  # partial: bytes of an answer that is not whole yet
+    meter = Meter(job.broker_pid)
+    while (running := meter.elapsed() < job.seconds) or acknowledged < sent:
+        while running and sent - acknowledged <= in_flight - requests_per_send:
+            sent_at.append(time.perf_counter())
+            link.sendall(next_send())
+            sent += requests_per_send
+        data = link.recv(RECEIVE_BYTES)
+        if not data:
+            raise BenchError("the server closed the connection")
+        if not partial and len(data) >= len(first):
+            _check_produce(data)
+        before = acknowledged
+        whole, partial = divmod(partial + len(data), len(first))
+        acknowledged += whole
+        now = time.perf_counter()
+        for _ in range(acknowledged // requests_per_send - before // requests_per_send):
+            samples.append((now - sent_at.popleft()) * 1000)
+    link.close()
+    return meter, acknowledged, samples
+
+
+def _summary(meter: Meter, records: int, samples: list[float]) -> Outcome:
+    samples.sort()
+    return meter.outcome(records, percentile(samples, 0.5), percentile(samples, 0.99))
+
+
+def produce(job: Job) -> Outcome:
+    count = max(1, BATCH_BYTES // (job.value_size + 10))
+    batch = wire.batch_of(b"x" * job.value_size, count, int(time.time() * 1000))
+    sends = [wire.produce_request(job.topic, part, batch, acks=1) for part in range(job.partitions)]
+    meter, acknowledged, samples = _pipeline(job, sends, 1, BATCHES_IN_FLIGHT)
+    return _summary(meter, acknowledged * count, samples)
+
+
+def _one_record_request(job: Job) -> bytes:
+    batch = wire.batch_of(b"x" * job.value_size, 1, int(time.time() * 1000))
+    return wire.produce_request(job.topic, 0, batch, acks=1)
+
+
+def requests(job: Job) -> Outcome:
+    send = _one_record_request(job) * REQUESTS_PER_SEND
+    return _summary(*_pipeline(job, [send], REQUESTS_PER_SEND, REQUESTS_IN_FLIGHT))
+
+
+def latency(job: Job) -> Outcome:
+    """One record at a time: from sending the request to having read its answer."""
+    request = _one_record_request(job)
+    connection = Connection(job.port)
+    _check_produce(bytes(connection.ask(request)))
+    samples: list[float] = []
+    meter = Meter(job.broker_pid)
+    while meter.elapsed() < job.seconds:
+        before = time.perf_counter()
+        answer = connection.ask(request)
+        samples.append((time.perf_counter() - before) * 1000)
+        _check_produce(bytes(answer))
+    connection.socket.close()
+    return _summary(meter, len(samples), samples)
+
+
+def consume(job: Job) -> Outcome:
+    """Fetch after fetch, each from where the one before ended; only batch headers are looked at."""
+    connection = Connection(job.port)
+    offset = job.start_offset
+    end = job.start_offset + job.count
+    meter = Meter(job.broker_pid)
+    while offset < end:
+        answer = connection.ask(wire.fetch_request(job.topic, 0, offset, FETCH_BYTES))
+        error, _, size = wire.fetch_records(answer)
+        if error or size <= 0:
+            raise BenchError(f"a fetch at offset {offset} brought {size} bytes and error code {error}")
+        offset = wire.end_offset(answer[len(answer) - size :])
+    connection.socket.close()
+    return meter.outcome(offset - job.start_offset)

@@ -1,0 +1,115 @@
+"""Child processes of the bench: start, wait until they answer, read their cost from ``/proc``, end them by
+pid.
+
+Owns the processes it started and no other. Every child leads its own process group, so that ending it also
+ends what it started (``tidelog up`` starts brokers).
+"""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class BenchError(Exception):
+    """Something outside the bench's power; its text is one plain sentence for the person who runs it."""
+
+
+def free_port() -> int:
+    """A port that nobody listens on, outside the range from which outgoing connections get theirs.
+
+    Otherwise a client's connection could take the port while its broker is down for a restart.
+    """
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+    raise BenchError("none of 100 ports tried on 127.0.0.1 is free")
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: str, pause: float = 0.005) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise BenchError(f"{what} did not happen within {seconds:g} s")
+        time.sleep(pause)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Child:
+    """One process with its output in a file."""
+
+    def __init__(
+        self, name: str, command: Sequence[str | Path], output: Path, cwd: Path | None = None
+    ) -> None:
+        self.name = name
+        self._output = output
+        with output.open("ab") as sink:
+            self._process = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    def wait_for_port(self, port: int, seconds: float) -> None:
+        def ready() -> bool:
+            self.check_alive()
+            return listens(port)
+
+        wait_until(ready, seconds, f"the start of {self.name}")
+
+    def check_alive(self) -> None:
+        if self._process.poll() is None:
+            return
+        tail = " | ".join(self._output.read_text(errors="replace").strip().splitlines()[-4:])
+        raise BenchError(
+            f"{self.name} ended with code {self._process.returncode}: {tail or 'it said nothing'}"
+        )
+
+    def stop(self, grace_seconds: float = 20) -> None:
+        """SIGTERM, and SIGKILL for the whole group when that is not heard in time."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(grace_seconds)
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of all threads of a process, ended ones included; resolution 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+
+def machine_cpu_seconds() -> float:
+    """Time that all cores together were busy since the start; what the hypervisor stole counts as busy."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = (
+        int(word) for word in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
+    )
+    return (user + nice + system + irq + softirq + steal) / _TICKS_PER_SECOND
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory in MB (10^6 bytes)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise BenchError(f"process {pid} has no resident memory; it has ended")

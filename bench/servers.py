@@ -1,0 +1,160 @@
+"""The servers under test, all with the same few verbs: Tidelog, the sink, and (in :mod:`bench.kafka`) Kafka.
+
+Owns how each is started and asked for topics. The sink has every topic that anyone names, so creating and
+deleting one is nothing there.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from bench.process import BenchError, Child, free_port, wait_until
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PARTITIONS_MAX = 12
+
+
+class Server(Protocol):
+    """What every bench needs of a server."""
+
+    name: str
+    port: int
+
+    @property
+    def pid(self) -> int: ...
+
+    def start(self) -> None:
+        """Start and wait until it listens."""
+
+    def launch(self) -> None:
+        """Start without waiting."""
+
+    def check_alive(self) -> None:
+        """Raise :class:`BenchError` with the end of its output when it has died."""
+
+    def stop(self) -> None: ...
+
+
+class BrokerServer(Server, Protocol):
+    """A server that keeps what it is sent; ``data`` holds its logs in Kafka's layout."""
+
+    data: Path
+
+
+class _ChildServer:
+    """The part that the servers written in Python share."""
+
+    name = ""
+    _start_seconds = 30.0
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.port = free_port()
+        self._child: Child | None = None
+
+    @property
+    def pid(self) -> int:
+        if self._child is None:
+            raise BenchError(f"{self.name} is not running")
+        return self._child.pid
+
+    def _command(self) -> list[str]:
+        raise NotImplementedError
+
+    def launch(self) -> None:
+        self._child = Child(self.name, self._command(), self.directory / "output.log", cwd=REPOSITORY)
+
+    def start(self) -> None:
+        self.launch()
+        if self._child is not None:
+            self._child.wait_for_port(self.port, self._start_seconds)
+
+    def check_alive(self) -> None:
+        if self._child is not None:
+            self._child.check_alive()
+
+    def stop(self) -> None:
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+
+
+class SinkServer(_ChildServer):
+    """See :mod:`bench.sink`."""
+
+    name = "sink"
+
+    def __init__(self, directory: Path, value_size: int = 1000) -> None:
+        super().__init__(directory)
+        self._value_size = value_size
+
+    def _command(self) -> list[str]:
+        arguments = ["--port", str(self.port), "--partitions", str(PARTITIONS_MAX)]
+        return [sys.executable, "-m", "bench.sink", *arguments, "--value-size", str(self._value_size)]
+
+
+class TidelogServer(_ChildServer):
+    """``tidelog broker`` with its default settings; under cProfile when ``profile`` names an output file."""
+
+    name = "tidelog"
+
+    def __init__(self, directory: Path, profile: Path | None = None) -> None:
+        super().__init__(directory)
+        self.data = directory / "data"
+        self._profile = profile
+        settings = {
+            "node.id": 1,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(self.data),
+        }
+        # Strings and numbers are written alike in JSON and TOML; quoted keys keep the dots of Kafka's names.
+        lines = [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in settings.items()]
+        self._config = directory / "broker.toml"
+        self._config.write_text("\n".join(lines) + "\n")
+
+    def _command(self) -> list[str]:
+        runner = ["-m", "cProfile", "-o", str(self._profile)] if self._profile else []
+        return [sys.executable, *runner, "-m", "tidelog", "broker", "--config", str(self._config)]
+
+
+class Topics:
+    """Creates and deletes topics on one server through the admin API."""
+
+    # Deleted data should free the page cache before the next round, not a minute later.
+    _CONFIG = {"file.delete.delay.ms": "100"}  # noqa: RUF012
+
+    def __init__(self, server: Server) -> None:
+        self._stateless = server.name == "sink"
+        if not self._stateless:
+            self._admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{server.port}", "log_level": 2})
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Create, and wait until every partition has a leader."""
+        if self._stateless:
+            return
+        wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=self._CONFIG)
+        try:
+            self._admin.create_topics([wanted], operation_timeout=30)[topic].result(timeout=60)
+        except KafkaException as error:
+            raise BenchError(f"topic {topic} could not be created: {error}") from error
+        wait_until(
+            lambda: self._has_leaders(topic, partitions), 30, f"a leader for every partition of {topic}"
+        )
+
+    def _has_leaders(self, topic: str, partitions: int) -> bool:
+        described = self._admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return len(described) == partitions and all(part.leader >= 0 for part in described.values())
+
+    def delete(self, topic: str) -> None:
+        if self._stateless:
+            return
+        self._admin.delete_topics([topic])[topic].result(timeout=30)
+        time.sleep(
+            0.25
+        )  # the files go after the delay above, and that work must not fall into the next measurement
