@@ -4,9 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tidelog.cli import broker as broker_process
 from tidelog.cli import consume, log_dump, produce, topics
@@ -15,11 +16,24 @@ from tidelog.cli.options import Settings
 from tidelog.cli.up import up
 from tidelog.errors import TidelogError
 
+
+class _InOrderOfUse(TyperGroup):
+    """Lists the commands as a newcomer meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        order = ["up", "topic", "produce", "consume", "log", "broker", "version"]
+        return sorted(
+            super().list_commands(ctx), key=lambda name: order.index(name) if name in order else len(order)
+        )
+
+
 app = typer.Typer(
     name="tidelog",
+    cls=_InOrderOfUse,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Tidelog is a replicated message queue that speaks the Kafka protocol.\n\n"
     "First steps: `tidelog up` in one terminal; in another one `echo hello | tidelog produce greetings` and "
@@ -85,4 +99,5 @@ def _sentence(error: typer.TyperException) -> str:
     sentence = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "tidelog"
-    return f"{sentence}; `{command} --help` explains."
+    joint = "" if sentence.endswith("?") else ";"
+    return f"{sentence}{joint} `{command} --help` explains."

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.cli.failure import CommandFailed, complain
-from tidelog.cli.settings import parse_assignments, read_settings
+from tidelog.cli.settings import merge_broker_settings, parse_assignments, read_broker_settings
 from tidelog.errors import TidelogError
 
 
@@ -44,7 +44,9 @@ def parse_plain(words: Sequence[str]) -> BrokerArguments | None:
 def serve(arguments: BrokerArguments) -> int:
     """Run the broker until it is told to stop; the exit code of the process."""
     try:
-        values = read_settings(arguments.config) | parse_assignments(arguments.assignments)
+        values = merge_broker_settings(
+            read_broker_settings(arguments.config), parse_assignments(arguments.assignments)
+        )
         from tidelog.runtime.process import run_broker
 
         return run_broker(values, arguments.config.resolve().parent)

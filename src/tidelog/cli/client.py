@@ -56,28 +56,29 @@ def admin_library() -> Any:
     return confluent_kafka.admin
 
 
-def wait(future: "concurrent.futures.Future[T]") -> T:
-    """The result of one administrative request, its refusal as one sentence."""
+def wait(future: "concurrent.futures.Future[T]", topic: str = "") -> T:
+    """The result of one administrative request; ``topic`` is what it is about, for the words of a refusal."""
     from confluent_kafka import KafkaException
 
     try:
         return future.result(REQUEST_TIMEOUT_S + 1)
     except KafkaException as error:
-        raise refusal(error) from None
+        raise refusal(error, topic) from None
     except concurrent.futures.TimeoutError:
         raise CommandFailed("The broker did not answer in time.") from None
 
 
 def refusal(exception: "KafkaException", topic: str = "") -> CommandFailed:
     """A client library's exception as a failure of the command."""
-    return CommandFailed(explain(exception.args[0], topic))
+    error = exception.args[0]
+    return CommandFailed(explain(error, topic), error.name())
 
 
 def explain(error: "KafkaError", topic: str = "") -> str:
     """One sentence for an error of the client or the broker, ending with Kafka's name for it."""
     name = error.name()
     if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC") and topic:
-        return f"Topic '{topic}' does not exist; create it with `tidelog topic create {topic}`."
+        return f"Topic '{topic}' does not exist; `tidelog topic create {topic}` creates it."
     if name in ("_UNKNOWN_PARTITION",):
         return f"Topic '{topic}' has no such partition."
     if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"):

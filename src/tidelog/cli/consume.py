@@ -11,7 +11,7 @@ import typer
 
 from tidelog.cli.client import client_settings, explain, find_topic
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
 from tidelog.cli.record_text import NO_OFFSET, Header, Record, to_json, to_plain
 from tidelog.cli.start_position import Range, parse_start, resolve
 from tidelog.cli.tables import count
@@ -34,29 +34,27 @@ def consume(
             "an ISO time (2026-01-31T12:00) or milliseconds since 1970 (@1700000000000).",
         ),
     ] = "earliest",
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
-    maximum: Annotated[int | None, typer.Option("--max", min=1, help="Stop after so many records.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", metavar="N", min=0, help="Only this partition.")
+    ] = None,
+    maximum: Annotated[
+        int | None, typer.Option("--max", metavar="N", min=1, help="Stop after so many records.")
+    ] = None,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", "-f", help="Wait for new records until Ctrl-C instead of stopping at the end."
-        ),
+        flag("--follow", "-f", help="Wait for new records until Ctrl-C instead of stopping at the end."),
     ] = False,
-    keys: Annotated[
-        bool, typer.Option("--keys", help="Write KEY and the separator before each value.")
-    ] = False,
+    keys: Annotated[bool, flag("--keys", help="Write KEY and the separator before each value.")] = False,
     headers: Annotated[
-        bool, typer.Option("--headers", help="Write the headers (a=1,b=2) before each value.")
+        bool, flag("--headers", help="Write the headers (a=1,b=2) before each value.")
     ] = False,
-    offsets: Annotated[
-        bool, typer.Option("--offsets", help="Write PARTITION:OFFSET before each value.")
-    ] = False,
+    offsets: Annotated[bool, flag("--offsets", help="Write PARTITION:OFFSET before each value.")] = False,
     separator: Annotated[
         str,
         typer.Option("--separator", metavar="TEXT", help="What stands between these.", show_default="tab"),
     ] = "\t",
     json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per record, with everything it carries.")
+        bool, flag("--json", help="One JSON object per record, with everything it carries.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -146,7 +144,7 @@ def read(
                 continue
             end_offset = ranges[record.partition].end_offset
             # The end is that of the start, because a busy topic would never be read to its own. A notice that
-            # the partition ended counts too: its last offsets may be no records (compacted, transaction marks).
+            # the partition ended counts too: its last offsets may be no records (compacted, or control).
             if error is None and (follow or record.offset < end_offset):
                 records.append(record)
             if not follow and (at_end or record.offset >= end_offset - 1):

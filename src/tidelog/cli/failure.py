@@ -6,6 +6,10 @@ import sys
 class CommandFailed(Exception):  # noqa: N818 — a command that failed, not a kind of error
     """What went wrong, in one sentence that says what to do about it where we know."""
 
+    def __init__(self, sentence: str, kafka_error: str = "") -> None:
+        super().__init__(sentence)
+        self.kafka_error = kafka_error  # Kafka's name of the error, where it was one
+
 
 def complain(sentence: str) -> None:
     """Print the sentence with which a command ends."""

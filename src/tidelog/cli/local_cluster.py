@@ -16,13 +16,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.probe import is_free, is_ready
-from tidelog.cli.settings import read_settings, render_settings
+from tidelog.cli.settings import merge_broker_settings, read_broker_settings, render_settings
+from tidelog.config import BrokerConfig, Raw
 
 HOST = "127.0.0.1"
+EVERY_INTERFACE = ("", "0.0.0.0", "::")
 LOG_LINES_SHOWN = 5
 STOP_TIMEOUT_S = 30.0
 START_POLL_S = 0.02
@@ -37,8 +39,10 @@ class LocalBroker:
     def __init__(self, directory: Path, broker_id: int, port: int) -> None:
         self.directory = directory
         self.broker_id = broker_id
+        self.host = HOST
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
+        self._log_begin = 0  # where this start's part of broker.log begins
 
     @property
     def config_path(self) -> Path:
@@ -50,25 +54,23 @@ class LocalBroker:
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
-    def write_config(self, settings: Mapping[str, Any]) -> None:
-        """Keep the file's settings, put ours and then ``settings`` over them."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        before = read_settings(self.config_path) if self.config_path.exists() else {}
-        ours = {"node.id": self.broker_id, "listeners": f"PLAINTEXT://{self.address}"}
-        wanted = (
-            before
-            | ours
-            | {"log.dirs": before.get("log.dirs", str(self.directory / "data"))}
-            | dict(settings)
-        )
+    def write_config(self, settings: Mapping[str, Raw]) -> None:
+        """Keep the file's settings, put ours and then ``settings`` over them; refuse what no broker would take."""
+        before = read_broker_settings(self.config_path) if self.config_path.exists() else {}
+        ours: dict[str, Raw] = {"node.id": self.broker_id, "listeners": f"PLAINTEXT://{self.address}"}
+        wanted = merge_broker_settings(before, ours, settings)
+        listener = BrokerConfig.parse(wanted).listeners[0]
+        self.host, self.port = HOST if listener.host in EVERY_INTERFACE else listener.host, listener.port
         # An unchanged file is not touched, so that its comments live as long as possible.
         if wanted != before:
+            self.directory.mkdir(parents=True, exist_ok=True)
             self.config_path.write_text(render_settings(wanted, HEADING), encoding="utf-8")
 
     def start(self) -> None:
         with self.log_path.open("ab") as log:
+            self._log_begin = log.tell()
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tidelog", "broker", "--config", str(self.config_path)],
                 stdin=subprocess.DEVNULL,
@@ -83,7 +85,7 @@ class LocalBroker:
 
     def log_tail(self) -> str:
         try:
-            text = self.log_path.read_text(encoding="utf-8", errors="replace")
+            text = self.log_path.read_bytes()[self._log_begin :].decode(errors="replace")
         except OSError:
             return ""
         return "\n".join(f"  {line}" for line in text.splitlines()[-LOG_LINES_SHOWN:])
@@ -145,16 +147,16 @@ class LocalCluster:
     def bootstrap(self) -> str:
         return ",".join(broker.address for broker in self.brokers)
 
-    def start(self, settings: Mapping[str, Any]) -> None:
+    def start(self, settings: Mapping[str, Raw]) -> None:
         for broker in self.brokers:
             if (pid := broker.running_pid()) is not None:
                 raise CommandFailed(
                     f"Broker {broker.broker_id} of this directory runs already, as process {pid}."
                 )
-            if not is_free(HOST, broker.port):
+            broker.write_config(settings)
+            if not is_free(broker.host, broker.port):
                 raise CommandFailed(f"Port {broker.port} is taken; choose another one with --port.")
         for broker in self.brokers:
-            broker.write_config(settings)
             broker.start()
 
     def wait_ready(self) -> bool:
@@ -168,7 +170,7 @@ class LocalCluster:
                         f"Broker {broker.broker_id} {describe_exit(code)} while starting; "
                         f"the end of {broker.log_path}:\n{broker.log_tail() or '  (empty)'}"
                     )
-            waiting = [broker for broker in waiting if not is_ready(HOST, broker.port)]
+            waiting = [broker for broker in waiting if not is_ready(broker.host, broker.port)]
             if waiting and time.monotonic() > patience_ends:
                 # Not a failure: after a crash a broker may have a long log to check.
                 self._report(f"broker {waiting[0].broker_id} is still starting; see {waiting[0].log_path}")

@@ -1,10 +1,16 @@
 """Options that several commands share, so that one word means the same everywhere."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+def flag(*names: str, help: str) -> Any:  # noqa: A002 — typer's word
+    """An option without a value; help pages would otherwise show the type of the value it does not have."""
+    return typer.Option(*names, metavar="", help=help)
+
 
 Bootstrap = Annotated[
     str,
@@ -15,7 +21,7 @@ Bootstrap = Annotated[
         help="A broker of the cluster; several are separated by commas.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of a table.")]
+Json = Annotated[bool, flag("--json", help="Print JSON for scripts instead of a table.")]
 Settings = Annotated[
     list[str],
     typer.Option(

@@ -11,7 +11,7 @@ import typer
 
 from tidelog.cli.client import client_settings, explain, find_topic
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
 from tidelog.cli.record_text import BadRecord, Header, Record, parse_json, parse_plain
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count
@@ -66,7 +66,9 @@ def produce(
     ] = [],  # noqa: B006 — typer reads the default and never changes it
     partition: Annotated[
         int | None,
-        typer.Option("--partition", min=0, help="Write to this partition instead of choosing by key."),
+        typer.Option(
+            "--partition", metavar="N", min=0, help="Write to this partition instead of choosing by key."
+        ),
     ] = None,
     acks: Annotated[
         Acks,
@@ -80,9 +82,7 @@ def produce(
     ] = Compression.NONE,
     json: Annotated[
         bool,
-        typer.Option(
-            "--json", help='Each line is an object: {"key", "value", "headers", "timestamp", "partition"}.'
-        ),
+        flag("--json", help='Each line is an object: {"key", "value", "headers", "timestamp", "partition"}.'),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -150,7 +150,7 @@ class Sender:
                 try:
                     self._send(parse(line.removesuffix(b"\n")))
                 except BadRecord as error:
-                    self._refused = f"Line {number} is no record: {error}"
+                    self._refused = f"Line {number} was refused: {error}"
                 self._producer.poll(0)
                 advance(len(line))
                 if self._refused is not None:

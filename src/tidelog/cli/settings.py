@@ -1,16 +1,16 @@
 """Settings as people write them: ``key=value`` on the command line and a TOML file on disk.
 
-Knows nothing of what a setting means; names and values are checked by ``tidelog.config`` (or, for a topic's
-settings, by the broker that gets them).
+What a setting means and which values it takes is known to ``tidelog.config`` (or, for a topic's settings, to
+the broker that gets them); here they only pass from one writing to the other.
 """
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tidelog.cli.failure import CommandFailed
+from tidelog.config import Raw, broker_setting, read_toml
 
 
 def parse_assignments(assignments: Iterable[str], option: str = "--set") -> dict[str, str]:
@@ -20,33 +20,24 @@ def parse_assignments(assignments: Iterable[str], option: str = "--set") -> dict
         name, equals, value = assignment.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise CommandFailed(
-                f"{option} takes key=value, for example {option} a=b, but got '{assignment}'."
-            )
+            raise CommandFailed(f"{option} takes KEY=VALUE, but got '{assignment}'.")
         values[name] = value.strip()
     return values
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """The settings of a TOML file under their dotted names, however its author wrote the dots."""
+def read_broker_settings(path: Path) -> dict[str, Raw]:
+    """The settings of a broker's config file under their dotted names."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CommandFailed(f"{path} cannot be read: {error.strerror or error}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CommandFailed(f"{path} is not a valid TOML file: {error}.") from None
-    return flatten(table)
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{path} cannot be read: it is not UTF-8 text.") from None
 
 
-def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``a.b = 1``, ``"a.b" = 1`` and ``[a]`` with ``b = 1`` all mean the setting ``a.b``."""
-    values: dict[str, Any] = {}
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            values.update(flatten(value, f"{prefix}{name}."))
-        else:
-            values[prefix + name] = value
-    return values
+def merge_broker_settings(*sources: Mapping[str, Raw]) -> dict[str, Raw]:
+    """All sources in one, later ones over earlier ones, also where these use other names of a setting."""
+    return {broker_setting(name).name: value for source in sources for name, value in source.items()}
 
 
 def render_settings(values: Mapping[str, Any], heading: Iterable[str] = ()) -> str:

@@ -19,7 +19,7 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     numeric = set(right)
     for key, heading in columns.items():
         table.add_column(heading, justify="right" if key in numeric else "left", overflow="fold")

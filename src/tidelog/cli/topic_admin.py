@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, refusal, wait
-from tidelog.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -19,21 +18,16 @@ def create(
     topic = admin_library().NewTopic(
         name, num_partitions=partitions, replication_factor=replicas, config=dict(settings)
     )
-    wait(admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[name])
+    wait(admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[name], name)
 
 
 def delete(admin: "AdminClient", name: str) -> None:
-    try:
-        wait(admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name])
-    except CommandFailed as failure:
-        if "UNKNOWN_TOPIC_OR_PART" in str(failure):
-            raise CommandFailed(f"Topic '{name}' does not exist.") from None
-        raise
+    wait(admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name], name)
 
 
 def add_partitions(admin: "AdminClient", name: str, total: int) -> None:
     partitions = admin_library().NewPartitions(name, total)
-    wait(admin.create_partitions([partitions], request_timeout=REQUEST_TIMEOUT_S)[name])
+    wait(admin.create_partitions([partitions], request_timeout=REQUEST_TIMEOUT_S)[name], name)
 
 
 def change_settings(admin: "AdminClient", name: str, set_: Mapping[str, str], unset: Iterable[str]) -> None:
@@ -44,7 +38,7 @@ def change_settings(admin: "AdminClient", name: str, set_: Mapping[str, str], un
     ]
     entries += [library.ConfigEntry(key, None, incremental_operation=operations.DELETE) for key in unset]
     resource = library.ConfigResource(library.ResourceType.TOPIC, name, incremental_configs=entries)
-    wait(admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource])
+    wait(admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource], name)
 
 
 def list_topics(admin: "AdminClient", *, internal: bool) -> list[dict[str, Any]]:
@@ -72,7 +66,9 @@ def describe(admin: "AdminClient", name: str) -> dict[str, Any]:
     """A topic with its partitions and all of its settings."""
     from confluent_kafka import TopicCollection
 
-    topic = wait(admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)[name])
+    topic = wait(
+        admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)[name], name
+    )
     offsets = read_offsets(admin, name, [partition.id for partition in topic.partitions])
     settings = read_settings(admin, [name])[name]
     return {
@@ -135,7 +131,7 @@ def read_settings(admin: "AdminClient", names: list[str]) -> dict[str, list[dict
                 "value": entry.value,
                 "set_by": "topic" if entry.source == by_topic else "default",
             }
-            for entry in sorted(wait(futures[resource]).values(), key=lambda entry: entry.name)
+            for entry in sorted(wait(futures[resource], resource.name).values(), key=lambda entry: entry.name)
         ]
         for resource in resources
     }

@@ -7,7 +7,7 @@ import typer
 from tidelog.cli import topic_admin
 from tidelog.cli.client import connect_admin
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, TopicName
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, TopicName, flag
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count, print_json, print_table
 
@@ -33,19 +33,25 @@ def create(
     partitions: Annotated[
         int | None,
         typer.Option(
-            "--partitions", min=1, help="How many partitions; without it the broker's num.partitions."
+            "--partitions",
+            metavar="N",
+            min=1,
+            help="How many partitions; without it the broker's num.partitions.",
         ),
     ] = None,
     replicas: Annotated[
         int | None,
         typer.Option(
-            "--replicas", min=1, help="How many copies; without it the broker's default.replication.factor."
+            "--replicas",
+            metavar="N",
+            min=1,
+            help="How many copies; without it the broker's default.replication.factor.",
         ),
     ] = None,
     mode: Mode = None,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed without a change if the topic is already there.")
+        bool, flag("--if-not-exists", help="Succeed without a change if the topic is already there.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -66,7 +72,7 @@ def create(
             settings,
         )
     except CommandFailed as failure:
-        if if_not_exists and "TOPIC_ALREADY_EXISTS" in str(failure):
+        if if_not_exists and failure.kafka_error == "TOPIC_ALREADY_EXISTS":
             print(f"Topic {topic} exists already.")
             return
         raise
@@ -76,7 +82,7 @@ def create(
 @app.command("list")
 def list_(
     internal: Annotated[
-        bool, typer.Option("--internal", help="Also show topics that Tidelog keeps for itself (__…).")
+        bool, flag("--internal", help="Also show topics that Tidelog keeps for itself (__…).")
     ] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -102,7 +108,7 @@ def list_(
 def describe(
     topic: TopicName,
     all_settings: Annotated[
-        bool, typer.Option("--all", help="Show all settings, also those left at default.")
+        bool, flag("--all", help="Show all settings, also those left at default.")
     ] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -123,13 +129,14 @@ def describe(
     facts = [count(len(partitions), "partition"), f"id {description['id']}"]
     if description["mode"] is not None:
         facts.insert(1, f"mode {description['mode']}")
-    print(f"Topic {topic}: {', '.join(facts)}")
+    print(f"Topic {topic}: {', '.join(facts)}\n")
     columns = ("partition", "leader", "replicas", "in_sync", "start_offset", "end_offset")
     print_table(
         partitions,
         {name: name.replace("_", " ") for name in columns},
         right=("partition", "leader", "start_offset", "end_offset"),
     )
+    print()
     if settings:
         print_table(settings, {"name": "setting", "value": "value", "set_by": "set by"})
     else:
@@ -148,7 +155,7 @@ def alter(
     ] = [],  # noqa: B006
     mode: Mode = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", min=1, help="New, larger number of partitions.")
+        int | None, typer.Option("--partitions", metavar="N", min=1, help="New, larger number of partitions.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

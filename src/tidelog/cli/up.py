@@ -15,13 +15,21 @@ from tidelog.cli.settings import parse_assignments
 
 
 def up(
-    brokers: Annotated[int, typer.Option("--brokers", min=1, help="How many brokers to start.")] = 1,
+    brokers: Annotated[
+        int, typer.Option("--brokers", metavar="N", min=1, help="How many brokers to start.")
+    ] = 1,
     directory: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="Where settings, logs and data lie.")
     ] = Path(".tidelog"),
     port: Annotated[
         int,
-        typer.Option("--port", min=1, max=65535, help="Port of broker 1; broker N listens on PORT + N − 1."),
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="Port of broker 1; broker N listens on PORT + N − 1.",
+        ),
     ] = 9092,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
 ) -> None:
