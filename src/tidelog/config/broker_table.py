@@ -107,6 +107,15 @@ class BrokerTable:
         dynamic=True,
         ours=True,
     )
+    logging_format: str = row(
+        Choice("plain", "json"), "plain", "Form of the lines in the broker's own log.", ours=True
+    )
+    http_port: int = row(
+        Whole(0, 65535),
+        0,
+        "Port on the first listener's host that serves `/metrics` for Prometheus and `/health`; 0 is off.",
+        ours=True,
+    )
 
     auto_create_topics_enable: bool = row(
         Bool(),
@@ -158,12 +167,6 @@ class BrokerTable:
         Whole(1),
         1000,
         "Requests of one connection that may wait for their answer before reading from it pauses.",
-        ours=True,
-    )
-    queued_max_response_bytes_per_connection: int = row(
-        Whole(1, LONG_MAX, unit="bytes"),
-        4 * _MIB,
-        "Bytes of answers that may wait for a slow reader before reading from its connection pauses.",
         ours=True,
     )
     fetch_max_bytes: int = row(

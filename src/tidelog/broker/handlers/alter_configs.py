@@ -1,0 +1,23 @@
+"""AlterConfigs, versions 0 to 2: replaces all overrides of a topic, or all dynamic settings of a broker."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.resources import Change, alter_all
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.errors import InvalidConfig
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    return alter_all(broker, request, _replace)
+
+
+def _replace(resource: Any) -> Change:
+    def change(current: Mapping[str, str]) -> Mapping[str, str]:
+        missing = [config.name for config in resource.configs if config.value is None]
+        if missing:
+            raise InvalidConfig(f"settings without a value: {', '.join(missing)}")
+        return {config.name: config.value for config in resource.configs}
+
+    return change

@@ -1,0 +1,41 @@
+"""ApiVersions, versions 0 to 4.
+
+A client that asks with a version we do not know gets the answer of version 0 with UNSUPPORTED_VERSION and the
+list, so that it can ask again. Features (KIP-584) are none so far.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode
+from tidelog.protocol import messages, produce
+from tidelog.protocol.messages import Fields
+
+_LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_api_keys: list[Fields] = []
+
+
+def announce(served: Iterable[tuple[int, int, int]]) -> None:
+    """Told once by the registry: (api key, oldest version, newest version)."""
+    for key, oldest, newest in sorted(served):
+        # Older librdkafka compresses only when it sees Produce version 0, though it never uses it.
+        shown_oldest = 0 if key == produce.API_KEY else oldest
+        _api_keys.append({"api_key": key, "min_version": shown_oldest, "max_version": newest})
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    if context.version >= 3 and not (
+        _LEGAL_SOFTWARE.fullmatch(request.client_software_name)
+        and _LEGAL_SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return {"error_code": ErrorCode.INVALID_REQUEST, "api_keys": []}
+    return {"error_code": ErrorCode.NONE, "api_keys": _api_keys, "finalized_features_epoch": -1}
+
+
+def downgrade(correlation_id: int) -> bytes:
+    """The answer to a version we do not know."""
+    answer = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": _api_keys}
+    return messages.encode(messages.API_VERSIONS_KEY, 0, correlation_id, answer)

@@ -1,0 +1,37 @@
+"""DescribeCluster, versions 0 to 2. Ignored: authorized operations. Controllers are the brokers themselves
+so far.
+"""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode
+from tidelog.protocol.messages import Fields
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    endpoint_type = getattr(request, "endpoint_type", BROKERS)
+    if endpoint_type != BROKERS:
+        code = (
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if endpoint_type == CONTROLLERS
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        )
+        return {
+            "error_code": code,
+            "error_message": "this endpoint is a broker's",
+            "endpoint_type": endpoint_type,
+        }
+    image = broker.image
+    return {
+        "endpoint_type": BROKERS,
+        "cluster_id": image.cluster_id,
+        "controller_id": broker.broker_id,
+        "brokers": [
+            {"broker_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
+            for node in image.brokers.values()
+        ],
+    }

@@ -1,0 +1,201 @@
+"""Fetch, versions 4 to 18: consumers read, with or without sessions.
+
+Honoured: min and max bytes (overall and per partition), max wait, sessions, the isolation level, leader
+epochs, topic ids. At least one batch is sent however large it is, or a reader with small limits would be
+stuck before it.
+"""
+
+from collections.abc import Callable
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.fetch_sessions import FetchSession, Remembered
+from tidelog.broker.partition import Partition
+from tidelog.broker.request import RequestContext
+from tidelog.broker.services import Timer
+from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
+from tidelog.protocol import fetch
+from tidelog.protocol.fetch import NO_SESSION, FetchPartition, FetchRequest, Part, PartitionAnswer, Records
+from tidelog.protocol.produce import TopicKey
+
+Send = Callable[[list[Part]], None]
+
+READ_COMMITTED = 1
+_NO_ABORTED: list[tuple[int, int]] = []
+
+
+class FetchHandler:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def handle(
+        self, frame: memoryview, position: int, context: RequestContext, send: Send
+    ) -> "PendingFetch | None":
+        """Answer through ``send``; what is returned can be cancelled when the reader goes away first."""
+        request = fetch.decode(frame, position, context.version)
+        session, error = self._broker.fetch_sessions.begin(request, self._broker.services.now_ms())
+        if error:
+            send(fetch.Answer(context.version, context.correlation_id, error, NO_SESSION, 0).finish())
+            return None
+        pending = PendingFetch(self._broker, request, session, context, send)
+        pending.start()
+        return pending
+
+
+class PendingFetch:
+    """One fetch from its arrival to its answer."""
+
+    __slots__ = (
+        "_broker",
+        "_context",
+        "_done",
+        "_request",
+        "_send",
+        "_session",
+        "_still_missing",
+        "_timer",
+        "_wanted",
+        "_watched",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        session: FetchSession | None,
+        context: RequestContext,
+        send: Send,
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._session = session
+        self._context = context
+        self._send = send
+        self._wanted: list[tuple[TopicKey, FetchPartition, Remembered | None]]
+        if session is None:
+            self._wanted = [
+                (key, wanted, None) for key, partitions in request.topics for wanted in partitions
+            ]
+        else:
+            self._wanted = [(key, kept.wanted, kept) for (key, _), kept in session.partitions.items()]
+        self._watched: list[Partition] = []
+        self._timer: Timer | None = None
+        self._still_missing = 0  # bytes until min.bytes is reached
+        self._done = False
+
+    def start(self) -> None:
+        answers, size, final = self._read()
+        request = self._request
+        if final or size >= request.min_bytes or request.max_wait_ms <= 0 or not self._wanted:
+            self._finish(answers)
+            return
+        self._still_missing = request.min_bytes - size
+        for key, wanted, _ in self._wanted:
+            partition, _ = self._broker.partitions.find(key, wanted.partition)
+            if partition is not None:
+                partition.add_fetch_waiter(self)
+                self._watched.append(partition)
+        self._timer = self._broker.services.later(request.max_wait_ms, self.finish_now)
+
+    def data_arrived(self, size: int) -> None:
+        if self._still_missing <= 0:
+            return  # already about to answer
+        self._still_missing -= size
+        if self._still_missing <= 0:
+            # Not at once: the produce that woke us may be about to append to our other partitions as well.
+            self._broker.services.soon(self.finish_now)
+
+    def finish_now(self) -> None:
+        """Answer with what there is."""
+        if not self._done:
+            answers, _, _ = self._read()
+            self._finish(answers)
+
+    def cancel(self) -> None:
+        """The reader is gone."""
+        self._release()
+
+    def _release(self) -> None:
+        self._done = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for partition in self._watched:
+            partition.remove_fetch_waiter(self)
+        self._watched.clear()
+
+    def _read(self) -> tuple[list[PartitionAnswer], int, bool]:
+        """An answer for each wanted partition, the bytes in them, and whether one of them must not wait
+        (an error).
+        """
+        budget = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
+        answers = []
+        total = 0
+        final = False
+        for key, wanted, _ in self._wanted:
+            answer = self._read_partition(key, wanted, budget - total, at_least_one_batch=total == 0)
+            answers.append(answer)
+            if answer.error:
+                final = True
+            elif answer.records is not None:
+                total += answer.records.size
+        return answers, total, final
+
+    def _read_partition(
+        self, key: TopicKey, wanted: FetchPartition, budget: int, *, at_least_one_batch: bool
+    ) -> PartitionAnswer:
+        partition, error = self._broker.partitions.find(key, wanted.partition)
+        if partition is None:
+            return PartitionAnswer(wanted.partition, error, -1, -1, -1)
+        error = partition.check_epoch(wanted.current_leader_epoch)
+        if error:
+            return PartitionAnswer(wanted.partition, error, -1, -1, -1)
+        high_watermark = partition.high_watermark
+        log = partition.log
+        records: Records | None = None
+        try:
+            if wanted.fetch_offset > high_watermark or wanted.fetch_offset < log.start_offset:
+                raise OffsetOutOfRange("outside of the log")
+            if budget > 0 or at_least_one_batch:
+                limit = min(wanted.max_bytes, max(budget, 0))
+                if wanted.fetch_offset < high_watermark:
+                    records = log.read(
+                        wanted.fetch_offset, limit, high_watermark, at_least_one_batch=at_least_one_batch
+                    )
+        except TidelogError as refusal:
+            return PartitionAnswer(
+                wanted.partition, refusal.code, high_watermark, high_watermark, log.start_offset
+            )
+        aborted = _NO_ABORTED if self._request.isolation_level == READ_COMMITTED else None
+        return PartitionAnswer(
+            wanted.partition,
+            ErrorCode.NONE,
+            high_watermark,
+            high_watermark,
+            log.start_offset,
+            records,
+            aborted,
+        )
+
+    def _finish(self, answers: list[PartitionAnswer]) -> None:
+        self._release()
+        by_topic: dict[TopicKey, list[PartitionAnswer]] = {}
+        session = self._session
+        for (key, _, remembered), answer in zip(self._wanted, answers, strict=True):
+            if session is not None and remembered is not None:
+                has_data = answer.records is not None and answer.records.size > 0
+                news = remembered.has_news(answer.high_watermark, answer.log_start_offset)
+                # The first answer of a session names every partition, the later ones only what is new.
+                if not (has_data or news or answer.error):
+                    continue
+                if has_data:
+                    session.served((key, answer.partition))
+            by_topic.setdefault(key, []).append(answer)
+        session_id = NO_SESSION if session is None else session.session_id
+        frame = fetch.Answer(
+            self._context.version, self._context.correlation_id, ErrorCode.NONE, session_id, len(by_topic)
+        )
+        for key, partitions in by_topic.items():
+            frame.topic(key, len(partitions))
+            for answer in partitions:
+                frame.partition(answer)
+            frame.end_topic()
+        self._send(frame.finish())

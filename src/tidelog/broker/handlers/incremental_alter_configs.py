@@ -1,0 +1,23 @@
+"""IncrementalAlterConfigs, versions 0 and 1: set, delete, append to and subtract from single settings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.resources import BROKER, Change, alter_all
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.config import apply_incremental
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    return alter_all(broker, request, lambda resource: _increment(broker, resource))
+
+
+def _increment(broker: Broker, resource: Any) -> Change:
+    def change(current: Mapping[str, str]) -> Mapping[str, str]:
+        operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
+        return apply_incremental(
+            current, operations, broker=resource.resource_type == BROKER, config=broker.config
+        )
+
+    return change

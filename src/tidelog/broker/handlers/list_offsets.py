@@ -1,0 +1,78 @@
+"""ListOffsets, versions 1 to 11: earliest, latest, by time, of the newest timestamp, and the local log start.
+
+Kafka's special timestamps for tiered storage (-5, -6) are answered as for a log that has no tiers.
+"""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.partition import Partition
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
+    -1,
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+)
+OLDEST_VERSION_WITH = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+Found = tuple[int, int, int]
+"""(timestamp, offset, leader epoch)"""
+NOTHING: Found = (-1, -1, -1)
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    _look_up(broker, topic.name, wanted, context.version) for wanted in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _look_up(broker: Broker, topic: str, wanted: Any, version: int) -> Fields:
+    partition, error = broker.partitions.find(topic, wanted.partition_index)
+    if partition is not None:
+        error = partition.check_epoch(getattr(wanted, "current_leader_epoch", -1))
+    if partition is None or error:
+        return _fields(wanted.partition_index, error, NOTHING)
+    if version < OLDEST_VERSION_WITH.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING_UPLOAD:
+        return _fields(wanted.partition_index, ErrorCode.UNSUPPORTED_VERSION, NOTHING)
+    try:
+        return _fields(wanted.partition_index, ErrorCode.NONE, _find(partition, wanted.timestamp))
+    except TidelogError as refusal:
+        return _fields(wanted.partition_index, refusal.code, NOTHING)
+
+
+def _find(partition: Partition, timestamp: int) -> Found:
+    log = partition.log
+    if timestamp == LATEST:
+        return -1, partition.high_watermark, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOTHING
+    if timestamp == MAX_TIMESTAMP:
+        return log.find_max_timestamp(partition.high_watermark) or NOTHING
+    return log.find_timestamp(timestamp, partition.high_watermark) or NOTHING
+
+
+def _fields(index: int, error: ErrorCode, found: Found) -> Fields:
+    timestamp, offset, leader_epoch = found
+    return {
+        "partition_index": index,
+        "error_code": error,
+        "timestamp": timestamp,
+        "offset": offset,
+        "leader_epoch": leader_epoch,
+    }

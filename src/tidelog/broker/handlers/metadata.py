@@ -1,0 +1,127 @@
+"""Metadata, versions 0 to 13.
+
+Creates missing topics where client and broker allow it, and answers when they are there: the client need not
+ask again. Ignored: authorized operations.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.controller import topics
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+from tidelog.types import NO_BROKER
+
+Wanted = str | UUID
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    wanted = _wanted(request, context.version)
+    missing = _missing(broker, wanted)
+    may_create = (
+        getattr(request, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
+    )
+    if not (missing and may_create):
+        return _answer(broker, wanted)
+    promise: Promise[Fields] = Promise()
+    gather = Gather(len(missing))
+    refused: dict[str, ErrorCode] = {}
+    gather.promise.then(
+        lambda _: broker.partitions.when_settled(lambda: promise.keep(_answer(broker, wanted, refused)))
+    )
+    for name in missing:
+        _create(broker, name, refused, gather)
+    return promise
+
+
+def _wanted(request: Any, version: int) -> Sequence[Wanted] | None:
+    """Names and ids asked for; None for all topics."""
+    if request.topics is None or (version == 0 and not request.topics):
+        return None
+    return [topic.name if topic.name is not None else topic.topic_id for topic in request.topics]
+
+
+def _missing(broker: Broker, wanted: Sequence[Wanted] | None) -> list[str]:
+    names = dict.fromkeys(name for name in wanted or () if isinstance(name, str))
+    return [name for name in names if name not in broker.image.topics]
+
+
+def _create(broker: Broker, name: str, refused: dict[str, ErrorCode], gather: Gather) -> None:
+    topic_id = broker.services.new_uuid()
+
+    def done(error: TidelogError | None) -> None:
+        if error is not None and error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            refused[name] = error.code
+        gather.one_done()
+
+    broker.store.submit(lambda image: [topics.create(image, TopicWish(name), broker.config, topic_id)], done)
+
+
+def _answer(
+    broker: Broker, wanted: Sequence[Wanted] | None, refused: dict[str, ErrorCode] | None = None
+) -> Fields:
+    image = broker.image
+    if wanted is None:
+        described = [describe_topic(topic, image) for topic in image.topics.values()]
+    else:
+        described = [_describe_wanted(image, name, refused or {}) for name in wanted]
+    return {
+        "brokers": [
+            {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
+            for node in image.brokers.values()
+        ],
+        "cluster_id": image.cluster_id,
+        "controller_id": broker.broker_id,
+        "topics": described,
+    }
+
+
+def _describe_wanted(image: ClusterImage, wanted: Wanted, refused: dict[str, ErrorCode]) -> Fields:
+    if isinstance(wanted, UUID):
+        topic = image.topic_by_id(wanted)
+        if topic is None:
+            return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": None, "topic_id": wanted}
+    else:
+        topic = image.topics.get(wanted)
+        if topic is None:
+            error = refused.get(wanted) or _why_unknown(wanted)
+            return {"error_code": error, "name": wanted, "topic_id": None}
+    return describe_topic(topic, image)
+
+
+def _why_unknown(name: str) -> ErrorCode:
+    try:
+        topics.check_name(name)
+    except TidelogError as refusal:
+        return refusal.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def describe_topic(topic: TopicImage, image: ClusterImage) -> Fields:
+    return {
+        "error_code": ErrorCode.NONE,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.name in INTERNAL_TOPICS,
+        "partitions": [
+            describe_partition(index, partition, image) for index, partition in enumerate(topic.partitions)
+        ],
+    }
+
+
+def describe_partition(index: int, partition: PartitionImage, image: ClusterImage) -> Fields:
+    return {
+        "error_code": ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_BROKER else ErrorCode.NONE,
+        "partition_index": index,
+        "leader_id": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replica_nodes": partition.replicas,
+        "isr_nodes": partition.in_sync,
+        "offline_replicas": [replica for replica in partition.replicas if replica not in image.brokers],
+    }

@@ -1,0 +1,41 @@
+"""OffsetForLeaderEpoch, versions 2 to 4: where an epoch ended, so that a reader can notice a truncated
+log.
+"""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.request import RequestContext
+from tidelog.protocol.messages import Fields
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    return {
+        "topics": [
+            {
+                "topic": topic.topic,
+                "partitions": [_look_up(broker, topic.topic, wanted) for wanted in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _look_up(broker: Broker, topic: str, wanted: Any) -> Fields:
+    partition, error = broker.partitions.find(topic, wanted.partition)
+    if partition is not None:
+        error = partition.check_epoch(wanted.current_leader_epoch)
+    epoch, end_offset = -1, -1
+    if partition is not None and not error:
+        if wanted.leader_epoch == partition.leader_epoch:
+            epoch, end_offset = partition.leader_epoch, partition.log.end_offset
+        else:
+            epoch, end_offset = partition.log.epochs.end_offset_for(
+                wanted.leader_epoch, partition.log.end_offset
+            )
+    return {
+        "error_code": error,
+        "partition": wanted.partition,
+        "leader_epoch": epoch,
+        "end_offset": end_offset,
+    }

@@ -1,0 +1,133 @@
+"""Produce, versions 3 to 13.
+
+Ignored: the transactional id (transactions come later). Honoured: acks 0, 1 and all, the timeout, topic ids.
+A request with several partitions is answered when the last of them is done.
+"""
+
+from collections.abc import Callable
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.partition import Appended, Partition
+from tidelog.broker.promise import Gather
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol import produce
+from tidelog.protocol.produce import PartitionAnswer, PlainEncoder, ProduceRequest, TopicAnswers
+
+Send = Callable[[bytes | bytearray | None], None]
+"""Takes the finished answer frame, or None where the client wants no answer (acks=0)."""
+
+PLAIN_FROM_VERSION = 5
+MAX_TEMPLATES = 10_000
+
+
+class ProduceHandler:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._templates: dict[tuple[int, produce.TopicKey, int], PlainEncoder] = {}
+
+    def handle(self, frame: memoryview, position: int, context: RequestContext, send: Send) -> None:
+        request = produce.decode(frame, position, context.version)
+        if request.acks not in (-1, 0, 1):
+            self._answer(request, context, send, self._refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
+            return
+        if len(request.topics) == 1 and len(request.topics[0][1]) == 1 and request.acks:
+            self._handle_one(request, context, send)
+        else:
+            self._handle_many(request, context, send)
+
+    def _handle_one(self, request: ProduceRequest, context: RequestContext, send: Send) -> None:
+        """One batch for one partition: the usual case, without any bookkeeping."""
+        key, [(index, records)] = request.topics[0]
+        partition, appended, refusal = self._append(key, index, records, context)
+        if appended is None or partition is None:
+            self._answer(request, context, send, [(key, [refusal])])
+            return
+
+        def done(error: ErrorCode) -> None:
+            if error or context.version < PLAIN_FROM_VERSION:
+                self._answer(request, context, send, [(key, [_outcome(partition, index, appended, error)])])
+                return
+            template = self._template(context.version, key, index)
+            send(
+                template.encode(
+                    context.correlation_id,
+                    appended.base_offset,
+                    appended.log_append_time_ms,
+                    partition.log.start_offset,
+                )
+            )
+
+        partition.when_durable(appended.end_offset, done)
+
+    def _handle_many(self, request: ProduceRequest, context: RequestContext, send: Send) -> None:
+        answers: TopicAnswers = []
+        waiting: list[tuple[Partition, Appended, list[PartitionAnswer], int]] = []
+        for key, partitions in request.topics:
+            results: list[PartitionAnswer] = []
+            answers.append((key, results))
+            for index, records in partitions:
+                partition, appended, refusal = self._append(key, index, records, context)
+                results.append(refusal)
+                if partition is not None and appended is not None:
+                    waiting.append((partition, appended, results, len(results) - 1))
+        if request.acks == 0:
+            self._answer(request, context, send, answers)
+            return
+        gather = Gather(len(waiting))
+        for partition, appended, results, place in waiting:
+            partition.when_durable(appended.end_offset, _settle(partition, appended, results, place, gather))
+        gather.promise.then(lambda _: self._answer(request, context, send, answers))
+
+    def _append(
+        self, key: produce.TopicKey, index: int, records: memoryview | None, context: RequestContext
+    ) -> tuple[Partition | None, Appended | None, PartitionAnswer]:
+        partition, error = self._broker.partitions.find(key, index)
+        if partition is None:
+            return None, None, PartitionAnswer(index, error)
+        if records is None:
+            return None, None, PartitionAnswer(index, ErrorCode.INVALID_RECORD, message="no records")
+        try:
+            appended = partition.append(records, self._broker.services.now_ms(), context.version)
+        except TidelogError as refusal:
+            self._broker.partitions.refused(partition, refusal, context.peer)
+            return partition, None, PartitionAnswer(index, refusal.code, message=refusal.message)
+        return partition, appended, PartitionAnswer(index)
+
+    def _template(self, version: int, key: produce.TopicKey, index: int) -> PlainEncoder:
+        name = (version, key, index)
+        template = self._templates.get(name)
+        if template is None:
+            if len(self._templates) >= MAX_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[name] = PlainEncoder(version, key, index)
+        return template
+
+    def _refuse_all(self, request: ProduceRequest, error: ErrorCode) -> TopicAnswers:
+        return [
+            (key, [PartitionAnswer(index, error) for index, _ in partitions])
+            for key, partitions in request.topics
+        ]
+
+    def _answer(
+        self, request: ProduceRequest, context: RequestContext, send: Send, answers: TopicAnswers
+    ) -> None:
+        send(None if request.acks == 0 else produce.encode(context.version, context.correlation_id, answers))
+
+
+def _outcome(partition: Partition, index: int, appended: Appended, error: ErrorCode) -> PartitionAnswer:
+    if error:
+        return PartitionAnswer(index, error, message="the records were written but could not be made durable")
+    return PartitionAnswer(
+        index, ErrorCode.NONE, appended.base_offset, appended.log_append_time_ms, partition.log.start_offset
+    )
+
+
+def _settle(
+    partition: Partition, appended: Appended, results: list[PartitionAnswer], place: int, gather: Gather
+) -> Callable[[ErrorCode], None]:
+    def done(error: ErrorCode) -> None:
+        results[place] = _outcome(partition, results[place].partition, appended, error)
+        gather.one_done()
+
+    return done

@@ -1,0 +1,58 @@
+"""Config resources: what AlterConfigs, IncrementalAlterConfigs and DescribeConfigs have in common."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.submission import Decide, submit_each
+from tidelog.broker.promise import Promise
+from tidelog.controller import configs, topics
+from tidelog.controller.image import ClusterImage
+from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
+from tidelog.protocol.messages import Fields
+
+TOPIC, BROKER = 2, 4
+
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Current overrides in, wanted overrides out."""
+
+
+def check_broker(broker: Broker, name: str) -> None:
+    """A broker's settings are named by its id; the empty name stands for the default of all brokers."""
+    if name not in ("", str(broker.broker_id)):
+        raise InvalidRequest(f"this is broker {broker.broker_id}; it knows no settings of broker {name!r}")
+
+
+def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) -> Promise[Fields]:
+    """One decision per resource, answered together."""
+    decisions = [_decide(broker, resource, change_of(resource)) for resource in request.resources]
+
+    def answer(refusals: list[TidelogError | None]) -> Fields:
+        return {
+            "responses": [
+                {
+                    "error_code": refusal.code if refusal else ErrorCode.NONE,
+                    "error_message": refusal.message if refusal else None,
+                    "resource_type": resource.resource_type,
+                    "resource_name": resource.resource_name,
+                }
+                for resource, refusal in zip(request.resources, refusals, strict=True)
+            ]
+        }
+
+    return submit_each(broker, decisions, answer, validate_only=request.validate_only)
+
+
+def _decide(broker: Broker, resource: Any, change: Change) -> Decide:
+    name = resource.resource_name
+
+    def decide(image: ClusterImage) -> list[Any]:
+        if resource.resource_type == TOPIC:
+            current = topics.require(image, name).configs
+            return [configs.change_topic(image, name, change(current))]
+        if resource.resource_type == BROKER:
+            check_broker(broker, name)
+            return [configs.change_broker(image, name, change(image.broker_configs.get(name, {})))]
+        raise InvalidRequest(f"resource type {resource.resource_type} has no settings here")
+
+    return decide

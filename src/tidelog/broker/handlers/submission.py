@@ -1,0 +1,63 @@
+"""What all handlers that change metadata share: wishes of one request are decided one by one, answered
+together.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.promise import Gather, Promise
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
+from tidelog.errors import TidelogError
+from tidelog.protocol.messages import Fields
+
+Decide = Callable[[ClusterImage], Sequence[MetadataRecord]]
+
+
+def submit_each(
+    broker: Broker,
+    decisions: Sequence[Decide],
+    answer: Callable[[list[TidelogError | None]], Fields],
+    *,
+    validate_only: bool = False,
+) -> Promise[Fields]:
+    """Carry out each decision, or only try it; ``answer`` gets each one's refusal, or None, in order."""
+    promise: Promise[Fields] = Promise()
+    refusals: list[TidelogError | None] = [None] * len(decisions)
+    gather = Gather(len(decisions))
+    # Partitions are open when the client hears "created", so that it can write at once.
+    gather.promise.then(lambda _: broker.partitions.when_settled(lambda: promise.keep(answer(refusals))))
+    for place, decide in enumerate(decisions):
+        if validate_only:
+            refusals[place] = _try(broker, decide)
+            gather.one_done()
+        else:
+            broker.store.submit(decide, _settle(refusals, place, gather))
+    return promise
+
+
+def _try(broker: Broker, decide: Decide) -> TidelogError | None:
+    try:
+        decide(broker.image)
+    except TidelogError as refusal:
+        return refusal
+    return None
+
+
+def _settle(
+    refusals: list[TidelogError | None], place: int, gather: Gather
+) -> Callable[[TidelogError | None], None]:
+    def done(refusal: TidelogError | None) -> None:
+        refusals[place] = refusal
+        gather.one_done()
+
+    return done
+
+
+def refuse(code: TidelogError) -> Decide:
+    """A wish that is refused before anyone looks at the cluster."""
+
+    def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
+        raise code
+
+    return decide

@@ -1,0 +1,63 @@
+"""Which APIs this broker serves: key → versions and handler. ApiVersions tells clients what stands here."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_topic_partitions,
+    incremental_alter_configs,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+)
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.protocol import fetch, produce
+from tidelog.protocol.messages import known_versions
+
+Handler = Callable[[Broker, Any, RequestContext], Outcome]
+
+
+class Api(NamedTuple):
+    key: int
+    oldest: int
+    newest: int
+    handler: Handler | None  # None: the two hot APIs, which read their frames themselves
+
+
+def _api(key: int, handler: Handler) -> Api:
+    return Api(key, *known_versions(key), handler)
+
+
+SERVED: dict[int, Api] = {
+    api.key: api
+    for api in (
+        Api(produce.API_KEY, *produce.VERSIONS, None),
+        Api(fetch.API_KEY, *fetch.VERSIONS, None),
+        _api(2, list_offsets.handle),
+        _api(3, metadata.handle),
+        _api(18, api_versions.handle),
+        _api(19, create_topics.handle),
+        _api(20, delete_topics.handle),
+        _api(21, delete_records.handle),
+        _api(23, offset_for_leader_epoch.handle),
+        _api(32, describe_configs.handle),
+        _api(33, alter_configs.handle),
+        _api(35, describe_log_dirs.handle),
+        _api(37, create_partitions.handle),
+        _api(44, incremental_alter_configs.handle),
+        _api(60, describe_cluster.handle),
+        _api(75, describe_topic_partitions.handle),
+    )
+}
+
+api_versions.announce((api.key, api.oldest, api.newest) for api in SERVED.values())

@@ -1,0 +1,17 @@
+"""What a handler knows of the request besides its body."""
+
+from typing import NamedTuple
+
+from tidelog.broker.promise import Promise
+from tidelog.protocol.messages import Fields
+
+Outcome = Fields | Promise[Fields]
+"""A handler's answer, now or later."""
+
+
+class RequestContext(NamedTuple):
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    peer: str  # address the request came from, for log lines

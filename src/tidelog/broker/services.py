@@ -1,0 +1,28 @@
+"""What the surroundings give to a broker: time, chance, a way to do things later or elsewhere."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+T = TypeVar("T")
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Services(Protocol):
+    def now_ms(self) -> int:
+        """Wall clock, for timestamps and retention."""
+
+    def new_uuid(self) -> UUID: ...
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """After everything that is at hand, before anything new is read."""
+
+    def later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
+
+    def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """Do ``work`` where it blocks nobody; ``done`` gets its result or its exception, back in order
+        with events.
+        """

@@ -1,0 +1,108 @@
+"""What a producer's batch must look like before it may enter the log.
+
+Everything is read from the batch header; records are opened only where a topic's settings demand it (a
+compacted topic needs keys, another codec than the producer's needs recompression).
+"""
+
+from typing import NamedTuple
+
+from tidelog.config import TopicConfig
+from tidelog.errors import CorruptBatch, ErrorCode, TidelogError
+from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import HEADER_SIZE, BatchHeader
+
+ZSTD = 4
+ZSTD_FROM_VERSION = 7  # of Produce; older clients do not know the codec
+CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+KEEP_CODEC = "producer"
+LOG_APPEND_TIME = "LogAppendTime"
+
+
+class InvalidRecord(TidelogError):  # noqa: N818 - named like Kafka's
+    code = ErrorCode.INVALID_RECORD
+
+
+class AppendRules(NamedTuple):
+    """A topic's settings in the form the hot path wants them; made once per change of settings."""
+
+    max_message_bytes: int
+    stamp_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    codec: int  # -1: as the producer sent it
+    needs_keys: bool
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> "AppendRules":
+        codec = -1 if config.compression_type == KEEP_CODEC else CODECS[config.compression_type]
+        return cls(
+            config.max_message_bytes,
+            config.message_timestamp_type == LOG_APPEND_TIME,
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+            codec,
+            "compact" in config.cleanup_policy,
+        )
+
+
+def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_version: int) -> BatchHeader:
+    """The header of the one valid batch in ``records``, or the refusal Kafka's clients expect."""
+    if len(records) < HEADER_SIZE:
+        raise CorruptBatch(f"{len(records)} bytes are too few for a record batch")
+    if records[16] != batches.MAGIC:
+        raise InvalidRecord(f"record format {records[16]} is not supported, only {batches.MAGIC}")
+    header = batches.check(records)
+    size = header.length + 12
+    if size != len(records):
+        raise InvalidRecord("a produce request holds exactly one record batch per partition")
+    if size > rules.max_message_bytes:
+        raise TidelogError(
+            f"the batch has {size} bytes, max.message.bytes allows {rules.max_message_bytes}",
+            ErrorCode.MESSAGE_TOO_LARGE,
+        )
+    if header.count < 1 or header.last_offset_delta != header.count - 1:
+        raise InvalidRecord(f"{header.count} records cannot span offsets 0 to {header.last_offset_delta}")
+    attributes = header.attributes
+    if attributes & batches.CONTROL_MASK:
+        raise InvalidRecord("clients may not write control records")
+    codec = attributes & batches.CODEC_MASK
+    if codec > ZSTD:
+        raise InvalidRecord(f"unknown compression codec {codec}")
+    if codec == ZSTD and produce_version < ZSTD_FROM_VERSION:
+        raise TidelogError("zstd needs produce version 7", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if not rules.stamp_append_time:
+        _check_timestamps(header, rules, now_ms)
+    if rules.needs_keys:
+        _check_keys(records)
+    return header
+
+
+def _check_timestamps(header: BatchHeader, rules: AppendRules, now_ms: int) -> None:
+    if header.attributes & batches.TIMESTAMP_TYPE_MASK:
+        raise TidelogError(
+            "a producer may not set the timestamp type to LogAppendTime", ErrorCode.INVALID_TIMESTAMP
+        )
+    newest = header.max_timestamp
+    if newest > now_ms + rules.timestamp_after_max_ms:
+        raise TidelogError(
+            f"timestamp {newest} is more than {rules.timestamp_after_max_ms} ms in the future",
+            ErrorCode.INVALID_TIMESTAMP,
+        )
+    if 0 <= header.base_timestamp < now_ms - rules.timestamp_before_max_ms:
+        raise TidelogError(
+            f"timestamp {header.base_timestamp} is more than {rules.timestamp_before_max_ms} ms in the past",
+            ErrorCode.INVALID_TIMESTAMP,
+        )
+
+
+def _check_keys(records: memoryview) -> None:
+    from tidelog.protocol.records import has_null_key  # opened only for compacted topics
+
+    if has_null_key(records):
+        raise InvalidRecord("a compacted topic needs a key on every record")
+
+
+def recompressed(records: memoryview, codec: int) -> memoryview:
+    from tidelog.protocol.records import recompress
+
+    return memoryview(recompress(records, codec))

@@ -1,0 +1,125 @@
+"""What the metadata records add up to: an immutable picture of the cluster.
+
+``apply`` returns a new image and leaves the old one as it was, so a request that is being answered keeps
+seeing one consistent cluster. Dicts are copied once per batch of records, not once per record.
+"""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+import msgspec
+
+from tidelog.controller.records import (
+    BrokerConfigChanged,
+    BrokerRegistered,
+    ClusterFounded,
+    MetadataRecord,
+    PartitionsAdded,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from tidelog.invariant import invariant
+
+
+class BrokerImage(msgspec.Struct, frozen=True):
+    broker_id: int
+    incarnation: UUID
+    host: str
+    port: int
+    rack: str | None
+
+
+class PartitionImage(msgspec.Struct, frozen=True):
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    leader: int  # -1 when nobody leads
+    leader_epoch: int
+
+
+class TopicImage(msgspec.Struct, frozen=True):
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionImage, ...]
+    configs: Mapping[str, str]  # overrides only
+
+
+class ClusterImage(msgspec.Struct, frozen=True):
+    cluster_id: str = ""
+    brokers: Mapping[int, BrokerImage] = {}
+    topics: Mapping[str, TopicImage] = {}
+    topic_names: Mapping[UUID, str] = {}
+    broker_configs: Mapping[
+        str, Mapping[str, str]
+    ] = {}  # dynamic ones, by broker id; "" is everyone's default
+
+    def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def apply(self, records: Iterable[MetadataRecord]) -> "ClusterImage":
+        draft = _Draft(self)
+        for record in records:
+            draft.apply(record)
+        return draft.finish()
+
+
+class _Draft:
+    """A mutable copy while a batch of records is applied."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.cluster_id = image.cluster_id
+        self.brokers = dict(image.brokers)
+        self.topics = dict(image.topics)
+        self.topic_names = dict(image.topic_names)
+        self.broker_configs = dict(image.broker_configs)
+
+    def finish(self) -> ClusterImage:
+        return ClusterImage(self.cluster_id, self.brokers, self.topics, self.topic_names, self.broker_configs)
+
+    def apply(self, record: MetadataRecord) -> None:
+        match record:
+            case ClusterFounded(cluster_id):
+                invariant(not self.cluster_id, "a cluster is founded once", self.cluster_id, cluster_id)
+                self.cluster_id = cluster_id
+            case BrokerRegistered(broker_id, incarnation, host, port, rack):
+                self.brokers[broker_id] = BrokerImage(broker_id, incarnation, host, port, rack)
+            case TopicCreated(name, topic_id, assignments, configs):
+                invariant(name not in self.topics, "a topic is created once", name)
+                self.topics[name] = TopicImage(name, topic_id, _new_partitions(assignments), configs)
+                self.topic_names[topic_id] = name
+            case PartitionsAdded(topic_id, assignments):
+                topic = self._topic(topic_id)
+                partitions = topic.partitions + _new_partitions(assignments)
+                self.topics[topic.name] = msgspec.structs.replace(topic, partitions=partitions)
+            case TopicDeleted(topic_id):
+                del self.topics[self._topic(topic_id).name]
+                del self.topic_names[topic_id]
+            case TopicConfigChanged(topic_id, changes):
+                topic = self._topic(topic_id)
+                self.topics[topic.name] = msgspec.structs.replace(
+                    topic, configs=_changed(topic.configs, changes)
+                )
+            case BrokerConfigChanged(broker, changes):
+                self.broker_configs[broker] = _changed(self.broker_configs.get(broker, {}), changes)
+
+    def _topic(self, topic_id: UUID) -> TopicImage:
+        invariant(topic_id in self.topic_names, "a metadata record names an unknown topic", topic_id)
+        return self.topics[self.topic_names[topic_id]]
+
+
+def _new_partitions(assignments: Iterable[Iterable[int]]) -> tuple[PartitionImage, ...]:
+    partitions = []
+    for replicas in map(tuple, assignments):
+        partitions.append(PartitionImage(replicas, replicas, replicas[0], 0))
+    return tuple(partitions)
+
+
+def _changed(current: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    result = dict(current)
+    for key, value in changes.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = value
+    return result

@@ -1,0 +1,71 @@
+"""The typed records of the metadata log. Once released, a record's fields are only added to, never renamed.
+
+They are stored as JSON, one record of the log each, so that ``tidelog log dump`` shows the cluster's history
+in plain text.
+"""
+
+from uuid import UUID
+
+import msgspec
+
+
+class ClusterFounded(msgspec.Struct, frozen=True, tag="cluster-founded"):
+    cluster_id: str
+
+
+class BrokerRegistered(msgspec.Struct, frozen=True, tag="broker-registered"):
+    broker_id: int
+    incarnation: UUID  # new with every start of the process
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
+    """A topic with all its partitions: one record, so that a crash cannot leave half a topic."""
+
+    name: str
+    topic_id: UUID
+    assignments: list[list[int]]  # replicas of each partition; the first one is preferred as leader
+    configs: dict[str, str]
+
+
+class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
+    topic_id: UUID
+    assignments: list[list[int]]  # of the new partitions only, numbered on from the existing ones
+
+
+class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):
+    topic_id: UUID
+
+
+class TopicConfigChanged(msgspec.Struct, frozen=True, tag="topic-config-changed"):
+    topic_id: UUID
+    changes: dict[str, str | None]  # None removes the override
+
+
+class BrokerConfigChanged(msgspec.Struct, frozen=True, tag="broker-config-changed"):
+    broker: str  # a broker id, or "" for the default of all brokers
+    changes: dict[str, str | None]
+
+
+MetadataRecord = (
+    ClusterFounded
+    | BrokerRegistered
+    | TopicCreated
+    | PartitionsAdded
+    | TopicDeleted
+    | TopicConfigChanged
+    | BrokerConfigChanged
+)
+
+_decoder: msgspec.json.Decoder[MetadataRecord] = msgspec.json.Decoder(MetadataRecord)
+_encoder = msgspec.json.Encoder()
+
+
+def encode(record: MetadataRecord) -> bytes:
+    return _encoder.encode(record)
+
+
+def decode(data: bytes) -> MetadataRecord:
+    return _decoder.decode(data)

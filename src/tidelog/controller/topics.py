@@ -1,0 +1,137 @@
+"""Creating, growing and deleting topics: a wish and an image in, records or a refusal out."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from tidelog.config import BrokerConfig, check_topic_overrides
+from tidelog.controller import placement
+from tidelog.controller.image import ClusterImage, TopicImage
+from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
+from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
+
+MAX_NAME_LENGTH = 249  # leaves room for "-<partition>" and suffixes in a 255-byte directory name
+MAX_PARTITIONS = 100_000  # of one topic; a typing error should not fill the disk with directories
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class TopicWish(NamedTuple):
+    """What a client asks for. -1 means the cluster's default."""
+
+    name: str
+    partitions: int = -1
+    replicas: int = -1
+    assignments: Mapping[int, Sequence[int]] = {}
+    configs: Mapping[str, str] = {}
+
+
+def check_name(name: str) -> None:
+    problem = None
+    if not name:
+        problem = "is empty"
+    elif name in (".", ".."):
+        problem = "cannot be '.' or '..'"
+    elif len(name) > MAX_NAME_LENGTH:
+        problem = f"is longer than {MAX_NAME_LENGTH} characters"
+    elif not _LEGAL_NAME.fullmatch(name):
+        problem = "may only have letters, digits, '.', '_' and '-'"
+    elif name == CLUSTER_METADATA_TOPIC:
+        problem = "is the name of the metadata log"
+    if problem:
+        raise TidelogError(f"topic name {name[:60]!r} {problem}", ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+def create(image: ClusterImage, wish: TopicWish, config: BrokerConfig, topic_id: UUID) -> TopicCreated:
+    check_name(wish.name)
+    if wish.name in image.topics:
+        raise TidelogError(f"topic {wish.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
+    _check_collision(image, wish.name)
+    assignments = _place(image, wish, config)
+    check_topic_overrides(wish.configs, len(assignments[0]))
+    return TopicCreated(wish.name, topic_id, assignments, dict(wish.configs))
+
+
+def _check_collision(image: ClusterImage, name: str) -> None:
+    """'.' and '_' become the same character in metric names, so names that differ only there are refused."""
+    if "." not in name and "_" not in name:
+        return
+    folded = name.replace(".", "_")
+    for other in image.topics:
+        if other.replace(".", "_") == folded:
+            raise TidelogError(f"topic {name!r} collides with {other!r}", ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> list[list[int]]:
+    brokers = list(image.brokers)
+    if wish.assignments:
+        if wish.partitions != -1 or wish.replicas != -1:
+            raise InvalidRequest(
+                "give either a replica assignment or partitions and replication factor, not both"
+            )
+        return placement.check_manual(wish.assignments, brokers, first_partition=0)
+    partitions = config.num_partitions if wish.partitions == -1 else wish.partitions
+    _check_partition_count(partitions)
+    replicas = config.default_replication_factor if wish.replicas == -1 else wish.replicas
+    if replicas < 1:
+        raise TidelogError(
+            f"replication factor must be at least 1, not {replicas}", ErrorCode.INVALID_REPLICATION_FACTOR
+        )
+    # Every topic starts at another broker; otherwise all one-partition topics would be led by the first.
+    return placement.spread(brokers, partitions, replicas, first_partition=0, start=len(image.topics))
+
+
+def _check_partition_count(partitions: int) -> None:
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise TidelogError(
+            f"number of partitions must be 1 to {MAX_PARTITIONS}, not {partitions}",
+            ErrorCode.INVALID_PARTITIONS,
+        )
+
+
+def add_partitions(
+    image: ClusterImage, name: str, total: int, assignments: Sequence[Sequence[int]] | None
+) -> PartitionsAdded:
+    topic = require(image, name)
+    existing = len(topic.partitions)
+    if total <= existing:
+        raise TidelogError(
+            f"topic {name!r} has {existing} partitions already; their number can only grow",
+            ErrorCode.INVALID_PARTITIONS,
+        )
+    _check_partition_count(total)
+    brokers = list(image.brokers)
+    added = total - existing
+    if assignments is None:
+        replicas = len(topic.partitions[0].replicas)
+        start = (
+            brokers.index(topic.partitions[0].replicas[0])
+            if topic.partitions[0].replicas[0] in brokers
+            else 0
+        )
+        placed = placement.spread(brokers, added, replicas, first_partition=existing, start=start)
+    else:
+        if len(assignments) != added:
+            raise TidelogError(
+                f"{added} partitions are added, {len(assignments)} assignments are given",
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            )
+        manual = {existing + number: replicas for number, replicas in enumerate(assignments)}
+        placed = placement.check_manual(manual, brokers, first_partition=existing)
+    return PartitionsAdded(topic.topic_id, placed)
+
+
+def delete(image: ClusterImage, name: str, config: BrokerConfig) -> TopicDeleted:
+    if not config.delete_topic_enable:
+        raise TidelogError("delete.topic.enable is false on this cluster", ErrorCode.TOPIC_DELETION_DISABLED)
+    return TopicDeleted(require(image, name).topic_id)
+
+
+def require(image: ClusterImage, name: str) -> TopicImage:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise TidelogError(f"topic {name!r} does not exist", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic

@@ -1,0 +1,204 @@
+"""Every API but the two hot ones: kio's schemas, made tolerant of versions.
+
+A handler is written once for all versions of its API. It reads the newest names from the decoded request
+(absent ones through ``getattr`` with a default) and answers with plain dicts, lists, ints and strings;
+:func:`encode` builds the version's own entity from them, leaves out what that version does not have and fills
+in defaults. Times are milliseconds (int) in the dicts; kio's ``timedelta`` and ``datetime`` stay in here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from struct import Struct
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from tidelog.errors import ErrorCode
+from tidelog.protocol.kio_import import (
+    api_key_map,
+    entity_reader,
+    entity_writer,
+    load_request_schema,
+    load_response_schema,
+    schema_name_map,
+)
+from tidelog.protocol.wire import Malformed
+
+Fields = Mapping[str, Any]
+
+API_VERSIONS_KEY = 18
+ZERO_UUID = UUID(int=0)
+
+_FRAME_START = Struct(">ii")
+
+
+class _Sink:
+    """What kio writes into; a list of pieces is faster than io.BytesIO and keeps io out of this package."""
+
+    __slots__ = ("pieces", "write")
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.write = self.pieces.append
+
+
+@cache
+def known_versions(api_key: int) -> tuple[int, int]:
+    """Oldest and newest version kio has a schema for."""
+    versions = schema_name_map[api_key_map[api_key]]
+    return min(versions), max(versions)
+
+
+def name_of(api_key: int) -> str:
+    return api_key_map.get(api_key, f"unknown api {api_key}")
+
+
+@cache
+def is_flexible(api_key: int, version: int) -> bool:
+    return bool(load_request_schema(api_key, version).__flexible__)
+
+
+@cache
+def _reader(api_key: int, version: int) -> Callable[[Any, int], tuple[Any, int]]:
+    return entity_reader(load_request_schema(api_key, version))
+
+
+@cache
+def _writer(api_key: int, version: int) -> Callable[[Any, Any], None]:
+    return entity_writer(load_response_schema(api_key, version))
+
+
+@cache
+def _response_builder(api_key: int, version: int) -> "Callable[[Fields], Any]":
+    return _entity_builder(load_response_schema(api_key, version))
+
+
+def decode(api_key: int, version: int, frame: memoryview, position: int) -> Any:
+    """The request as kio's entity for that version; :class:`Malformed` when the bytes are none."""
+    try:
+        request, _ = _reader(api_key, version)(frame, position)
+    except Exception as error:  # kio raises many kinds for bytes that do not fit its schema
+        raise Malformed(f"{api_key_map[api_key]} v{version} cannot be parsed: {error}") from None
+    return request
+
+
+def encode(api_key: int, version: int, correlation_id: int, answer: Fields) -> bytes:
+    """The whole answer frame."""
+    sink = _Sink()
+    _writer(api_key, version)(sink, _response_builder(api_key, version)(answer))
+    body = b"".join(sink.pieces)
+    # The header of an ApiVersions answer never has tagged fields: a client must be able to read it before it
+    # knows us.
+    header = b"\x00" if is_flexible(api_key, version) and api_key != API_VERSIONS_KEY else b""
+    return _FRAME_START.pack(4 + len(header) + len(body), correlation_id) + header + body
+
+
+def _entity_builder(entity: type[Any]) -> Callable[[Fields], Any]:
+    hints = get_type_hints(entity)
+    plan = [
+        (field.name, _default(field, hints[field.name]), _converter(field, hints[field.name]))
+        for field in fields(entity)
+    ]
+
+    def build(values: Fields) -> Any:
+        arguments = {}
+        for name, default, convert in plan:
+            if name in values:
+                value = values[name]
+                arguments[name] = value if convert is None else convert(value)
+            else:
+                arguments[name] = default
+        return entity(**arguments)
+
+    return build
+
+
+def _converter(field: Field[Any], hint: Any) -> Callable[[Any], Any] | None:
+    """How a plain value becomes what kio expects in this field; None when it is that already."""
+    kafka_type = field.metadata.get("kafka_type")
+    element = _element_type(hint)
+    if element is not None:
+        if hasattr(element, "__flexible__"):
+            return _tuple_of(_entity_builder(element))
+        return _to_tuple
+    bare = _without_none(hint)
+    if hasattr(bare, "__flexible__"):
+        build = _entity_builder(bare)
+        return lambda value: None if value is None else build(value)
+    return _PRIMITIVES.get(kafka_type) if isinstance(kafka_type, str) else None
+
+
+def _to_tuple(items: Iterable[Any] | None) -> tuple[Any, ...] | None:
+    return None if items is None else tuple(items)
+
+
+def _tuple_of(build: Callable[[Any], Any]) -> Callable[[Iterable[Any] | None], tuple[Any, ...] | None]:
+    return lambda items: None if items is None else tuple([build(item) for item in items])
+
+
+def _to_timedelta(milliseconds: int) -> timedelta:
+    return timedelta(milliseconds=milliseconds)
+
+
+def _to_datetime(milliseconds: int | None) -> datetime | None:
+    if milliseconds is None or milliseconds < 0:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _to_uuid(value: UUID | None) -> UUID | None:
+    return None if value == ZERO_UUID else value
+
+
+_PRIMITIVES: dict[str, Callable[[Any], Any]] = {
+    "timedelta_i32": _to_timedelta,
+    "timedelta_i64": _to_timedelta,
+    "datetime_i64": _to_datetime,
+    "uuid": _to_uuid,
+}
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        rest = [argument for argument in get_args(hint) if argument is not type(None)]
+        return rest[0]
+    return hint
+
+
+def _element_type(hint: Any) -> Any | None:
+    bare = _without_none(hint)
+    return get_args(bare)[0] if get_origin(bare) is tuple else None
+
+
+def _default(field: Field[Any], hint: Any) -> Any:
+    """Kafka's implicit default where the schema names none: zero, empty or null."""
+    if field.default is not MISSING:
+        return field.default
+    if _element_type(hint) is not None:
+        return ()
+    if hint is not _without_none(hint):
+        return None
+    kafka_type = str(field.metadata.get("kafka_type"))
+    if kafka_type in _IMPLICIT:
+        return _IMPLICIT[kafka_type]
+    return 0
+
+
+_IMPLICIT: dict[str, Any] = {
+    "string": "",
+    "bytes": b"",
+    "records": b"",
+    "bool": False,
+    "uuid": None,
+    "float64": 0.0,
+    "timedelta_i32": timedelta(0),
+    "timedelta_i64": timedelta(0),
+    "error_code": ErrorCode.NONE,
+}
+
+
+def milliseconds(value: timedelta) -> int:
+    """A duration out of a decoded request."""
+    return round(value.total_seconds() * 1000)

@@ -1,0 +1,181 @@
+"""Produce, versions 3 to 13, by hand: the hottest request, whose records must not be copied.
+
+Records come out as views into the received frame, so that offset and leader epoch are patched where they lie
+and the same bytes go to the file. Version 9 made the encoding flexible, version 13 names topics by id.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+from uuid import UUID
+
+from tidelog.errors import ErrorCode
+from tidelog.protocol.wire import (
+    INT16,
+    INT32,
+    STRUCT_ERROR,
+    Malformed,
+    read_array_size,
+    read_bytes,
+    read_string,
+    skip_tags,
+    write_array_size,
+    write_string,
+    write_uvarint,
+)
+
+API_KEY = 0
+VERSIONS = (3, 13)
+FLEXIBLE_FROM = 9
+TOPIC_ID_FROM = 13
+
+TopicKey = str | UUID
+
+
+class ProduceRequest(NamedTuple):
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]]
+
+
+class PartitionAnswer(NamedTuple):
+    """What became of one partition's records."""
+
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    base_offset: int = -1
+    log_append_time_ms: int = -1  # -1 unless the topic stamps records with the broker's time
+    log_start_offset: int = -1
+    message: str | None = None
+    leader: tuple[int, int] | None = None  # (broker, epoch): where to go instead (KIP-951)
+
+
+class NodeAddress(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+TopicAnswers = list[tuple[TopicKey, list[PartitionAnswer]]]
+
+_ACKS_AND_TIMEOUT = Struct(">hi")
+_ANSWER = Struct(">ihqqq")  # index, error, base offset, log append time, log start offset
+_FRAME_START = Struct(">ii")  # size, correlation id
+
+
+def decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
+    try:
+        return _decode(frame, position, version)
+    except (IndexError, STRUCT_ERROR):
+        raise Malformed("the produce request ends too early") from None
+
+
+def _decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
+    flexible = version >= FLEXIBLE_FROM
+    by_id = version >= TOPIC_ID_FROM
+    transactional_id, position = read_string(frame, position, flexible)
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
+    topic_count, position = read_array_size(frame, position + 6, flexible)
+    topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]] = []
+    for _ in range(topic_count):
+        key: TopicKey
+        if by_id:
+            key = UUID(bytes=bytes(frame[position : position + 16]))
+            position += 16
+        else:
+            name, position = read_string(frame, position, flexible)
+            if name is None:
+                raise Malformed("a topic without a name")
+            key = name
+        partition_count, position = read_array_size(frame, position, flexible)
+        partitions = []
+        for _ in range(partition_count):
+            (index,) = INT32.unpack_from(frame, position)
+            records, position = read_bytes(frame, position + 4, flexible)
+            if flexible:
+                position = skip_tags(frame, position)
+            partitions.append((index, records))
+        if flexible:
+            position = skip_tags(frame, position)
+        topics.append((key, partitions))
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def encode(
+    version: int, correlation_id: int, topics: TopicAnswers, nodes: list[NodeAddress] | None = None
+) -> bytes:
+    """The whole answer frame. ``nodes`` are the addresses of the leaders named in the answers (version 10
+    on).
+    """
+    flexible = version >= FLEXIBLE_FROM
+    body = bytearray(8)
+    if flexible:
+        body += b"\x00"  # no tagged fields in the header
+    body += write_array_size(len(topics), flexible)
+    for key, answers in topics:
+        body += key.bytes if isinstance(key, UUID) else write_string(key, flexible)
+        body += write_array_size(len(answers), flexible)
+        for answer in answers:
+            _encode_partition(body, version, answer)
+        if flexible:
+            body += b"\x00"
+    body += b"\x00\x00\x00\x00"  # throttle time
+    if flexible:
+        body += node_endpoints(nodes) if nodes and version >= 10 else b"\x00"
+    _FRAME_START.pack_into(body, 0, len(body) - 4, correlation_id)
+    return bytes(body)
+
+
+def _encode_partition(body: bytearray, version: int, answer: PartitionAnswer) -> None:
+    packed = _ANSWER.pack(
+        answer.partition, answer.error, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+    )
+    body += packed if version >= 5 else packed[:22]  # the log start offset came with version 5
+    if version < 8:
+        return
+    flexible = version >= FLEXIBLE_FROM
+    body += write_array_size(0, flexible)  # no error is told for single records
+    body += write_string(answer.message, flexible)
+    if not flexible:
+        return
+    if answer.leader is None or version < 10:
+        body += b"\x00"
+    else:
+        broker, epoch = answer.leader
+        body += b"\x01\x00\x09" + INT32.pack(broker) + INT32.pack(epoch) + b"\x00"
+
+
+def node_endpoints(nodes: list[NodeAddress]) -> bytes:
+    """The tagged field 0 of the answer: where the named leaders listen."""
+    field = bytearray(write_uvarint(len(nodes) + 1))
+    for node in nodes:
+        field += INT32.pack(node.node_id) + write_string(node.host, True) + INT32.pack(node.port)
+        field += write_string(node.rack, True) + b"\x00"
+    return b"\x01\x00" + write_uvarint(len(field)) + bytes(field)
+
+
+class PlainEncoder:
+    """The answer to one batch for one partition without an error, which is nearly every answer there is.
+
+    Everything but correlation id and offsets is the same every time, so it is packed into a template once.
+    """
+
+    __slots__ = ("_at", "_template")
+
+    def __init__(self, version: int, topic: TopicKey, partition: int) -> None:
+        marker = PartitionAnswer(partition, ErrorCode.NONE, 0x7E5E7E5E7E5E, -1, 0)
+        template = encode(version, 0, [(topic, [marker])])
+        self._template = template
+        self._at = template.index(INT16.pack(0) + (0x7E5E7E5E7E5E).to_bytes(8, "big")) + 2
+
+    def encode(
+        self, correlation_id: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
+    ) -> bytearray:
+        frame = bytearray(self._template)
+        INT32.pack_into(frame, 4, correlation_id)
+        _OFFSETS.pack_into(frame, self._at, base_offset, log_append_time_ms, log_start_offset)
+        return frame
+
+
+_OFFSETS = Struct(">qqq")

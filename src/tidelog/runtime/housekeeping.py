@@ -1,0 +1,101 @@
+"""What a broker does by the clock: retention, flushes that are due, checkpoints, compaction.
+
+Each chore walks the partitions in slices, so that a broker with thousands of them answers requests in
+between.
+"""
+
+import logging
+from collections.abc import Callable
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.partition import Partition
+from tidelog.broker.services import Timer
+from tidelog.errors import TidelogError
+from tidelog.log.directory import DataDirectory
+from tidelog.runtime.compactor import Compactor
+from tidelog.runtime.syncer import Syncer
+
+logger = logging.getLogger(__name__)
+
+PARTITIONS_PER_SLICE = 50
+REMOVAL_INTERVAL_MS = 1000
+
+
+class Housekeeping:
+    def __init__(self, broker: Broker, directory: DataDirectory, syncer: Syncer) -> None:
+        self._broker = broker
+        self._directory = directory
+        self._syncer = syncer
+        self._compactor = Compactor(broker, directory)
+        self._timers: dict[str, Timer] = {}
+        self._stopped = False
+
+    def start(self) -> None:
+        self._every("flush", lambda: self._broker.config.log_flush_scheduler_interval_ms, self._flush)
+        self._every(
+            "retention", lambda: self._broker.config.log_retention_check_interval_ms, self._enforce_retention
+        )
+        self._every(
+            "recovery points",
+            lambda: self._broker.config.log_flush_offset_checkpoint_interval_ms,
+            self._checkpoint,
+        )
+        self._every("removal", lambda: REMOVAL_INTERVAL_MS, self._remove)
+        self._every("compaction", lambda: self._broker.config.log_cleaner_backoff_ms, self._compactor.run)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._compactor.stop()
+        for timer in self._timers.values():
+            timer.cancel()
+
+    def _every(self, name: str, interval_ms: Callable[[], int], chore: Callable[[], None]) -> None:
+        """Run a chore again and again; the interval is asked for each time, as it can be changed."""
+
+        def run() -> None:
+            if self._stopped:
+                return
+            try:
+                chore()
+            except TidelogError as error:
+                logger.error("%s: %s", name, error.message)
+            except Exception:
+                logger.exception("%s failed", name)
+            self._timers[name] = self._broker.services.later(interval_ms(), run)
+
+        self._timers[name] = self._broker.services.later(interval_ms(), run)
+
+    def _walk(self, visit: Callable[[Partition], None]) -> None:
+        partitions = list(self._broker.partitions)
+
+        def visit_slice(start: int) -> None:
+            for partition in partitions[start : start + PARTITIONS_PER_SLICE]:
+                if partition.log.closed:
+                    continue
+                try:
+                    visit(partition)
+                except TidelogError as error:
+                    logger.error("%s: %s", partition.name, error.message)
+            following = start + PARTITIONS_PER_SLICE
+            if following < len(partitions) and not self._stopped:
+                self._broker.services.soon(lambda: visit_slice(following))
+
+        visit_slice(0)
+
+    def _flush(self) -> None:
+        now_ms = self._broker.services.now_ms()
+        self._walk(lambda partition: self._syncer.want(partition) if partition.log.sync_due(now_ms) else None)
+
+    def _enforce_retention(self) -> None:
+        self._walk(self._retain)
+
+    def _retain(self, partition: Partition) -> None:
+        deleted = partition.log.enforce_retention(self._broker.services.now_ms(), partition.high_watermark)
+        for segment in deleted:
+            logger.info("deleted segment %s of %s by retention", segment.base_offset, partition.name)
+
+    def _checkpoint(self) -> None:
+        self._directory.checkpoint()
+
+    def _remove(self) -> None:
+        self._directory.remove_doomed(self._broker.services.now_ms())

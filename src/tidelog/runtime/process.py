@@ -1,0 +1,201 @@
+"""A broker as a process: from its settings to an exit code.
+
+Start: lock and open the data directory, replay the metadata log, register, open the logs, listen, write the
+pid file. Stop on SIGTERM or SIGINT: no new connections, open requests finish, logs are closed cleanly. A
+second signal, like a crash, leaves the recovery to the next start.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import resource
+import signal
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import uvloop
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.partitions import PartitionTable
+from tidelog.config import BrokerConfig, Listener, Raw
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import BrokerRegistered, ClusterFounded, MetadataRecord
+from tidelog.errors import TidelogError
+from tidelog.log.directory import DataDirectory
+from tidelog.runtime import logs
+from tidelog.runtime.disk import Disk
+from tidelog.runtime.housekeeping import Housekeeping
+from tidelog.runtime.lag import LagMeter
+from tidelog.runtime.metadata_log import LocalMetadataLog
+from tidelog.runtime.server import Server
+from tidelog.runtime.services import LoopServices
+from tidelog.runtime.syncer import Syncer
+
+logger = logging.getLogger(__name__)
+
+STOP_GRACE_S = 5.0
+SPARE_DESCRIPTORS = 512  # for connections' files, libraries and what else a process opens
+
+
+def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
+    """Serve until told to stop; the process's exit code. ``directory`` is the config file's."""
+    config = BrokerConfig.parse(values)
+    logs.set_up(config.logging_level, config.logging_format)
+    _raise_file_limit(config)
+    _tune_collector()
+    pid_file = directory / "broker.pid"
+    process = BrokerProcess(config, directory)
+    try:
+        return uvloop.run(process.run(pid_file))
+    except TidelogError as error:
+        logger.error("the broker cannot start: %s", error.message)
+        return 1
+    finally:
+        with contextlib.suppress(OSError):
+            if pid_file.read_text().strip() == str(os.getpid()):
+                pid_file.unlink()
+
+
+def _raise_file_limit(config: BrokerConfig) -> None:
+    """Ask for as many files as the settings may need; the system's hard limit has the last word."""
+    wanted = config.log_open_files_max + SPARE_DESCRIPTORS + min(config.max_connections, 1 << 16)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft < target:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+
+
+def _tune_collector() -> None:
+    """What is loaded stays: keep the cycle collector from walking it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+class BrokerProcess:
+    def __init__(self, config: BrokerConfig, directory: Path) -> None:
+        self._config = config
+        self._path = directory / config.log_dir
+        self._directory = directory
+
+    async def run(self, pid_file: Path) -> int:
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        services = LoopServices(loop)
+        config = self._config
+        directory = DataDirectory.open(
+            Disk(), str(self._path), node_id=config.node_id, cluster_id=config.cluster_id, now_ms=services.now_ms(),
+            handles_max=config.log_open_files_max,
+        )  # fmt: skip
+        metadata = LocalMetadataLog(directory.open_metadata_log(services.now_ms()), services)
+        syncer = Syncer(services)
+        partitions = PartitionTable(config.node_id, directory, services, syncer.want)
+        broker = Broker(config, metadata, partitions, services)
+        server = Server(broker, loop)
+        broker.on_config = lambda changed: self._configure(server, changed)
+        # Bound before registering, so that the port is known; accepting waits until the partitions are there.
+        sockets = [_bind(listener, config) for listener in config.listeners]
+        advertised = _advertised(config, sockets)
+        await self._register(metadata, services, advertised)
+        metadata.on_change = broker.metadata_changed
+        broker.metadata_changed(metadata.image)
+        settled = loop.create_future()
+        partitions.when_settled(lambda: settled.set_result(None))
+        await settled
+        directory.forget_strays()
+        for bound in sockets:
+            await server.listen(bound)
+        lag = LagMeter(loop)
+        lag.start()
+        housekeeping = Housekeeping(broker, directory, syncer)
+        housekeeping.start()
+        metrics = await self._serve_metrics(server, lag, syncer)
+        pid_file.write_text(f"{os.getpid()}\n")
+        logger.info(
+            "broker %s of cluster %s serves %s with %s partitions",
+            config.node_id, metadata.image.cluster_id, ", ".join(map(str, advertised)), len(partitions),
+        )  # fmt: skip
+        await stop.wait()
+        logger.info("stopping")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        housekeeping.stop()
+        lag.stop()
+        if metrics is not None:
+            metrics.close()
+        await server.stop(STOP_GRACE_S)
+        services.close()
+        directory.close()
+        logger.info("stopped")
+        return 0
+
+    @staticmethod
+    def _configure(server: Server, config: BrokerConfig) -> None:
+        logging.getLogger().setLevel(config.logging_level.upper())
+        server.configure(config)
+
+    async def _register(
+        self, metadata: LocalMetadataLog, services: LoopServices, advertised: list[Listener]
+    ) -> None:
+        """Found the cluster on the first start, and say where this broker can be reached now."""
+        config = self._config
+        first = advertised[0]
+        me = BrokerRegistered(config.node_id, services.new_uuid(), first.host, first.port, config.broker_rack)
+        new_cluster_id = config.cluster_id or _short_id(services)
+
+        def decide(image: ClusterImage) -> list[MetadataRecord]:
+            return [me] if image.cluster_id else [ClusterFounded(new_cluster_id), me]
+
+        registered = asyncio.get_running_loop().create_future()
+        metadata.submit(decide, registered.set_result)
+        error = await registered
+        if error is not None:
+            raise error
+
+    async def _serve_metrics(self, server: Server, lag: LagMeter, syncer: Syncer) -> "object | None":
+        if not self._config.http_port:
+            return None
+        from tidelog.runtime.metrics import BrokerCollector, MetricsServer
+
+        metrics = MetricsServer(BrokerCollector(server, lag, syncer))
+        await metrics.listen(self._config.listeners[0].host, self._config.http_port)
+        return metrics
+
+
+def _short_id(services: LoopServices) -> str:
+    """22 characters of base64, the form Kafka's tools give cluster ids."""
+    import base64
+
+    return base64.urlsafe_b64encode(services.new_uuid().bytes).decode().rstrip("=").replace("-", "_")
+
+
+def _bind(listener: Listener, config: BrokerConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((listener.host, listener.port))
+    except OSError as error:
+        bound.close()
+        raise TidelogError(f"cannot listen on {listener}: {error.strerror}") from None
+    return bound
+
+
+def _advertised(config: BrokerConfig, sockets: list[socket.socket]) -> list[Listener]:
+    """What clients are told: the configured address, with the port and host that are really there."""
+    ports = {
+        listener.name: bound.getsockname()[1]
+        for listener, bound in zip(config.listeners, sockets, strict=True)
+    }
+    advertised = []
+    for listener in config.advertised_listeners:
+        host = socket.gethostname() if listener.every_interface else listener.host
+        advertised.append(listener.at(host=host, port=listener.port or ports[listener.name]))
+    return advertised

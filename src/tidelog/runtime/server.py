@@ -1,0 +1,118 @@
+"""The listening side of a broker: accepts connections, keeps them within their limits, and stops without
+cutting anyone off.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import Counter, deque
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.fetch import FetchHandler
+from tidelog.broker.handlers.produce import ProduceHandler
+from tidelog.config import BrokerConfig
+from tidelog.runtime.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+IDLE_CHECKS = 4  # per idle time
+
+
+class Server:
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        self.broker = broker
+        self.loop = loop
+        self.produce = ProduceHandler(broker)
+        self.fetch = FetchHandler(broker)
+        self.connections: set[Connection] = set()
+        self.requests = 0  # taken up since the start
+        self._per_ip: Counter[str] = Counter()
+        self._memory_used = 0
+        self._short_of_memory: deque[Connection] = deque()
+        self._listeners: list[asyncio.Server] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self.configure(broker.config)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Limits asked for on every request, as plain attributes."""
+        self.max_request_bytes = config.socket_request_max_bytes
+        self.max_unanswered = config.queued_max_requests_per_connection
+
+    async def listen(self, bound: socket.socket) -> None:
+        """Serve on a bound socket."""
+        listener = await self.loop.create_server(
+            lambda: Connection(self), sock=bound, backlog=self.broker.config.socket_listen_backlog_size
+        )
+        self._listeners.append(listener)
+        if self._sweeper is None:
+            self._sweep()
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no new connection, let open requests finish for a while, then close."""
+        self._stopping = True
+        for listener in self._listeners:
+            listener.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        deadline = self.loop.time() + grace_s
+        for connection in list(self.connections):
+            connection.finish_waiting()
+        while self.loop.time() < deadline and not all(connection.idle for connection in self.connections):
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.end()
+        while self.connections and self.loop.time() < deadline + 1:
+            await asyncio.sleep(0)
+
+    # --- limits ---------------------------------------------------------------------------------------------
+
+    def admit(self, connection: Connection) -> str | None:
+        """Count a new connection; the reason when it may not stay."""
+        self.connections.add(connection)
+        self._per_ip[connection.ip] += 1
+        config = self.broker.config
+        if self._stopping:
+            return "the broker is stopping"
+        if len(self.connections) > config.max_connections:
+            return f"max.connections ({config.max_connections}) is reached"
+        if self._per_ip[connection.ip] > config.max_connections_per_ip:
+            return f"max.connections.per.ip ({config.max_connections_per_ip}) is reached for {connection.ip}"
+        return None
+
+    def forget(self, connection: Connection) -> None:
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self._per_ip[connection.ip] -= 1
+            if not self._per_ip[connection.ip]:
+                del self._per_ip[connection.ip]
+
+    def reserve_memory(self, size: int, connection: Connection) -> bool:
+        """Room for a request that is being received. One request always fits, or a small limit would stop
+        everything.
+        """
+        limit = self.broker.config.queued_max_request_bytes
+        if limit > 0 and self._memory_used and self._memory_used + size > limit:
+            self._short_of_memory.append(connection)
+            return False
+        self._memory_used += size
+        return True
+
+    def release_memory(self, size: int) -> None:
+        self._memory_used -= size
+        waiting, self._short_of_memory = self._short_of_memory, deque()
+        for connection in waiting:
+            self.loop.call_soon(connection.go_on)
+
+    def _sweep(self) -> None:
+        """Close connections that have been silent for too long, also in the middle of a request."""
+        limit_s = self.broker.config.connections_max_idle_ms / 1000
+        if limit_s > 0:
+            oldest = self.loop.time() - limit_s
+            for connection in [each for each in self.connections if each.last_active < oldest and each.idle]:
+                connection.close(
+                    f"silent for more than connections.max.idle.ms ({limit_s * 1000:.0f})", quiet=True
+                )
+        self._sweeper = self.loop.call_later(
+            max(limit_s / IDLE_CHECKS, 0.05) if limit_s > 0 else 60, self._sweep
+        )

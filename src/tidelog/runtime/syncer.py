@@ -1,0 +1,53 @@
+"""Group commit: one sync at a time per partition, and everything written before it began is covered by it.
+
+Also the clock behind ``flush.ms``: on every tick, partitions whose oldest unsynced record is due are synced.
+"""
+
+import logging
+
+from tidelog.broker.partition import Partition
+from tidelog.broker.services import Services
+from tidelog.errors import StorageError
+from tidelog.log.sync import SyncTicket
+
+logger = logging.getLogger(__name__)
+
+
+class Syncer:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._running: set[Partition] = set()
+        self._again: set[Partition] = set()  # written to since their sync began
+        self._scheduled: set[Partition] = set()
+        self.syncs = 0
+
+    def want(self, partition: Partition) -> None:
+        """Sync soon: after the requests at hand, so that they share it."""
+        if partition in self._running:
+            self._again.add(partition)
+        elif partition not in self._scheduled:
+            self._scheduled.add(partition)
+            self._services.soon(lambda: self._begin(partition))
+
+    def _begin(self, partition: Partition) -> None:
+        self._scheduled.discard(partition)
+        if partition in self._running or partition.log.failure is not None:
+            return
+        self._running.add(partition)
+        ticket = partition.log.begin_sync()
+        self._services.offload(ticket.run, lambda _: self._done(partition, ticket))
+
+    def _done(self, partition: Partition, ticket: SyncTicket) -> None:
+        self._running.discard(partition)
+        self.syncs += 1
+        try:
+            partition.log.finish_sync(ticket, self._services.now_ms())
+        except StorageError as error:
+            logger.error("partition %s refuses writes: %s", partition.name, error.message)
+            self._again.discard(partition)
+            partition.failed(error)
+            return
+        partition.synced()
+        if partition in self._again:
+            self._again.discard(partition)
+            self._begin(partition)
