@@ -1,106 +1,667 @@
-"""One replica's log on disk. (Signatures first; the bodies follow.)"""
+"""One replica's log: an ordered row of segments, the newest of which is written.
 
+Owns what is readable (``start_offset`` to ``end_offset``), when a segment is full, what a failing disk means,
+and what is durable. Knows nothing of who replicates it, what is committed, or what time it is: offsets,
+epochs and the clock come in as arguments. Used from one thread, except for :meth:`SyncTicket.run`.
+
+**Appending** is one write and a handful of integers. Everything rare (first use, rolling, a failed disk)
+hides behind three comparisons with limits that are set so that they trip.
+
+**Reading** finds the segment, bisects its index and hops over a few headers, wherever in the log it is; no
+data is copied, the caller gets the place in the file.
+
+**Failing.** When the disk refuses a write, the torn bytes are cut off and the log takes no more writes until
+it is opened again; reads go on. After a failed sync nothing may be called durable any more, so that fails the
+log, too.
+"""
+
+import logging
+from bisect import bisect_right
 from collections.abc import Sequence
+from typing import NoReturn
 
-from tidelog.errors import StorageError
+from crc32c import crc32c
+
+from tidelog.errors import CorruptBatch, OffsetOutOfRange, StorageError
+from tidelog.invariant import invariant
+from tidelog.log import layout, lookup, retention
+from tidelog.log.files import write_beside
+from tidelog.log.handles import HandleCache
+from tidelog.log.opening import Loaded, Opening
+from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.settings import LogSettings
-from tidelog.log.storage import Region, Storage
+from tidelog.log.storage import EMPTY_REGION, File, Region, Storage
+from tidelog.log.swap import swap_in
+from tidelog.log.sync import SyncTicket
+from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader
 
+_logger = logging.getLogger(__name__)
 
-class SyncTicket:
-    """One group commit: what to sync so that everything before ``end_offset`` is durable."""
-
-    end_offset: int
-
-    def run(self) -> None:
-        """Sync. Touches no state of the log: call it in any thread. Never raises; ``finish_sync`` does."""
-        raise NotImplementedError
-
-
-class Segment:
-    base_offset: int
-    size: int  # Bytes of whole batches.
-
-
-class EpochCache:
-    latest: int  # NO_EPOCH when empty.
-
-    def assign(self, epoch: int, start_offset: int) -> None:
-        raise NotImplementedError
-
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest epoch <= ``epoch``, its exclusive end offset); (-1, -1) when unknown."""
-        raise NotImplementedError
-
-    def epoch_at(self, offset: int) -> int:
-        raise NotImplementedError
+_ALWAYS = -1  # As a limit: every append takes the slow path.
+_NO_OFFSET = -1
 
 
 class Log:
-    start_offset: int  # First readable.
-    end_offset: int  # Exclusive: the next offset to assign.
-    synced_end_offset: int  # Exclusive: everything below survives a power failure.
-    size_bytes: int
-    failure: StorageError | None
-    epochs: EpochCache
-    config: LogSettings
-    segments: Sequence[Segment]  # Oldest first; the last one is active.
+    __slots__ = (
+        "_active", "_bases", "_config", "_directory_dirty", "_doomed", "_epochs_written", "_flush_messages", "_flush_ms",
+        "_handles", "_index_interval_bytes", "_last_sync_ms", "_limit", "_offset_limit", "_parent_dirty", "_roll_timestamp",
+        "_segments", "_size_limit", "_storage", "_tail_offset", "_tail_position", "_tickets", "_unsynced", "_write",
+        "checkpointed_recovery_point", "closed", "directory", "end_offset", "epochs", "failure", "recovery_point",
+        "size_bytes", "start_offset", "synced_end_offset",
+    )  # fmt: skip
+
+    def __init__(
+        self, storage: Storage, handles: HandleCache, directory: str, config: LogSettings, loaded: Loaded,
+        recovery_point: int, now_ms: int,
+    ) -> None:  # fmt: skip
+        self._storage = storage
+        self._handles = handles
+        self.directory = directory
+        self.epochs = loaded.epochs
+        self.start_offset = loaded.start_offset  # First readable.
+        self.end_offset = loaded.end_offset  # Exclusive: the next to assign.
+        # Exclusive: everything below survives a power failure. <= end_offset.
+        self.synced_end_offset = min(recovery_point, loaded.end_offset)
+        # Where a check would have to begin: not above synced_end_offset, and all epochs below it are on disk.
+        self.recovery_point = self.synced_end_offset
+        # The recovery point that the data directory has on disk for this log; it may lag or be too high.
+        self.checkpointed_recovery_point = recovery_point
+        self.failure: StorageError | None = None
+        self.closed = False
+        self._segments = loaded.segments
+        self._unsynced = loaded.unsynced  # Files of inactive segments that wait for a sync.
+        self._directory_dirty = loaded.names_changed
+        self._parent_dirty = loaded.created
+        self._epochs_written = 0  # Version of the epoch history in the file.
+        self._tickets: list[SyncTicket] = []
+        self._last_sync_ms = now_ms
+        self._doomed: list[tuple[int, Segment]] = []  # (when to remove, segment renamed to .deleted)
+        self._segments_changed()
+        self.config = config
 
     @classmethod
     def open(
-        cls, storage: Storage, directory: str, config: LogSettings, *, clean: bool, recovery_point: int,
-        log_start_offset: int, now_ms: int,
+        cls, storage: Storage, directory: str, config: LogSettings, *, clean: bool, recovery_point: int = 0,
+        log_start_offset: int = 0, now_ms: int, handles: HandleCache | None = None,
     ) -> "Log":  # fmt: skip
-        raise NotImplementedError
+        """Open the log in ``directory``, or begin one there. ``clean``: it was closed, so nothing is checked."""
+        handles = handles or HandleCache()
+        try:
+            loaded = Opening(storage, handles, directory, config).load(
+                clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
+            )
+        except OSError as error:
+            raise StorageError(f"cannot open the log in {directory}: {error}") from error
+        if clean:
+            recovery_point = loaded.end_offset
+        return cls(storage, handles, directory, config, loaded, recovery_point, now_ms)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Oldest first; the last one is active."""
+        return self._segments
+
+    @property
+    def config(self) -> LogSettings:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogSettings) -> None:
+        self._config = config
+        self._index_interval_bytes = config.index_interval_bytes
+        self._flush_messages = config.flush_messages
+        self._flush_ms = config.flush_ms
+        self._active.resize_indexes(config.segment_index_bytes)
+        self._size_limit = _ALWAYS  # The next append works the limits out.
+
+    # -- appending ---------------------------------------------------------------------
 
     def append(
         self, batch: memoryview, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
     ) -> None:
-        raise NotImplementedError
+        """Append one checked batch whose base offset is ``end_offset``. Raises StorageError; then nothing of
+        it is in the log."""
+        active = self._active
+        position = active.size
+        end = position + len(batch)
+        if end > self._size_limit or max_timestamp > self._roll_timestamp or last_offset > self._offset_limit:
+            self._make_room(len(batch), self.end_offset, last_offset, max_timestamp, now_ms)
+            active = self._active
+            position = active.size
+            end = position + len(batch)
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, self.end_offset)
+        try:
+            self._write(position, batch)
+        except OSError as error:
+            self._cut_torn_write(error)
+        active.size = end
+        if max_timestamp > active.max_timestamp:
+            active.max_timestamp = max_timestamp
+            active.max_timestamp_offset = last_offset
+        if position - active.indexed_position > self._index_interval_bytes:
+            self._add_index_entry(last_offset, position)
+        self._tail_offset = self.end_offset
+        self._tail_position = position
+        self.end_offset = last_offset + 1
+        self.size_bytes += end - position
 
     def append_batches(self, data: memoryview, now_ms: int) -> int:
-        """Append whole batches whose offsets are assigned, ignore a partial one at the end; new end offset."""
-        raise NotImplementedError
+        """Append batches whose offsets are assigned, as a follower does; the new end offset.
+
+        A partial batch at the end is left out. Every batch is checked before the first is written; raises
+        CorruptBatch when one is damaged or out of order.
+        """
+        run: list[BatchHeader] = []
+        run_start = run_end = 0
+        for at, header in self._checked(data):
+            size = header.size
+            needs_roll = self._active.size + run_end - run_start + size > self._size_limit
+            if (
+                needs_roll
+                or header.max_timestamp > self._roll_timestamp
+                or header.last_offset > self._offset_limit
+            ):
+                self._append_run(data[run_start:run_end], run)
+                run, run_start = [], at
+                self._make_room(size, header.base_offset, header.last_offset, header.max_timestamp, now_ms)
+            run.append(header)
+            run_end = at + size
+        self._append_run(data[run_start:run_end], run)
+        return self.end_offset
+
+    def _checked(self, data: memoryview) -> list[tuple[int, BatchHeader]]:
+        found = []
+        next_offset = self.end_offset
+        epoch = self.epochs.epoch_at(next_offset - 1)
+        for at, _ in batches.iterate(data):
+            header = batches.check(data, at)
+            if header.base_offset < next_offset or 0 <= header.leader_epoch < epoch:
+                raise CorruptBatch(
+                    f"offset {header.base_offset} of leader epoch {header.leader_epoch} cannot follow"
+                    f" offset {next_offset - 1} of leader epoch {epoch}"
+                )
+            next_offset, epoch = header.next_offset, max(epoch, header.leader_epoch)
+            found.append((at, header))
+        return found
+
+    def _append_run(self, data: memoryview, run: list[BatchHeader]) -> None:
+        """Write batches that fit into the active segment with one write."""
+        if not run:
+            return
+        active = self._active
+        position = active.size
+        try:
+            self._write(position, data)
+        except OSError as error:
+            self._cut_torn_write(error)
+        active.size += len(data)
+        self.size_bytes += len(data)
+        for header in run:
+            if header.leader_epoch != self.epochs.latest:
+                # An epoch in which this replica led without writing is no part of the leader's history.
+                self.epochs.truncate_from(self.end_offset)
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+            if header.max_timestamp > active.max_timestamp:
+                active.max_timestamp = header.max_timestamp
+                active.max_timestamp_offset = header.last_offset
+            if position - active.indexed_position > self._index_interval_bytes:
+                self._add_index_entry(header.last_offset, position)
+            self._tail_offset, self._tail_position = header.base_offset, position
+            self.end_offset = header.next_offset
+            position += header.size
+
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        active = self._active
+        try:
+            active.add_index_entry(last_offset, position)
+        except OSError as error:
+            # The batch itself is whole and written: this append holds, the next will be refused.
+            self._fail("write an index", error)
+        if active.index_full:
+            self._size_limit = _ALWAYS
+
+    def _cut_torn_write(self, error: OSError) -> NoReturn:
+        """Nobody reads behind the segment's size, but a clean look at the file should not find half a batch."""
+        try:
+            self._active.file().truncate(self._active.size)
+        except OSError as second:
+            _logger.warning("%s: the torn write stays until recovery: %s", self.directory, second)
+        raise self._fail("append", error)
+
+    def _fail(self, action: str, error: OSError) -> StorageError:
+        """Take no more writes. The first failure is the one that is told."""
+        failure = StorageError(f"cannot {action} in {self.directory}: {error}")
+        failure.__cause__ = error
+        if self.failure is None:
+            self.failure = failure
+            _logger.error("%s; the log takes no more writes until it is opened again", failure.message)
+        self._size_limit = _ALWAYS
+        return failure
+
+    def _require_working(self) -> None:
+        invariant(not self.closed, "the log is closed", self.directory)
+        if self.failure is not None:
+            raise StorageError(self.failure.message)
+
+    # -- rolling -----------------------------------------------------------------------
+
+    def _make_room(
+        self, size: int, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> None:
+        """The slow path of an append: everything that is not "write behind the last batch"."""
+        self._require_working()
+        try:
+            active = self._prepare_active()
+            config = self._config
+            fits_offset = last_offset - active.base_offset <= RELATIVE_OFFSET_MAX
+            if active.size:
+                roll_timestamp = self._first_timestamp() + config.segment_ms - self._jitter_ms()
+                if (
+                    active.size + size > config.segment_bytes
+                    or max_timestamp > roll_timestamp
+                    or active.index_full
+                    or not fits_offset
+                ):
+                    self._roll(
+                        self.end_offset
+                        if last_offset - self.end_offset <= RELATIVE_OFFSET_MAX
+                        else base_offset
+                    )
+            elif not fits_offset:
+                self._move_empty_segment(base_offset)
+            if not self._active.size:
+                first_timestamp = max_timestamp if max_timestamp >= 0 else now_ms
+                roll_timestamp = first_timestamp + config.segment_ms - self._jitter_ms()
+        except OSError as error:
+            raise self._fail("roll", error) from error
+        self._size_limit = config.segment_bytes
+        self._roll_timestamp = roll_timestamp
+        self._offset_limit = self._active.base_offset + RELATIVE_OFFSET_MAX
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment; nothing happens when the active one is empty."""
+        self._require_working()
+        if self._active.size:
+            try:
+                self._prepare_active()
+                self._roll(self.end_offset)
+            except OSError as error:
+                raise self._fail("roll", error) from error
+
+    def _prepare_active(self) -> Segment:
+        """Open what appending needs, at the first append and after every change of the active segment."""
+        active = self._active
+        file = active.file()
+        if self._config.preallocate and file.size() < self._config.segment_bytes:
+            file.reserve(self._config.segment_bytes)
+        self._write = file.write_at
+        return active
+
+    def _roll(self, base_offset: int) -> None:
+        if self.checkpointed_recovery_point > self.end_offset:
+            # After a truncation the recovery point on disk is too high. Recovery would begin at the new
+            # segment and trust this one, so it must be durable first.
+            self._sync_now()
+        old = self._active
+        self._begin_segment(base_offset)
+        self._unsynced += old.seal()
+
+    def _begin_segment(self, base_offset: int) -> None:
+        index_bytes = self._config.segment_index_bytes
+        new = Segment.create(self._storage, self._handles, self.directory, base_offset, index_bytes)
+        self._segments.append(new)
+        self._directory_dirty = True
+        self._segments_changed()
+        self._prepare_active()
+
+    def _move_empty_segment(self, base_offset: int) -> None:
+        """The next batch is too far up for the empty segment's base offset."""
+        empty = self._segments.pop()
+        self._begin_segment(base_offset)
+        empty.release_all()
+        empty.remove()
+
+    def _segments_changed(self) -> None:
+        self._active = self._segments[-1]
+        self._bases = [segment.base_offset for segment in self._segments]
+        self.size_bytes = sum(segment.size for segment in self._segments)
+        self._tail_offset = self._tail_position = _NO_OFFSET
+        self._limit = (_NO_OFFSET, self._active, 0)
+        self._write = _not_prepared
+        self._size_limit = self._roll_timestamp = self._offset_limit = _ALWAYS
+
+    def _first_timestamp(self) -> int:
+        header = self._active.header_at(0)
+        return header.max_timestamp if header is not None else 0
+
+    def _jitter_ms(self) -> int:
+        """Logs that were created together should not all roll together. Depends on nothing but the name."""
+        jitter_max = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        return crc32c(self._active.path.encode()) % (jitter_max + 1) if jitter_max > 0 else 0
+
+    # -- reading -----------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Region:
-        raise NotImplementedError
+        """Where the batches from the one that holds ``offset`` on lie, up to ``max_bytes`` and before
+        ``end_offset``, in one segment. The last batch may be cut by ``max_bytes``, the first one is not when
+        ``at_least_one_batch`` asks so. Empty when nothing is there; raises OffsetOutOfRange.
+        """
+        if offset < self.start_offset or offset > self.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not in {self.directory}: {self.start_offset} to {self.end_offset}"
+            )
+        if offset >= end_offset or offset == self.end_offset:
+            return EMPTY_REGION
+        try:
+            return self._region(offset, max_bytes, end_offset, at_least_one_batch)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.directory}: {error}") from error
+
+    def _region(self, offset: int, max_bytes: int, end_offset: int, at_least_one_batch: bool) -> Region:
+        if offset == self._tail_offset:
+            segment, position = self._active, self._tail_position
+            size = segment.size - position
+        else:
+            segment, position, size = self._locate(offset)
+        available = self._end_position(segment, end_offset) - position
+        if available <= 0:
+            return EMPTY_REGION
+        if available > max_bytes:
+            available = max(max_bytes, size) if at_least_one_batch else max_bytes
+        return Region(segment.file(), position, available)
+
+    def _locate(self, offset: int) -> tuple[Segment, int, int]:
+        """(segment, position, size) of the first batch that ends at or behind ``offset``."""
+        number = bisect_right(self._bases, offset) - 1
+        segment = self._segments[number]
+        position, size = segment.locate(offset)
+        while size == 0 and segment is not self._active:
+            # Compaction removed the end of that segment: the next batch is in a later one.
+            number += 1
+            segment = self._segments[number]
+            position, size = segment.locate(offset)
+        return segment, position, size
+
+    def _end_position(self, segment: Segment, end_offset: int) -> int:
+        """Behind the last batch of ``segment`` that lies wholly before ``end_offset``."""
+        if end_offset >= self.end_offset:
+            return segment.size
+        if end_offset == self._tail_offset and segment is self._active:
+            return self._tail_position
+        known_offset, known_segment, known_position = self._limit
+        if known_offset == end_offset and known_segment is segment:
+            return known_position
+        position, _ = segment.locate(end_offset)
+        self._limit = (end_offset, segment, position)
+        return position
 
     def find_timestamp(self, timestamp_ms: int, end_offset: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record at or after that time."""
-        raise NotImplementedError
+        """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older."""
+        try:
+            return lookup.first_at_or_after(self._segments, timestamp_ms, self.start_offset, end_offset)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.directory}: {error}") from error
 
     def find_max_timestamp(self, end_offset: int) -> tuple[int, int, int] | None:
-        raise NotImplementedError
+        """The same of the first record that has the largest timestamp of all before ``end_offset``."""
+        try:
+            return lookup.newest(self._segments, self.start_offset, end_offset)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.directory}: {error}") from error
 
-    def sync_due(self, now_ms: int) -> bool:
-        raise NotImplementedError
-
-    def begin_sync(self) -> SyncTicket:
-        raise NotImplementedError
-
-    def finish_sync(self, ticket: SyncTicket, now_ms: int) -> None:
-        """Raises StorageError (and fails the log) when the sync failed."""
-        raise NotImplementedError
+    # -- shortening --------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
-        raise NotImplementedError
+        """Drop every batch that reaches ``offset`` or beyond; ``end_offset`` becomes ``offset``, or the start
+        of the batch that held it."""
+        if offset >= self.end_offset:
+            return
+        if offset < self._segments[0].base_offset:
+            self.restart_at(offset)
+            return
+        self._require_working()
+        try:
+            self._truncate(offset)
+        except OSError as error:
+            raise self._fail("truncate", error) from error
+
+    def _truncate(self, offset: int) -> None:
+        keep = bisect_right(self._bases, offset)
+        segment = self._segments[keep - 1]
+        position, size = segment.locate(offset)
+        header = segment.header_at(position) if size else None
+        end_offset = min(offset, header.base_offset) if header is not None else offset
+        # What is durable is less from here on, whatever the disk does next.
+        self._lower_ends(end_offset)
+        self._drop_newest(keep)
+        if not segment.active:
+            segment.activate()
+        segment.truncate(position, end_offset)
+        self._segments_changed()
+        self._directory_dirty = True
+
+    def _lower_ends(self, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.synced_end_offset = min(self.synced_end_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        for ticket in self._tickets:
+            ticket.end_offset = min(ticket.end_offset, end_offset)
+        self.epochs.truncate_from(end_offset)
+
+    def _drop_newest(self, keep: int) -> None:
+        """Newest first: a crash in between must not leave a hole."""
+        while len(self._segments) > keep:
+            segment = self._segments[-1]
+            segment.rename(layout.DELETED_SUFFIX)
+            self._segments.pop()
+            segment.release_all()
+            self._doomed.append((0, segment))
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at ``offset``: a follower whose leader no longer has what comes next."""
-        raise NotImplementedError
+        self._require_working()
+        try:
+            self._lower_ends(min(offset, self._bases[0]))
+            self._drop_newest(0)
+            self.epochs.clear()
+            self._begin_segment(offset)
+        except OSError as error:
+            raise self._fail("restart", error) from error
+        self._unsynced.clear()
+        self.start_offset = self.end_offset = offset
+        self.synced_end_offset = self.recovery_point = offset
 
     def advance_start(self, offset: int) -> None:
-        raise NotImplementedError
-
-    def roll(self, now_ms: int) -> None:
-        raise NotImplementedError
+        """Nothing before ``offset`` is readable any more (DeleteRecords); retention removes the segments."""
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is behind the end of {self.directory}, {self.end_offset}"
+            )
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_before(offset)
 
     def enforce_retention(self, now_ms: int, high_watermark: int) -> list[Segment]:
-        raise NotImplementedError
+        """Take expired segments out of the log and remove files whose delay is over; the segments taken out.
+
+        Works on a failed log, too: it may have failed because the disk is full.
+        """
+        invariant(not self.closed, "the log is closed", self.directory)
+        try:
+            self.remove_deleted(now_ms)
+            count = retention.expired(
+                self._segments, self._config, now_ms=now_ms, start_offset=self.start_offset,
+                end_offset=self.end_offset, high_watermark=high_watermark,
+            )  # fmt: skip
+            if count == len(self._segments):
+                if self.failure is None:
+                    self.roll(now_ms)
+                else:
+                    count -= 1
+            return self._drop_oldest(count, now_ms)
+        except OSError as error:
+            raise self._fail("delete old segments", error) from error
+
+    def _drop_oldest(self, count: int, now_ms: int) -> list[Segment]:
+        gone = self._segments[:count]
+        due_ms = now_ms + self._config.file_delete_delay_ms
+        for segment in gone:  # Oldest first: a crash in between must not leave a hole.
+            self.advance_start(self._segments[1].base_offset)
+            segment.rename(layout.DELETED_SUFFIX)
+            del self._segments[0]
+            self._doomed.append((due_ms, segment))
+            self._directory_dirty = True
+        if gone:
+            self._forget(gone)
+        return gone
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Remove the files of segments that left the log long enough ago."""
+        waiting = []
+        for due_ms, segment in self._doomed:
+            if due_ms <= now_ms:
+                segment.remove()
+            else:
+                waiting.append((due_ms, segment))
+        self._doomed = waiting
+
+    def _forget(self, gone: Sequence[Segment]) -> None:
+        """Segments other than the active one left the row: keep what appending has prepared."""
+        for segment in gone:
+            segment.release_all()
+        self._bases = [segment.base_offset for segment in self._segments]
+        self.size_bytes = sum(segment.size for segment in self._segments)
+        self._limit = (_NO_OFFSET, self._active, 0)
+
+    # -- compaction --------------------------------------------------------------------
+
+    def new_cleaned_segment(self, base_offset: int) -> Segment:
+        """An empty segment to write cleaned batches to, beside the log. Usable in a thread of its own."""
+        handles = HandleCache()
+        index_bytes = self._config.segment_index_bytes
+        return Segment.create(
+            self._storage, handles, self.directory, base_offset, index_bytes, layout.CLEANED_SUFFIX
+        )
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
-        raise NotImplementedError
+        """Put ``new`` (sealed and synced) in the place of ``old``, a run of inactive segments.
+
+        The new segment must reach exactly as far as the run did (an empty batch may do that): recovery takes
+        a hole between segments for lost data.
+        """
+        self._require_working()
+        first = self._segments.index(old[0])
+        end = first + len(old)
+        invariant(self._segments[first:end] == list(old), "a run of the log's segments", old)
+        invariant(end < len(self._segments), "the active segment is never replaced", old)
+        invariant(new.base_offset == old[0].base_offset, "the same base offset", new, old[0])
+        try:
+            invariant(new.read_next_offset() == self._bases[end], "no hole behind the new segment", new)
+            swap_in(old, new)
+        except OSError as error:
+            raise self._fail("swap in a compacted segment", error) from error
+        new.adopt(self._handles)
+        self._segments[first:end] = [new]
+        due_ms = now_ms + self._config.file_delete_delay_ms
+        self._doomed += [(due_ms, segment) for segment in old]
+        self._directory_dirty = True
+        self._forget(old)
+
+    # -- durability --------------------------------------------------------------------
+
+    def sync_due(self, now_ms: int) -> bool:
+        """Whether ``flush.messages`` or ``flush.ms`` asks for a sync, or a segment has rolled since the last."""
+        pending = self.end_offset - self.synced_end_offset
+        if pending >= self._flush_messages or self._unsynced or self._directory_dirty:
+            return True
+        return pending > 0 and now_ms - self._last_sync_ms >= self._flush_ms
+
+    def begin_sync(self) -> SyncTicket:
+        """What must be synced so that everything appended so far is durable."""
+        self._require_working()
+        try:
+            ticket = self._new_ticket()
+        except OSError as error:
+            raise self._fail("sync", error) from error
+        self._tickets.append(ticket)
+        return ticket
+
+    def _new_ticket(self) -> SyncTicket:
+        files: list[File] = [*self._unsynced, self._active.file()]
+        directories = [self.directory] if self._directory_dirty else []
+        if self._parent_dirty:
+            directories.append(self.directory.rpartition("/")[0])
+        epochs_path = None
+        if self.epochs.version != self._epochs_written:
+            # Written here, synced with the rest, renamed when that is done: the thread never meets our state.
+            epochs_path = (
+                f"{self.directory}/{layout.EPOCHS_FILE}.{self.epochs.version}{layout.TEMPORARY_SUFFIX}"
+            )
+            files.append(write_beside(self._storage, epochs_path, self.epochs.encode()))
+        ticket = SyncTicket(self._storage, self.end_offset, files, directories, len(self._unsynced))
+        ticket.epochs_version, ticket.epochs_path = self.epochs.version, epochs_path
+        self._directory_dirty = self._parent_dirty = False
+        return ticket
+
+    def finish_sync(self, ticket: SyncTicket, now_ms: int) -> None:
+        """Take the outcome of a ticket that has run into account; raises StorageError when it failed."""
+        if ticket not in self._tickets:
+            return  # The log was closed meanwhile and has synced for itself.
+        self._tickets.remove(ticket)
+        if ticket.error is not None:
+            raise self._fail("sync", ticket.error) from ticket.error
+        if self.failure is not None:
+            raise StorageError(self.failure.message)
+        del self._unsynced[: ticket.rolled]
+        self._last_sync_ms = now_ms
+        self.synced_end_offset = max(self.synced_end_offset, ticket.end_offset)
+        if ticket.epochs_path is None:
+            self.recovery_point = max(self.recovery_point, ticket.end_offset)
+            return
+        try:
+            self._storage.rename(ticket.epochs_path, f"{self.directory}/{layout.EPOCHS_FILE}")
+        except OSError as error:
+            raise self._fail("write the leader epochs", error) from error
+        # The new name is durable with the next sync only; the recovery point waits for that.
+        self._epochs_written = ticket.epochs_version
+        self._directory_dirty = True
+
+    def _sync_now(self) -> None:
+        """Sync in place, twice where the epoch file changed: its new name must be durable, too."""
+        for _ in range(2):
+            ticket = self.begin_sync()
+            ticket.run()
+            self.finish_sync(ticket, self._last_sync_ms)
+            if not self._directory_dirty:
+                return
 
     def close(self) -> bool:
-        """Sync and close; False when the log had failed and needs recovery when opened again."""
-        raise NotImplementedError
+        """Make everything durable and let go of all files. False when the log had failed: it must be checked
+        when it is opened again."""
+        if self.closed:
+            return self.failure is None
+        if self.failure is None:
+            try:
+                self._unsynced += self._active.seal()[1:]
+                self._directory_dirty = True
+                self._sync_now()
+            except OSError as error:
+                self._fail("close", error)
+            except StorageError:
+                pass  # Already told by the failure that raised it.
+        self.abandon()
+        return self.failure is None
+
+    def abandon(self) -> None:
+        """Let go of all files without another write: the log is about to be deleted, or has failed."""
+        self.closed = True
+        self._tickets.clear()
+        for segment in self._segments:
+            segment.release_all()
+
+
+def _not_prepared(position: int, data: object) -> None:
+    invariant(False, "an append must prepare the active segment first", position)

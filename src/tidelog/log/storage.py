@@ -1,19 +1,20 @@
 """What the log needs from a disk, and nothing more.
 
 Owns the interface between the log and the files under it, so that the same log runs on a real disk
-(:mod:`tidelog.runtime.disk`) and on one that loses power on command (:mod:`tidelog.sim.disk`). Knows nothing about
-records, segments or indexes.
+(:mod:`tidelog.runtime.disk`) and on one that loses power on command (:mod:`tidelog.sim.disk`). Knows nothing
+about records, segments or indexes.
 
-**Written is not synced.** What ``write_at``, ``truncate`` or a store into a mapping changed is seen by every reader
-at once, but a power failure may lose any part of it, cut it at any byte, or keep a later change and lose an earlier
-one, until ``sync`` of that file has returned. A killed process loses nothing that was written.
+**Written is not synced.** What ``write_at``, ``truncate`` or a store into a mapping changed is seen by every
+reader at once, but a power failure may lose any part of it, cut it at any byte, or keep a later change and
+lose an earlier one, until ``sync`` of that file has returned. A killed process loses nothing that was
+written.
 
-**Names are files' second half.** Creating, renaming and removing are durable only after ``sync_directory``. Changes of
-one directory become durable in the order in which they were made: a crash keeps a prefix of them. (Journaling file
-systems give this; the log relies on it when it deletes segments in order.)
+**A name has a life of its own.** Creating, renaming and removing are durable only after ``sync_directory``.
+Changes of one directory become durable in the order in which they were made: a crash keeps a prefix of them.
+(Journaling file systems give this; the log relies on it when it deletes segments in order.)
 
-**Errors** are ``OSError`` as the system gives them; the log turns them into ``StorageError``. After a failed ``sync``
-nothing is known about what reached the disk, so nobody may retry it and call the data safe.
+**Errors** are ``OSError`` as the system gives them; the log turns them into ``StorageError``. After a failed
+``sync`` nothing is known about what reached the disk, so nobody may retry it and call the data safe.
 """
 
 from typing import NamedTuple, Protocol
@@ -22,7 +23,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """An open file. It closes itself when the last holder lets go, so whoever still sends from it may finish."""
+    """An open file. It closes itself when the last holder lets go: whoever still sends from it may finish."""
 
     def size(self) -> int: ...
 
@@ -39,11 +40,11 @@ class File(Protocol):
         ...
 
     def reserve(self, size: int) -> None:
-        """Extend to ``size`` with zeros that own their disk blocks: a later write cannot find the disk full."""
+        """Extend to ``size`` with zeros that own disk blocks: a later write cannot find the disk full."""
         ...
 
     def sync(self) -> None:
-        """Return when everything written so far, by mappings too, survives a power failure. Safe in any thread."""
+        """Return when all that was written, by mappings too, survives a power failure. Safe in any thread."""
         ...
 
 
@@ -77,8 +78,8 @@ class Storage(Protocol):
         ...
 
     def map(self, path: str, size: int, *, writable: bool) -> Mapping:
-        """Map the first ``size`` bytes. A writable mapping extends a shorter file as ``File.reserve`` does: a store
-        into a page that has no block behind it would kill the process on a full disk."""
+        """Map the first ``size`` bytes. A writable mapping extends a shorter file as ``File.reserve`` does: a
+        store into a page that has no block behind it would kill the process on a full disk."""
         ...
 
     def list(self, directory: str) -> list[Entry]: ...
@@ -119,8 +120,9 @@ class Storage(Protocol):
 class Region(NamedTuple):
     """Bytes of one segment file, not yet read: the server sends them from the page cache.
 
-    Holding a region keeps its file open, even when the segment is deleted meanwhile. Truncation may cut it short:
-    whoever reads must expect fewer bytes than ``size`` (only followers ever read what can still be truncated).
+    Holding a region keeps its file open, even when the segment is deleted meanwhile. Truncation may cut it
+    short: whoever reads must expect fewer bytes than ``size`` (only followers ever read what can still be
+    truncated).
     """
 
     file: File
@@ -129,3 +131,28 @@ class Region(NamedTuple):
 
     def read(self) -> bytes:
         return self.file.read_at(self.position, self.size)
+
+
+class _EmptyFile:
+    """Nothing, for answers without data: an idle partition needs no open file to say so."""
+
+    def size(self) -> int:
+        return 0
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return b""
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        raise OSError("not a file to write to")
+
+    def truncate(self, size: int) -> None:
+        raise OSError("not a file to write to")
+
+    def reserve(self, size: int) -> None:
+        raise OSError("not a file to write to")
+
+    def sync(self) -> None:
+        pass
+
+
+EMPTY_REGION = Region(_EmptyFile(), 0, 0)

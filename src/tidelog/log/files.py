@@ -1,0 +1,42 @@
+"""Small whole files: read at once, replaced as one."""
+
+from tidelog.log.layout import TEMPORARY_SUFFIX
+from tidelog.log.storage import File, Storage
+
+
+def read_whole(storage: Storage, path: str) -> bytes | None:
+    """The content, or None where there is no such file."""
+    try:
+        file = storage.open(path)
+    except FileNotFoundError:
+        return None
+    return file.read_at(0, file.size())
+
+
+def write_beside(storage: Storage, path: str, data: bytes) -> File:
+    """Write what shall become ``path`` to a temporary file; synced and renamed by the caller, in this order."""
+    storage.remove(path)
+    file = storage.open(path, create=True)
+    file.write_at(0, data)
+    return file
+
+
+def replace_whole(storage: Storage, path: str, data: bytes) -> None:
+    """Put ``data`` at ``path`` so that a crash leaves either the old or the new content, never a mixture.
+
+    The caller syncs the directory where the new content must not be lost.
+    """
+    temporary = path + TEMPORARY_SUFFIX
+    write_beside(storage, temporary, data).sync()
+    storage.rename(temporary, path)
+
+
+def remove_tree(storage: Storage, directory: str) -> None:
+    """Remove a partition's directory with everything in it."""
+    for entry in storage.list(directory):
+        path = f"{directory}/{entry.name}"
+        if entry.is_directory:
+            remove_tree(storage, path)
+        else:
+            storage.remove(path)
+    storage.remove_directory(directory)

@@ -1,0 +1,42 @@
+"""How many files the inactive segments of all logs may keep open: the least recently used one gives way.
+
+Counts everything that holds a file descriptor: a segment's log file and each of its mapped indexes. Active
+segments are not counted: they hold theirs for as long as they are written to, and open them only when first
+used.
+"""
+
+from collections import OrderedDict
+from typing import Protocol
+
+
+class Holder(Protocol):
+    """Something with an open file that it can open again."""
+
+    def release(self) -> None: ...
+
+
+class HandleCache:
+    __slots__ = ("_held", "limit")
+
+    def __init__(self, limit: int = 256) -> None:
+        self.limit = limit
+        self._held: OrderedDict[Holder, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, holder: Holder) -> None:
+        """``holder`` has just opened its file; somebody else may have to close one."""
+        self._held[holder] = None
+        while len(self._held) > self.limit:
+            victim, _ = self._held.popitem(last=False)
+            victim.release()
+
+    def touch(self, holder: Holder) -> None:
+        """``holder`` was used: it gives way last."""
+        if holder in self._held:
+            self._held.move_to_end(holder)
+
+    def discard(self, holder: Holder) -> None:
+        """``holder`` is gone, or became active."""
+        self._held.pop(holder, None)

@@ -1,0 +1,268 @@
+"""The two sparse indexes of a segment: from offset to position, and from time to offset.
+
+Owns their files and formats (Kafka's, big endian) and the search in them. An index knows some of the batches;
+who looks something up hops over batch headers for the rest, at most ``index.interval.bytes`` and one batch.
+
+================ ============================================================================================
+``.index``       4 bytes last offset of a batch relative to the base offset, 4 bytes position of that batch
+``.timeindex``   8 bytes largest timestamp so far, 4 bytes relative last offset of the batch that holds it
+================ ============================================================================================
+
+Files are mapped when first needed. The index of an active segment grows in steps, and behind the entries its
+file holds zeros; when the segment becomes inactive or the log closes the file is cut to its entries. Nothing
+here has to survive a crash: recovery builds the indexes again from the batches.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+
+from tidelog.invariant import invariant
+from tidelog.log.handles import HandleCache
+from tidelog.log.storage import File, Mapping, Storage
+
+_FIRST_STEP_BYTES = 4096
+_OFFSET_ENTRY = Struct(">II")
+_TIME_ENTRY = Struct(">qI")
+
+
+class DamagedIndex(Exception):  # noqa: N818  (named like the refusals in tidelog.errors)
+    """The entries cannot be right: too few bytes, zeros behind them, or places the log does not have."""
+
+
+class SparseIndex:
+    """What both indexes share: a mapped file of fixed-size entries, appended to in order."""
+
+    __slots__ = (
+        "_bytes_max", "_capacity", "_handles", "_mapping", "_storage", "_view", "base_offset", "count", "entry_size",
+        "path", "writable",
+    )  # fmt: skip
+
+    def __init__(
+        self, storage: Storage, handles: HandleCache, path: str, base_offset: int, *, entry_size: int,
+        file_size: int, bytes_max: int,
+    ) -> None:  # fmt: skip
+        self._storage = storage
+        self._handles = handles
+        self.path = path
+        self.base_offset = base_offset
+        self.entry_size = entry_size
+        self.count = file_size // entry_size  # Entries; the zeros behind them do not count.
+        self.writable = False  # Whether the segment is active: its map is writable and never given up.
+        self._bytes_max = bytes_max - bytes_max % entry_size
+        self._mapping: Mapping | None = None
+        self._view: memoryview | None = None
+        self._capacity = 0  # Bytes of the writable mapping.
+
+    @property
+    def full(self) -> bool:
+        """Whether the segment must roll. The last slot is kept for the entry that rolling adds."""
+        return (self.count + 1) * self.entry_size >= self._bytes_max
+
+    def resize_limit(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max - bytes_max % self.entry_size
+
+    def view(self) -> memoryview:
+        """The mapped entries. Must not be called on an empty index that is not writable."""
+        view = self._view
+        if view is None:
+            return self._map()
+        if not self.writable:
+            self._handles.touch(self)
+        return view
+
+    def _map(self) -> memoryview:
+        used = self.count * self.entry_size
+        if self.writable:
+            needed = used + self.entry_size
+            self._capacity = max(
+                needed, min(self._bytes_max, max(_FIRST_STEP_BYTES, 1 << needed.bit_length()))
+            )
+            self._mapping = self._storage.map(self.path, self._capacity, writable=True)
+        else:
+            self._mapping = self._storage.map(self.path, used, writable=False)
+            self._handles.add(self)
+        self._view = self._mapping.view
+        return self._view
+
+    def _room_for_entry(self) -> memoryview:
+        """The mapping, grown where needed. May raise ``OSError`` (disk full): then no entry was added."""
+        view = self._view
+        if view is not None and (self.count + 1) * self.entry_size <= self._capacity:
+            return view
+        invariant(self.writable, "only the index of an active segment grows", self.path)
+        self._unmap()
+        return self._map()
+
+    def _unmap(self) -> None:
+        if self._mapping is not None:
+            self._mapping.close()
+        self._mapping = self._view = None
+        self._capacity = 0
+
+    def release(self) -> None:
+        """Give up the mapping; the next look-up maps again."""
+        self._unmap()
+        self._handles.discard(self)
+
+    def trim(self) -> File:
+        """Cut the file to its entries and stop writing; the caller may sync the returned file."""
+        self.release()
+        self.writable = False
+        file = self._storage.open(self.path, create=True)
+        file.truncate(self.count * self.entry_size)
+        return file
+
+    def reset(self) -> None:
+        """Forget all entries and start again, as recovery does."""
+        self.release()
+        self._storage.open(self.path, create=True).truncate(0)
+        self.count = 0
+        self.writable = True
+
+    def activate(self) -> None:
+        """The segment is written to (again)."""
+        if not self.writable:
+            self.release()
+            self.writable = True
+
+    def first_entry(self, is_behind: Callable[[int], bool]) -> int:
+        """Number of the first entry for which ``is_behind(number)`` holds; it must hold for all after it."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if is_behind(middle):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def tail(self) -> bytes:
+        """The last entry read from the file, without mapping it; empty where there is none."""
+        if self.count == 0:
+            return b""
+        if self._view is not None:
+            end = self.count * self.entry_size
+            return bytes(self._view[end - self.entry_size : end])
+        at = (self.count - 1) * self.entry_size
+        tail = self._storage.open(self.path).read_at(at, self.entry_size)
+        if len(tail) < self.entry_size:
+            raise DamagedIndex(f"{self.path} ends inside an entry")
+        return tail
+
+
+class OffsetIndex(SparseIndex):
+    __slots__ = ()
+
+    def __init__(
+        self,
+        storage: Storage,
+        handles: HandleCache,
+        path: str,
+        base_offset: int,
+        file_size: int,
+        bytes_max: int,
+    ) -> None:
+        super().__init__(
+            storage, handles, path, base_offset,
+            entry_size=_OFFSET_ENTRY.size, file_size=file_size, bytes_max=bytes_max,
+        )  # fmt: skip
+
+    def append(self, last_offset: int, position: int) -> None:
+        view = self._room_for_entry()
+        _OFFSET_ENTRY.pack_into(view, self.count * 8, last_offset - self.base_offset, position)
+        self.count += 1
+
+    def entry(self, number: int) -> tuple[int, int]:
+        """(last offset, position) of one entry."""
+        relative, position = _OFFSET_ENTRY.unpack_from(self.view(), number * 8)
+        return self.base_offset + relative, position
+
+    def last(self) -> tuple[int, int] | None:
+        tail = self.tail()
+        if not tail:
+            return None
+        relative, position = _OFFSET_ENTRY.unpack(tail)
+        return self.base_offset + relative, position
+
+    def floor(self, offset: int) -> int:
+        """A position at or before the first batch that ends at or behind ``offset``."""
+        low, high = 0, self.count
+        if high == 0:
+            return 0
+        view = self.view()
+        target = offset - self.base_offset
+        unpack = _OFFSET_ENTRY.unpack_from
+        if unpack(view, high * 8 - 8)[0] <= target:
+            return unpack(view, high * 8 - 8)[1]  # type: ignore[no-any-return]
+        while (
+            low < high
+        ):  # Invariant: entries before `low` are <= target, entries from `high` on are > target.
+            middle = (low + high) // 2
+            if unpack(view, middle * 8)[0] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return unpack(view, low * 8 - 8)[1] if low else 0
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries of batches that end at or behind ``offset``."""
+        self.count = self.first_entry(lambda number: self.entry(number)[0] >= offset)
+
+    def check(self, log_size: int) -> None:
+        """Raise when the last entry is not one this index can have been given."""
+        last = self.last()
+        # An entry is never made for the first batch, so zeros cannot be one.
+        if last is not None and not (last[0] > self.base_offset and 0 < last[1] < log_size):
+            raise DamagedIndex(f"{self.path} ends in offset {last[0]} at position {last[1]} of {log_size}")
+
+
+class TimeIndex(SparseIndex):
+    __slots__ = ()
+
+    def __init__(
+        self,
+        storage: Storage,
+        handles: HandleCache,
+        path: str,
+        base_offset: int,
+        file_size: int,
+        bytes_max: int,
+    ) -> None:
+        super().__init__(
+            storage, handles, path, base_offset,
+            entry_size=_TIME_ENTRY.size, file_size=file_size, bytes_max=bytes_max,
+        )  # fmt: skip
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Remember a new largest timestamp; one that is not larger than the last entry's adds nothing."""
+        if self.count and self.entry(self.count - 1)[0] >= timestamp:
+            return
+        view = self._room_for_entry()
+        _TIME_ENTRY.pack_into(view, self.count * 12, timestamp, offset - self.base_offset)
+        self.count += 1
+
+    def entry(self, number: int) -> tuple[int, int]:
+        """(timestamp, offset) of one entry."""
+        timestamp, relative = _TIME_ENTRY.unpack_from(self.view(), number * 12)
+        return timestamp, self.base_offset + relative
+
+    def last(self) -> tuple[int, int] | None:
+        tail = self.tail()
+        if not tail:
+            return None
+        timestamp, relative = _TIME_ENTRY.unpack(tail)
+        return timestamp, self.base_offset + relative
+
+    def floor(self, timestamp: int) -> int:
+        """An offset before which every record is older than ``timestamp``."""
+        behind = self.first_entry(lambda number: self.entry(number)[0] >= timestamp)
+        return self.entry(behind - 1)[1] if behind else self.base_offset
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries that speak of records at or behind ``offset``."""
+        self.count = self.first_entry(lambda number: self.entry(number)[1] >= offset)
+
+    def check(self) -> None:
+        """Raise when the last entry is older than the first: zeros follow the entries."""
+        if self.count > 1 and self.entry(self.count - 1) <= self.entry(0):
+            raise DamagedIndex(f"{self.path} ends in entries that are older than its first")

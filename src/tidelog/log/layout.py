@@ -1,0 +1,41 @@
+"""How a partition's directory is laid out on disk: Kafka's file names, so that Kafka's tools can read it.
+
+============================== ==========================================================================
+``<base offset, 20 digits>``   ``.log`` record batches, ``.index`` offset index, ``.timeindex`` time index
+``….deleted``                  out of the log, removed after ``file.delete.delay.ms``
+``….cleaned``                  compaction is still writing it: worthless after a crash
+``….swap``                     compaction finished it: it takes the place of its originals, also after a crash
+``leader-epoch-checkpoint``    which leader epoch began at which offset
+``partition.metadata``         the topic's id
+============================== ==========================================================================
+"""
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SEGMENT_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
+
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+TEMPORARY_SUFFIX = ".tmp"
+
+EPOCHS_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+
+_DIGITS = 20
+
+
+def segment_path(directory: str, base_offset: int) -> str:
+    """Path of a segment's files without their suffix."""
+    return f"{directory}/{base_offset:0{_DIGITS}d}"
+
+
+def base_offset_of(name: str, suffix: str) -> int | None:
+    """The base offset in ``name`` when it is a segment file that ends in ``suffix``."""
+    if not name.endswith(suffix):
+        return None
+    digits = name[: -len(suffix)]
+    if len(digits) == _DIGITS and digits.isascii() and digits.isdigit():
+        return int(digits)
+    return None

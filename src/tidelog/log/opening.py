@@ -1,0 +1,195 @@
+"""From files to a log: what is in the directory, which of it can be trusted, and where the log ends.
+
+After a clean shutdown only the newest index entry and the headers behind it are read. After anything else
+every segment from the recovery point on is read and checked byte by byte; the first batch that is torn,
+damaged or out of order ends the log, and everything behind it goes. What is cut is said in the broker's log.
+"""
+
+import logging
+from typing import NamedTuple
+
+from tidelog.errors import CorruptBatch
+from tidelog.log import layout, swap
+from tidelog.log.epochs import EpochCache
+from tidelog.log.files import read_whole
+from tidelog.log.handles import HandleCache
+from tidelog.log.index import DamagedIndex
+from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
+from tidelog.log.settings import LogSettings
+from tidelog.log.storage import Entry, File, Storage
+
+_logger = logging.getLogger(__name__)
+
+
+class Loaded(NamedTuple):
+    """A log as it was found."""
+
+    segments: list[Segment]  # Never empty; the last one is active.
+    end_offset: int
+    start_offset: int
+    epochs: EpochCache
+    unsynced: list[File]  # Of inactive segments whose bytes may not be on disk yet.
+    names_changed: bool  # Whether the directory must be synced.
+    created: bool  # Whether the directory itself is new.
+
+
+class Opening:
+    """One opening of one log; :meth:`load` is its only use."""
+
+    def __init__(self, storage: Storage, handles: HandleCache, directory: str, config: LogSettings) -> None:
+        self._storage = storage
+        self._handles = handles
+        self._directory = directory
+        self._config = config
+        self._segments: list[Segment] = []
+        self._epochs = EpochCache()
+        self._unsynced: list[File] = []
+        self._names_changed = False
+
+    def load(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> Loaded:
+        created = not self._storage.exists(self._directory)
+        if created:
+            self._storage.make_directory(self._directory)
+        entries = [] if created else self._storage.list(self._directory)
+        if swap.finish_interrupted(self._storage, self._directory, entries):
+            entries = self._storage.list(self._directory)
+            self._names_changed = True
+        self._find_segments(entries)
+        if any(entry.name == layout.EPOCHS_FILE for entry in entries):
+            self._load_epochs()
+        end_offset = self._end_offset(clean, recovery_point)
+        if end_offset < log_start_offset or not self._segments:
+            self._start_empty(log_start_offset, end_offset)
+            end_offset = log_start_offset
+        start_offset = max(log_start_offset, self._segments[0].base_offset)
+        self._epochs.truncate_from(end_offset)
+        self._epochs.truncate_before(start_offset)
+        return Loaded(
+            self._segments,
+            end_offset,
+            start_offset,
+            self._epochs,
+            self._unsynced,
+            self._names_changed,
+            created,
+        )
+
+    def _find_segments(self, entries: list[Entry]) -> None:
+        sizes = {entry.name: entry.size for entry in entries}
+        bases = []
+        for name in sizes:
+            base_offset = layout.base_offset_of(name, layout.LOG_SUFFIX)
+            if base_offset is not None:
+                bases.append(base_offset)
+        for base_offset in sorted(bases):
+            path = layout.segment_path(self._directory, base_offset)
+            name = path[len(self._directory) + 1 :]
+            index_size = sizes.pop(name + layout.INDEX_SUFFIX, None)
+            time_index_size = sizes.pop(name + layout.TIME_INDEX_SUFFIX, None)
+            segment = Segment(
+                self._storage, self._handles, path, base_offset,
+                size=sizes[name + layout.LOG_SUFFIX], index_size=index_size or 0,
+                time_index_size=time_index_size or 0, index_bytes_max=self._config.segment_index_bytes,
+            )  # fmt: skip
+            if index_size is None or time_index_size is None:
+                segment.distrust_indexes()
+            self._segments.append(segment)
+        for name in sizes:  # An index whose log is gone: left by an interrupted deletion.
+            if name.endswith((layout.INDEX_SUFFIX, layout.TIME_INDEX_SUFFIX)):
+                self._storage.remove(f"{self._directory}/{name}")
+                self._names_changed = True
+
+    def _load_epochs(self) -> None:
+        text = read_whole(self._storage, f"{self._directory}/{layout.EPOCHS_FILE}")
+        try:
+            self._epochs = EpochCache.decode(text or b"")
+        except CorruptBatch as error:
+            # Cannot come from a crash (the file is replaced as one), so the whole log tells its history
+            # again.
+            _logger.warning("%s in %s: reading it from the batches", error.message, self._directory)
+            self._epochs.version = 1
+            for segment in self._segments:
+                segment.learn_epochs(self._epochs)
+
+    def _end_offset(self, clean: bool, recovery_point: int) -> int:
+        if not self._segments:
+            return 0
+        if clean:
+            last = self._segments[-1]
+            try:
+                end_offset = last.read_next_offset()
+                last.activate()
+                return end_offset
+            except (CorruptBatch, DamagedIndex) as error:
+                _logger.warning("%s was not closed in good order: %s", last.path, error)
+                recovery_point = last.base_offset
+        return self._recover(recovery_point)
+
+    def _recover(self, recovery_point: int) -> int:
+        """Check from the segment that holds the recovery point on; the new end offset."""
+        segments = self._segments
+        first = max((n for n, s in enumerate(segments) if s.base_offset <= recovery_point), default=0)
+        # The batches tell again which epochs began from here on; the file may know some that were truncated.
+        self._epochs.truncate_from(segments[first].base_offset)
+        end_offset = segments[first].base_offset
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            found = segment.recover(self._config.index_interval_bytes, self._epochs)
+            end_offset = found.next_offset
+            last = number == len(segments) - 1
+            if found.cut_bytes:
+                _logger.warning(
+                    "%s: cut %d bytes behind offset %d: %s",
+                    segment.path, found.cut_bytes, found.next_offset, found.reason,
+                )  # fmt: skip
+            if last:
+                break
+            if found.cut_bytes or not _follows(segments[number + 1], segment, end_offset):
+                self._drop_behind(number, end_offset)
+                break
+            self._unsynced += segment.seal()
+        if end_offset < recovery_point:
+            _logger.error(
+                "%s ends at offset %d, but was synced up to %d: the disk lost data",
+                self._directory, end_offset, recovery_point,
+            )  # fmt: skip
+        return end_offset
+
+    def _drop_behind(self, number: int, end_offset: int) -> None:
+        """What follows a cut has lost its connection: keeping it would leave a hole."""
+        for segment in reversed(self._segments[number + 1 :]):
+            _logger.warning(
+                "%s: dropped with %d bytes, the log ends at %d", segment.path, segment.size, end_offset
+            )
+            segment.release_all()
+            segment.remove()
+        del self._segments[number + 1 :]
+        self._names_changed = True
+
+    def _start_empty(self, base_offset: int, end_offset: int) -> None:
+        """A new log, or one that ends before the offset where it should begin: nothing readable is in it."""
+        for segment in reversed(self._segments):
+            _logger.warning(
+                "%s: dropped, the log ends at %d and starts at %d", segment.path, end_offset, base_offset
+            )
+            segment.release_all()
+            segment.remove()
+        self._unsynced.clear()
+        self._epochs.clear()
+        self._segments[:] = [
+            Segment.create(
+                self._storage, self._handles, self._directory, base_offset, self._config.segment_index_bytes
+            )
+        ]
+        self._names_changed = True
+
+
+def _follows(segment: Segment, previous: Segment, end_offset: int) -> bool:
+    """Whether ``segment`` goes on where ``previous`` ends: its tail may be lost exactly between two batches.
+
+    Neither rolling nor compaction leaves a hole between segments. Only a follower whose leader has nothing
+    for more offsets than a segment can hold begins one further up.
+    """
+    if segment.base_offset > previous.base_offset + RELATIVE_OFFSET_MAX + 1:
+        return end_offset <= segment.base_offset
+    return segment.base_offset == end_offset

@@ -1,0 +1,346 @@
+"""One segment: a file of record batches and its two indexes, named by the first offset it may hold.
+
+Owns the three files, their growth, search, truncation and recovery. Does not know its neighbours, the
+readable range or when to roll: that is the log's business. Files are opened and indexes mapped when first
+used; an inactive segment gives its handles back when others need them more.
+"""
+
+import logging
+from typing import NamedTuple
+
+from tidelog.errors import CorruptBatch
+from tidelog.log import layout
+from tidelog.log.epochs import EpochCache
+from tidelog.log.handles import HandleCache
+from tidelog.log.index import DamagedIndex, OffsetIndex, TimeIndex
+from tidelog.log.scan import checked_headers, find_batch, headers
+from tidelog.log.storage import Buffer, File, Region, Storage
+from tidelog.protocol.batch import BatchHeader
+
+RELATIVE_OFFSET_MAX = (1 << 31) - 1  # Index entries hold offsets relative to the base offset in 4 bytes.
+NO_TIMESTAMP = -1
+_NOT_LOADED = -2
+_REBUILD_INTERVAL_BYTES = 4096
+
+_logger = logging.getLogger(__name__)
+
+
+class Recovered(NamedTuple):
+    """What a check of every byte of a segment found."""
+
+    next_offset: int  # Exclusive end offset of the last valid batch.
+    cut_bytes: int  # How much was cut off behind it; 0 when all was well.
+    reason: str  # Why; empty when all was well.
+
+
+class Segment:
+    __slots__ = (
+        "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "active", "base_offset", "index",
+        "indexed_position", "max_timestamp", "max_timestamp_offset", "path", "size", "suffix", "time_index",
+    )  # fmt: skip
+
+    def __init__(
+        self, storage: Storage, handles: HandleCache, path: str, base_offset: int, *, size: int, index_size: int,
+        time_index_size: int, index_bytes_max: int, suffix: str = "",
+    ) -> None:  # fmt: skip
+        self._storage = storage
+        self._handles = handles
+        self._file: File | None = None
+        self.path = path  # Without the suffix that tells the three files apart.
+        self.suffix = suffix  # Behind that: what the segment is in the middle of, see layout.
+        self.base_offset = base_offset
+        self.size = size  # Bytes of whole batches; the file may be longer while a write is under way.
+        self.active = False
+        self._indexes_checked = False  # Whether the index files were seen to fit the log file.
+        self._indexes_missing = False
+        self.indexed_position = 0  # Of the batch with the newest index entry.
+        self.max_timestamp = _NOT_LOADED  # Largest in the segment; loaded when first asked for.
+        self.max_timestamp_offset = base_offset  # Last offset of the batch that holds it.
+        index_path, time_path = (
+            self._file_path(layout.INDEX_SUFFIX),
+            self._file_path(layout.TIME_INDEX_SUFFIX),
+        )
+        self.index = OffsetIndex(storage, handles, index_path, base_offset, index_size, index_bytes_max)
+        self.time_index = TimeIndex(
+            storage, handles, time_path, base_offset, time_index_size, index_bytes_max
+        )
+
+    @classmethod
+    def create(
+        cls, storage: Storage, handles: HandleCache, directory: str, base_offset: int, index_bytes_max: int,
+        suffix: str = "",
+    ) -> "Segment":  # fmt: skip
+        """A new, empty, active segment. Its names are not synced yet."""
+        path = layout.segment_path(directory, base_offset)
+        segment = cls(
+            storage, handles, path, base_offset,
+            size=0, index_size=0, time_index_size=0, index_bytes_max=index_bytes_max, suffix=suffix,
+        )  # fmt: skip
+        # The log file first: an index without a log is removed on opening, a log without an index costs a
+        # scan.
+        for kind in reversed(layout.SEGMENT_SUFFIXES):
+            storage.remove(segment._file_path(kind))
+            storage.open(segment._file_path(kind), create=True)
+        segment.max_timestamp = NO_TIMESTAMP
+        segment._indexes_checked = True
+        segment.activate()
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}{self.suffix}, {self.size} bytes)"
+
+    # -- handles -----------------------------------------------------------------------
+
+    def _file_path(self, kind: str) -> str:
+        return self.path + kind + self.suffix
+
+    def file(self) -> File:
+        """The log file, opened when needed."""
+        file = self._file
+        if file is None:
+            file = self._file = self._storage.open(self._file_path(layout.LOG_SUFFIX))
+            if not self.active:
+                self._handles.add(self)
+        elif not self.active:
+            self._handles.touch(self)
+        return file
+
+    def release(self) -> None:
+        """Let go of the log file; regions that still use it keep it open."""
+        self._file = None
+        self._handles.discard(self)
+
+    def release_all(self) -> None:
+        self.release()
+        self.index.release()
+        self.time_index.release()
+
+    def region(self) -> Region:
+        """All batches of the segment."""
+        return Region(self.file(), 0, self.size)
+
+    # -- writing -----------------------------------------------------------------------
+
+    def activate(self) -> None:
+        """The segment is the one being written: its handles stay."""
+        self._handles.discard(self)
+        self.active = True
+        self.index.activate()
+        self.time_index.activate()
+        self.load_max_timestamp()
+
+    def append(self, data: Buffer, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
+        """Append one batch. (The log's own hot path does the same with fewer calls.)"""
+        self.file().write_at(self.size, data)
+        self.account(self.size, len(data), last_offset, max_timestamp, index_interval_bytes)
+
+    def account(
+        self, position: int, size: int, last_offset: int, max_timestamp: int, index_interval_bytes: int
+    ) -> None:
+        """Take note of a batch that lies at ``position``, the end so far."""
+        self._note(position, last_offset, max_timestamp, index_interval_bytes)
+        self.size = position + size
+
+    def _note(self, position: int, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if position - self.indexed_position > index_interval_bytes:
+            self.add_index_entry(last_offset, position)
+
+    def add_index_entry(self, last_offset: int, position: int) -> None:
+        self.index.append(last_offset, position)
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.indexed_position = position
+
+    def resize_indexes(self, bytes_max: int) -> None:
+        self.index.resize_limit(bytes_max)
+        self.time_index.resize_limit(bytes_max)
+
+    @property
+    def index_full(self) -> bool:
+        return self.index.full or self.time_index.full
+
+    def seal(self) -> list[File]:
+        """Become inactive: indexes complete and cut to size. Returns the files that are not synced yet."""
+        file = self.file()
+        if self.size and self.max_timestamp >= 0:
+            # The last entry tells the segment's largest timestamp: retention and look-ups need not scan for
+            # it.
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        if file.size() != self.size:
+            file.truncate(self.size)
+        files = [file, self.index.trim(), self.time_index.trim()]
+        self.active = False
+        self._handles.add(self)
+        return files
+
+    def truncate(self, position: int, end_offset: int) -> None:
+        """Cut at a batch boundary; ``end_offset`` is the first offset that goes."""
+        self.file().truncate(position)
+        self.size = position
+        self.index.truncate(end_offset)
+        self.time_index.truncate(end_offset)
+        last = self.index.last()
+        self.indexed_position = last[1] if last else 0
+        self.max_timestamp = _NOT_LOADED
+        self.load_max_timestamp()
+        # What is left between the newest index entry and the cut may hold a larger timestamp than any entry.
+        for _, header in headers(self.file(), self.indexed_position, position):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+
+    # -- reading -----------------------------------------------------------------------
+
+    def locate(self, offset: int) -> tuple[int, int]:
+        """(position, size) of the first batch that ends at or behind ``offset``; (end, 0) when there is none."""
+        if not self._indexes_checked:
+            self.require_indexes()
+        return find_batch(self.file(), self.index.floor(offset), self.size, offset)
+
+    def index_floor(self, offset: int) -> int:
+        """A position not behind the first batch that ends at or behind ``offset``."""
+        self.require_indexes()
+        return self.index.floor(offset)
+
+    def header_at(self, position: int) -> BatchHeader | None:
+        """Header of the batch at ``position``; None at the end."""
+        for _, header in headers(self.file(), position, self.size):
+            return header
+        return None
+
+    def load_max_timestamp(self) -> int:
+        """The largest timestamp, -1 when no batch has one."""
+        if self.max_timestamp == _NOT_LOADED:
+            self.require_indexes()
+            last = self.time_index.last()
+            self.max_timestamp, self.max_timestamp_offset = last or (NO_TIMESTAMP, self.base_offset)
+        return self.max_timestamp
+
+    def age_reference_ms(self) -> int:
+        """The time retention counts from: the largest timestamp, or the file's own where batches have none."""
+        timestamp = self.load_max_timestamp()
+        if timestamp >= 0:
+            return timestamp
+        return self._storage.modified_ms(self._file_path(layout.LOG_SUFFIX))
+
+    # -- opening -----------------------------------------------------------------------
+
+    def check_indexes(self) -> None:
+        """Raise :class:`DamagedIndex` when an index cannot belong to this log file."""
+        if self._indexes_missing:
+            raise DamagedIndex(f"{self.path} lacks an index file")
+        if self.size == 0 and (self.index.count or self.time_index.count):
+            raise DamagedIndex(f"{self.path} has index entries and no batches")
+        self.index.check(self.size)
+        self.time_index.check()
+        self._indexes_checked = True
+
+    def distrust_indexes(self) -> None:
+        """An index file is missing: build both anew when they are needed."""
+        self.index.count = self.time_index.count = 0
+        self._indexes_missing = True
+
+    def require_indexes(self) -> None:
+        """Look at the indexes when they are first needed: not on opening, which must not touch every segment."""
+        if self._indexes_checked:
+            return
+        try:
+            self.check_indexes()
+        except DamagedIndex as error:
+            _logger.warning("rebuilding the indexes of %s: %s", self.path, error)
+            self.rebuild_indexes()
+
+    def rebuild_indexes(self) -> None:
+        """Build both indexes of an inactive segment from its batch headers."""
+        self._start_indexes()
+        for position, header in headers(self.file(), 0, self.size):
+            self._note(position, header.last_offset, header.max_timestamp, _REBUILD_INTERVAL_BYTES)
+        self.seal()
+
+    def read_next_offset(self) -> int:
+        """Exclusive end offset of a segment that was closed in good order: hops from the newest index entry.
+
+        Raises when the file does not end with a whole batch or the indexes do not fit: then it must be
+        recovered.
+        """
+        self.check_indexes()
+        last = self.index.last()
+        self.indexed_position = last[1] if last else 0
+        next_offset, end = self.base_offset, self.indexed_position
+        for position, header in headers(self.file(), self.indexed_position, self.size):
+            next_offset, end = header.next_offset, position + header.size
+        if end != self.size:
+            raise CorruptBatch(f"{self.path} ends inside a batch")
+        return next_offset
+
+    def learn_epochs(self, epochs: EpochCache) -> None:
+        """Read from the batch headers which epochs began where."""
+        for _, header in headers(self.file(), 0, self.size):
+            if header.leader_epoch > epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+
+    def recover(self, index_interval_bytes: int, epochs: EpochCache | None) -> Recovered:
+        """Check every byte, cut behind the last valid batch, and build both indexes anew.
+
+        Leader epochs are learned from the batches where ``epochs`` is given. Leaves the segment active.
+        """
+        file = self.file()
+        file_size = file.size()
+        self._start_indexes()
+        self.size = 0
+        next_offset = self.base_offset
+        reason = ""
+        try:
+            for position, header in checked_headers(file, 0, file_size):
+                self._check_order(header, next_offset, epochs)
+                if epochs is not None:
+                    epochs.assign(header.leader_epoch, header.base_offset)
+                self.account(
+                    position, header.size, header.last_offset, header.max_timestamp, index_interval_bytes
+                )
+                next_offset = header.next_offset
+        except CorruptBatch as error:
+            reason = error.message
+        if self.size < file_size:
+            file.truncate(self.size)
+        return Recovered(next_offset, file_size - self.size, reason)
+
+    def _start_indexes(self) -> None:
+        self.index.reset()
+        self.time_index.reset()
+        self.indexed_position = 0
+        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self._indexes_checked, self._indexes_missing = True, False
+        self.activate()
+
+    def _check_order(self, header: BatchHeader, next_offset: int, epochs: EpochCache | None) -> None:
+        if header.base_offset < next_offset:
+            raise CorruptBatch(f"offset {header.base_offset} comes again, {next_offset} was expected")
+        if header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            raise CorruptBatch(f"offset {header.last_offset} does not belong here")
+        # Bytes of before a truncation that power loss undid: whole batches, but of an older leader.
+        if epochs is not None and 0 <= header.leader_epoch < epochs.latest:
+            raise CorruptBatch(f"leader epoch {header.leader_epoch} follows {epochs.latest}")
+
+    # -- names -------------------------------------------------------------------------
+
+    def rename(self, suffix: str) -> None:
+        """Give all three files another suffix. The log file goes last: its name decides what the others are."""
+        order = layout.SEGMENT_SUFFIXES
+        if suffix == layout.DELETED_SUFFIX:
+            order = order[::-1]  # And first when the segment goes: an index without a log is nothing.
+        for kind in order:
+            self._storage.rename(self._file_path(kind), self.path + kind + suffix)
+        self.suffix = suffix
+        self.index.path = self._file_path(layout.INDEX_SUFFIX)
+        self.time_index.path = self._file_path(layout.TIME_INDEX_SUFFIX)
+
+    def remove(self) -> None:
+        for kind in reversed(layout.SEGMENT_SUFFIXES):
+            self._storage.remove(self._file_path(kind))
+
+    def adopt(self, handles: HandleCache) -> None:
+        """A cleaned segment joins a log: from now on it counts among that log's open files."""
+        self.release_all()
+        self._handles = self.index._handles = self.time_index._handles = handles

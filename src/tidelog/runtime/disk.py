@@ -1,0 +1,169 @@
+"""The real disk: :class:`tidelog.log.storage.Storage` on the operating system's files.
+
+Nothing here decides anything. Errors leave as the ``OSError`` they are; the log knows what they mean.
+"""
+
+import fcntl
+import mmap
+import os
+import shutil
+
+from tidelog.log.storage import Buffer, Entry, Mapping
+
+_OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
+_PAGE = mmap.PAGESIZE
+
+# macOS has no fdatasync, and its fsync leaves the data in the drive's cache: only this fcntl empties that.
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+def _sync(descriptor: int) -> None:
+    if _FULL_SYNC is not None:
+        fcntl.fcntl(descriptor, _FULL_SYNC)
+    else:
+        os.fdatasync(descriptor)
+
+
+class DiskFile:
+    """An open file; its descriptor closes when the last holder lets go of the object."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    def fileno(self) -> int:
+        """For ``sendfile``; hold on to the file while the number is in use."""
+        return self._descriptor
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        data = os.pread(self._descriptor, size, position)
+        if len(data) == size or not data:
+            return data
+        return self._read_rest(data, position, size)
+
+    def _read_rest(self, data: bytes, position: int, size: int) -> bytes:
+        """One call returns at most 2 GiB, and fewer when a signal comes."""
+        parts, found = [data], len(data)
+        while found < size:
+            data = os.pread(self._descriptor, size - found, position + found)
+            if not data:
+                break
+            parts.append(data)
+            found += len(data)
+        return b"".join(parts)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        written = os.pwrite(self._descriptor, data, position)
+        if written != len(data):
+            self._write_rest(memoryview(data)[written:], position + written)
+
+    def _write_rest(self, data: memoryview, position: int) -> None:
+        """A disk that becomes full takes a part first and refuses the rest with the next call."""
+        while data:
+            written = os.pwrite(self._descriptor, data, position)
+            data = data[written:]
+            position += written
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def reserve(self, size: int) -> None:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self._descriptor, 0, size)
+        elif self.size() < size:
+            os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        _sync(self._descriptor)
+
+
+class DiskMapping:
+    __slots__ = ("_map", "view")
+
+    def __init__(self, descriptor: int, size: int, *, writable: bool) -> None:
+        access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+        self._map = mmap.mmap(descriptor, size, access=access)
+        self.view = memoryview(self._map)
+
+    def close(self) -> None:
+        self.view.release()
+        self._map.close()
+
+
+class DiskLock:
+    __slots__ = ("_file",)
+
+    def __init__(self, file: DiskFile) -> None:
+        self._file: DiskFile | None = file
+
+    def release(self) -> None:
+        self._file = None  # Closing gives the lock back.
+
+
+class Disk:
+    """The file system of this machine. Has no state: one is as good as another."""
+
+    __slots__ = ()
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        return DiskFile(os.open(path, _OPEN_FLAGS | os.O_CREAT if create else _OPEN_FLAGS, 0o644))
+
+    def map(self, path: str, size: int, *, writable: bool) -> Mapping:
+        file = self.open(path)
+        if writable and file.size() < size:
+            # Blocks come in pages anyway, so a small index can grow within its page for nothing.
+            file.reserve(size)
+        return DiskMapping(file.fileno(), size, writable=writable)
+
+    def list(self, directory: str) -> list[Entry]:
+        with os.scandir(directory) as entries:
+            return [_entry(entry) for entry in entries]
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, mode=0o755, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+    def remove_directory(self, path: str) -> None:
+        os.rmdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def usage(self, path: str) -> tuple[int, int]:
+        usage = shutil.disk_usage(path)
+        return usage.total, usage.free
+
+    def lock(self, path: str) -> DiskLock:
+        file = self.open(path, create=True)
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return DiskLock(file)
+
+
+def _entry(entry: "os.DirEntry[str]") -> Entry:
+    is_directory = entry.is_dir(follow_symlinks=True)
+    return Entry(entry.name, 0 if is_directory else entry.stat().st_size, is_directory)
