@@ -26,15 +26,26 @@ def create_topic(
 
 
 def await_topic(wire: Wire, name: str, partitions: int = 1) -> None:
+    """Wait until every partition can be written and read: Kafka names the leader a little before it leads."""
+
     def ready() -> bool:
         topic = metadata(wire, name)
         return (
             topic.error_code is ErrorCode.none
             and len(topic.partitions) == partitions
-            and all(partition.error_code is ErrorCode.none for partition in topic.partitions)
+            and all(
+                list_offset(wire, name, LATEST, partition=partition).error_code is ErrorCode.none
+                for partition in range(partitions)
+            )
         )
 
     eventually(ready, f"{name} has {partitions} partitions with leaders")
+
+
+def await_deletion(wire: Wire, name: str) -> None:
+    eventually(
+        lambda: metadata(wire, name).error_code is ErrorCode.unknown_topic_or_partition, f"{name} is deleted"
+    )
 
 
 def metadata(wire: Wire, name: str) -> Any:

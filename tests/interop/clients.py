@@ -87,7 +87,12 @@ class ConfluentClient(Client):
         self, bootstrap: str, topic: str, count: int, *, partition: int = 0, offset: int = 0
     ) -> list[Stored]:
         consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+            }
         )
         found: list[Stored] = []
         deadline = time.monotonic() + TIMEOUT_S
@@ -142,7 +147,7 @@ class KafkaPythonClient(Client):
     def consume(
         self, bootstrap: str, topic: str, count: int, *, partition: int = 0, offset: int = 0
     ) -> list[Stored]:
-        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
+        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="none")
         found: list[Stored] = []
         deadline = time.monotonic() + TIMEOUT_S
         try:
@@ -186,7 +191,8 @@ class AioKafkaClient(Client):
                     )
                     for message in messages
                 ]
-                return [(await future).offset for future in futures]
+                answers = [await future for future in futures]
+                return [answer.offset for answer in answers if answer is not None]
 
         return asyncio.run(run())
 
@@ -196,7 +202,9 @@ class AioKafkaClient(Client):
         async def run() -> list[Stored]:
             found: list[Stored] = []
             deadline = time.monotonic() + TIMEOUT_S
-            async with aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None) as consumer:
+            async with aiokafka.AIOKafkaConsumer(
+                bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="none"
+            ) as consumer:
                 place = aiokafka.TopicPartition(topic, partition)
                 consumer.assign([place])
                 consumer.seek(place, offset)

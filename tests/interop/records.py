@@ -1,6 +1,7 @@
 """Record batches for raw requests, built and read by kafka-python's code: not by the code under test."""
 
 import struct
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -34,8 +35,9 @@ def batch(
 ) -> bytearray:
     """One batch of these values. ``producer`` is (id, epoch, base sequence)."""
     builder = DefaultRecordBatchBuilder(2, CODECS[codec], False, *producer, batch_size=1 << 30)
+    now_ms = int(time.time() * 1000)  # an old time would make the batch a case for retention
     for number, value in enumerate(values):
-        timestamp_ms = timestamps_ms[number] if timestamps_ms else 1_700_000_000_000 + number
+        timestamp_ms = timestamps_ms[number] if timestamps_ms else now_ms
         key = keys[number] if keys else None
         assert builder.append(number, timestamp_ms, key, value, list(headers)) is not None
     return bytearray(builder.build())
