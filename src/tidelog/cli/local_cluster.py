@@ -24,7 +24,6 @@ from tidelog.cli.settings import merge_broker_settings, read_broker_settings, re
 from tidelog.config import BrokerConfig, Raw
 
 HOST = "127.0.0.1"
-EVERY_INTERFACE = ("", "0.0.0.0", "::")
 LOG_LINES_SHOWN = 5
 STOP_TIMEOUT_S = 30.0
 START_POLL_S = 0.02
@@ -57,12 +56,12 @@ class LocalBroker:
         return f"{self.host}:{self.port}"
 
     def write_config(self, settings: Mapping[str, Raw]) -> None:
-        """Keep the file's settings, put ours and then ``settings`` over them; refuse what no broker would take."""
+        """Keep the file's settings, put ours, then ``settings`` over them; refuse what no broker takes."""
         before = read_broker_settings(self.config_path) if self.config_path.exists() else {}
         ours: dict[str, Raw] = {"node.id": self.broker_id, "listeners": f"PLAINTEXT://{self.address}"}
         wanted = merge_broker_settings(before, ours, settings)
         listener = BrokerConfig.parse(wanted).listeners[0]
-        self.host, self.port = HOST if listener.host in EVERY_INTERFACE else listener.host, listener.port
+        self.host, self.port = HOST if listener.every_interface else listener.host, listener.port
         # An unchanged file is not touched, so that its comments live as long as possible.
         if wanted != before:
             self.directory.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,125 @@
+"""The reference of the command line, written from the commands themselves.
+
+``python -m tidelog.cli.document`` prints it; docs/cli.md is that output, and a test compares the two.
+"""
+
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from tidelog.cli.app import app
+
+_INTRODUCTION = """\
+# Command line
+
+<!-- Written by `python -m tidelog.cli.document`: change the commands in src/tidelog/cli, not this page. -->
+
+A first round, with two terminals. In the first:
+
+```console
+$ tidelog up
+```
+
+It prints a line that begins with `ready` when clients can write, and stops cleanly with Ctrl-C. In the
+second:
+
+```console
+$ tidelog topic create greetings --partitions 3
+$ echo hello | tidelog produce greetings
+$ tidelog consume greetings
+```
+
+What holds for all commands:
+
+- Commands that talk to a cluster find it with `--bootstrap` (or the variable `TIDELOG_BOOTSTRAP`); without
+  it, at 127.0.0.1:9092.
+- Tables are for people; `--json` prints the same for scripts.
+- A command that fails says why in one sentence on standard error. The exit code is 0 for success, 1 for
+  failure, 2 when the command line was not understood, and 130 after Ctrl-C.
+- Settings keep Kafka's names; [configuration.md](configuration.md) lists them.
+
+What `tidelog up --dir DIR` leaves behind, so that scripts can rely on it:
+
+| path | what it is |
+|---|---|
+| `DIR/broker-N/broker.toml` | settings of broker N = 1, 2, …; change them and start again |
+| `DIR/broker-N/broker.log` | what the broker said |
+| `DIR/broker-N/broker.pid` | its process, while it runs |
+| `DIR/broker-N/data/` | its records, laid out as Kafka does |
+
+Broker N listens on PORT + N − 1. A broker that was killed is started again with
+`tidelog broker --config DIR/broker-N/broker.toml`; `tidelog up` goes on meanwhile, and stops it with the
+others.
+"""
+
+
+def document() -> str:
+    """The whole page."""
+    root = typer.main.get_command(app)
+    return "\n".join([_INTRODUCTION, *_sections(root, "tidelog")])
+
+
+def _sections(command: Any, path: str) -> Iterator[str]:
+    context = command.make_context(path, [], resilient_parsing=True)
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        if hasattr(child, "commands"):
+            yield from _sections(child, f"{path} {name}")
+        else:
+            yield _section(child, f"{path} {name}")
+
+
+def _section(command: Any, path: str) -> str:
+    parameters = [parameter for parameter in command.params if parameter.name != "help"]
+    arguments = "".join(
+        f" {p.metavar or p.name.upper()}" for p in parameters if p.param_type_name == "argument"
+    )
+    lines = [f"## {path}{arguments}", ""]
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        text, example = " ".join(paragraph.split("\n")), "Example: "
+        lines += (
+            ["```console", f"$ {text.removeprefix(example)}", "```", ""]
+            if text.startswith(example)
+            else [text, ""]
+        )
+    rows = [_row(parameter) for parameter in parameters if parameter.param_type_name == "option"]
+    if rows:
+        lines += ["| option | meaning |", "|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def _row(option: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in option.opts)
+    if option.is_flag:
+        shown = names
+    else:
+        shown = names[:-1] + f" {_value(option)}`"
+    meaning = option.help or ""
+    if option.required:
+        meaning += " Required."
+    elif not option.is_flag and (default := _default(option)):
+        meaning += f" Default: {default}."
+    return f"| {shown} | {meaning} |"
+
+
+def _value(option: Any) -> str:
+    if option.metavar:
+        return str(option.metavar)
+    choices = getattr(option.type_descriptor, "choices", None)
+    # A bare | would end the table's cell.
+    return "\\|".join(str(choice.value) for choice in choices) if choices else "TEXT"
+
+
+def _default(option: Any) -> str:
+    if isinstance(option.show_default, str):
+        return option.show_default
+    if option.default is None or callable(option.default) or option.default in ([], ()):
+        return ""
+    return f"`{getattr(option.default, 'value', option.default)}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

@@ -1,0 +1,94 @@
+"""The command line as a whole: what it says when it fails, and what a broker's start does not import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidelog.cli import main
+from tidelog.cli.broker import BrokerArguments, parse_plain
+
+CLOSED_PORT = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["frobnicate"], 2, "No such command 'frobnicate'"),
+        (["topic", "create"], 2, "Missing argument 'TOPIC'"),
+        (["topic", "create", "x", "--partitions", "0"], 2, "Invalid value for '--partitions'"),
+        (["produce", "x", "--acks", "2"], 2, "Invalid value for '--acks'"),
+        (["broker"], 2, "Missing option '--config'"),
+        (["broker", "--config", "no/such/file"], 1, "no/such/file cannot be read"),
+        (["topic", "create", "x", "--set", "retention.ms"], 1, "--set takes KEY=VALUE"),
+        (["topic", "alter", "x"], 1, "Nothing to change"),
+        (["topic", "list", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
+        (["produce", "x", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
+        (["consume", "x", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
+        (["topic", "list", "--bootstrap", "localhost"], 1, "'localhost' is not an address"),
+        (["consume", "x", "--from", "yesterday"], 1, "--from takes"),
+        (["produce", "x", "--json", "--key-separator", ":"], 1, "--key-separator is for plain lines"),
+        (["up", "--brokers", "2"], 1, "one broker"),
+    ],
+)
+def test_a_failure_is_one_sentence_on_stderr(
+    words: list[str], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == code
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert sentence in output.err
+    assert output.err.startswith("tidelog: ")
+    assert output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--help"], ["topic", "--help"], ["broker", "--help"], ["consume", "-h"]])
+def test_help_goes_to_stdout_and_is_no_failure(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    assert "Usage: tidelog" in capsys.readouterr().out
+
+
+def test_the_list_of_commands_has_the_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    assert "Run one broker in the foreground" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        (["--config", "a.toml"], BrokerArguments(Path("a.toml"), ())),
+        (
+            ["--config=a.toml", "--set", "a=b=c", "--set=d=e"],
+            BrokerArguments(Path("a.toml"), ("a=b=c", "d=e")),
+        ),
+        ([], None),
+        (["--config"], None),
+        (["--config="], None),
+        (["--config", "--set"], None),
+        (["--config", "a.toml", "--set"], None),
+        (["--config", "a.toml", "--help"], None),
+        (["--config", "a.toml", "extra"], None),
+        (["--conf", "a.toml"], None),
+    ],
+)
+def test_plain_broker_arguments_are_taken_and_the_rest_is_left_to_the_full_parser(
+    words: list[str], arguments: BrokerArguments | None
+) -> None:
+    assert parse_plain(words) == arguments
+
+
+def test_a_broker_imports_neither_the_help_system_nor_a_client(tmp_path: Path) -> None:
+    """They would cost a broker a third of a second and tens of megabytes."""
+    (tmp_path / "broker.toml").write_text('"no.such.setting" = 1\n')
+    script = (
+        "import sys\n"
+        "from tidelog.cli import main\n"
+        "import tidelog.runtime.process\n"
+        f"code = main(['broker', '--config', {str(tmp_path / 'broker.toml')!r}])\n"
+        "heavy = {'typer', 'rich', 'click', 'pydantic', 'confluent_kafka'} & set(sys.modules)\n"
+        "print(code, sorted(heavy))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "1 []\n", done.stderr
+    assert "no.such.setting" in done.stderr

@@ -1,0 +1,29 @@
+"""Tables for people."""
+
+import pytest
+
+from tidelog.cli.tables import as_cell, count, print_table
+
+
+def test_a_table_in_a_pipe_never_wraps(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 300
+    print_table([{"name": long, "size": 5}], {"name": "name", "size": "bytes"}, right=("size",))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["name", "bytes"]
+    assert lines[-1].split() == [long, "5"]
+
+
+def test_a_value_is_shown_as_it_is_and_not_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"name": "[bold]a[/bold]"}], {"name": "name"})
+    assert "[bold]a[/bold]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"), [(None, "-"), (True, "yes"), (False, "no"), ([], "-"), ([1, 2], "1, 2"), (0, "0")]
+)
+def test_cells(value: object, cell: str) -> None:
+    assert as_cell(value) == cell
+
+
+def test_count_agrees_with_its_noun() -> None:
+    assert [count(n, "record") for n in (0, 1, 2)] == ["0 records", "1 record", "2 records"]
