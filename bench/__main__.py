@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bench import kafka
 from bench.cases import consume, latency, position, produce, requests, startup
-from bench.lineup import NAMES, Options
+from bench.lineup import NAMES, WARM_LIMIT, Options
 from bench.load import librdkafka, raw
 from bench.process import BenchError
 from bench.report import Report, machine, show, to_json
@@ -42,7 +42,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--rounds", type=int, help="interleaved rounds; medians are shown (default 3, quick 1)"
     )
     parser.add_argument("--seconds", type=float, help="per measurement (default 3, quick 1)")
-    parser.add_argument("--warm", type=float, help="seconds of warm-up load per server (default 15, quick 4)")
+    parser.add_argument(
+        "--warm", type=float, help="least seconds of warm-up load per server (default 15, quick 4)"
+    )
     parser.add_argument(
         "--client", choices=("librdkafka", "raw"), default="librdkafka", help="raw: bare socket"
     )
@@ -79,7 +81,7 @@ def settings_of(options: Options) -> dict[str, Any]:
         "client": options.client,
         "rounds": options.rounds,
         "seconds_per_measurement": options.seconds,
-        "warm_up_seconds_per_server": options.warm_seconds,
+        "warm_up": f"{options.warm_seconds:g} s per server, up to {WARM_LIMIT} times that while it still gets cheaper",
         "kafka": f"{kafka.VERSION}, heap {kafka.HEAP}, otherwise its defaults",
         "fsync": "none by either broker (both defaults)",
     }
@@ -107,7 +109,7 @@ def main() -> int:
             found = CASES[name][0](options)
             reports += found
             if not arguments.json:
-                show(found, Console())
+                show(found, _console())
     except BenchError as error:
         print(error, file=sys.stderr)
         return 1
@@ -119,8 +121,13 @@ def main() -> int:
     return 1 if arguments.check and missed else 0
 
 
+def _console() -> Console:
+    """Written to a file, tables should be as wide as they need, not as wide as an imagined terminal."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 130)
+
+
 def _introduce(settings: dict[str, Any]) -> None:
-    console = Console(highlight=False)
+    console = _console()
     place = machine()
     console.print(
         f"{place['date']}, {place['cores']} cores ({place['cpu']}), {place['memory_gb']} GB, "

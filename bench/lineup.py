@@ -26,6 +26,7 @@ from bench.report import merge_rounds
 from bench.servers import REPOSITORY, Server, SinkServer, TidelogServer, Topics
 
 CACHE = REPOSITORY / ".cache"
+WARM_LIMIT = 4
 NAMES = ("tidelog", "sink", "kafka")
 
 
@@ -71,6 +72,15 @@ def kafka_jars(options: Options) -> Path | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One kind of warm-up load."""
+
+    kind: str
+    value_size: int
+    partitions: int = 1
+
+
 class Lineup:
     """The running servers of one bench, and the load process."""
 
@@ -80,6 +90,7 @@ class Lineup:
         self.missing: list[str] = []  # servers that were asked for and did not start
         self._topics: dict[str, Topics] = {}
         self._next_topic = 0
+        self.warmed_seconds: dict[str, float] = {}
         self.others_cores: list[float] = []  # cores that other processes used, per measurement
         self.load = LoadProcess()
         stack.callback(self.load.stop)
@@ -133,17 +144,36 @@ class Lineup:
         self.others_cores.append(outcome.other_cpu_seconds / outcome.seconds)
         return outcome
 
-    def warm_up(self, kinds: tuple[tuple[str, int], ...]) -> None:
-        """``warm_seconds`` of load on every server, divided among the (kind, value size) that will be
-        measured.
+    def warm_up(self, *loads: Load) -> None:
+        """Load on every server until its cost per record stops falling.
+
+        Everyone gets ``warm_seconds``; whoever still gets cheaper then (a JVM compiles for a minute) gets
+        more, up to ``WARM_LIMIT`` times as much, because the figures are meant to be those of a broker that
+        has run for long.
         """
-        share = self.options.warm_seconds / len(kinds)
         for server in self.servers:
-            with self.options.console.status(f"warming up {server.name} for {self.options.warm_seconds:g} s"):
-                for kind, value_size in kinds:
-                    with self.topic(server) as topic:
-                        self.run(server, kind, topic, value_size=value_size, seconds=share)
+            spent = 0.0
+            costs: list[float] = []
+            with self.options.console.status(f"warming up {server.name}"):
+                while spent < self.options.warm_seconds * WARM_LIMIT and not self._settled(spent, costs):
+                    cost = 0.0
+                    for load in loads:
+                        outcome = self._warm_once(server, load)
+                        spent += outcome.seconds
+                        cost += outcome.broker_cpu_seconds / outcome.records
+                    costs.append(cost)
+            self.warmed_seconds[server.name] = spent
         self.others_cores.clear()
+
+    def _warm_once(self, server: Server, load: Load) -> Outcome:
+        with self.topic(server, load.partitions) as topic:
+            size, partitions = load.value_size, load.partitions
+            return self.run(server, load.kind, topic, value_size=size, partitions=partitions, seconds=1.0)
+
+    def _settled(self, spent: float, costs: list[float]) -> bool:
+        if spent < self.options.warm_seconds or len(costs) < 3:
+            return False
+        return costs[-1] > 0.9 * min(costs[:-1])
 
     def rounds(
         self, label: str, measure: Callable[[Server], dict[str, float | None]]
@@ -158,13 +188,15 @@ class Lineup:
                     collected[server.name].append(measure(server) | {"rss_mb": resident_mb(server.pid)})
         return {name: merge_rounds(found) for name, found in collected.items()}
 
-    def noise_note(self) -> str:
-        """How much of the machine other processes took while we measured."""
+    def notes(self) -> list[str]:
+        """How long every server was warmed up, and how much of the machine other processes took meanwhile."""
+        warmed = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.warmed_seconds.items())
         cores = self.others_cores
         average = sum(cores) / len(cores) if cores else 0.0
         verdict = "quiet enough" if average < 0.2 else "the machine was busy: read the ratios, not the rates"
         worst = max(cores, default=0.0)
-        return f"Other processes used {average:.2f} cores on average, {worst:.2f} at worst ({verdict})."
+        noise = f"Other processes used {average:.2f} cores on average, {worst:.2f} at worst ({verdict})."
+        return [f"Load before the first measurement: {warmed}.", noise]
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class Check:
     def target(self) -> str:
         if self.bound is None:
             return "–"
-        return f"{'≥' if self.at_least else '≤'} {self.bound:g} {self.unit}"
+        return f"{'≥' if self.at_least else '≤'} {self.bound:.3g} {self.unit}"
 
 
 @dataclass(slots=True)

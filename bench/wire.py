@@ -12,6 +12,8 @@ import crc32c
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 7, 11, 4
 
+NOT_READY_YET = (3, 5, 6)  # unknown topic or partition, leader not available, not leader
+
 BATCH_HEADER = Struct(">qiibIhiqqqhii")
 BATCH_HEADER_SIZE = 61
 CRC_FROM = 21

@@ -1,6 +1,6 @@
 """A lone write: one 1 KB record at a time, the next when the one before is acknowledged; acks=1, warm."""
 
-from bench.lineup import Options, lineup
+from bench.lineup import Load, Options, lineup
 from bench.report import Check, Column, Report
 from bench.servers import Server
 
@@ -18,7 +18,7 @@ def run(options: Options) -> list[Report]:
     report = Report(f"lone 1 KB write, acks=1, client {options.client}", COLUMNS, ("server",))
     with lineup(options) as running:
         # Pipelined requests first: they bring a just-in-time compiler to speed sooner than lone ones.
-        running.warm_up((("requests", VALUE_SIZE), ("latency", VALUE_SIZE)))
+        running.warm_up(Load("requests", VALUE_SIZE), Load("latency", VALUE_SIZE))
 
         def measure(server: Server) -> dict[str, float | None]:
             with running.topic(server) as topic:
@@ -27,10 +27,7 @@ def run(options: Options) -> list[Report]:
 
         for name, figures in running.rounds("latency", measure).items():
             report.rows.append({"server": name} | figures)
-        report.notes.append(
-            f"Every server had {options.warm_seconds:g} s of load before the first measurement."
-        )
-        report.notes.append(running.noise_note())
+        report.notes = running.notes()
     ours, peer = ({"server": name} for name in ("tidelog", "kafka"))
     report.checks = [Check("p50 over Kafka's", report.ratio("p50_ms", ours, peer), 1.5, False)]
     return [report]

@@ -1,6 +1,6 @@
 """Produce throughput: 100 B, 1 KB and 10 KB records to 1 and 12 partitions, acks=1."""
 
-from bench.lineup import Options, lineup
+from bench.lineup import Load, Options, lineup
 from bench.report import Check, Column, Report
 from bench.servers import PARTITIONS_MAX, Server
 
@@ -20,7 +20,7 @@ COLUMNS = (
 def run(options: Options) -> list[Report]:
     report = Report(f"produce, acks=1, client {options.client}", COLUMNS, ("size", "partitions", "server"))
     with lineup(options) as running:
-        running.warm_up((("produce", 1_000), ("produce", 100)))
+        running.warm_up(Load("produce", 1_000, PARTITIONS_MAX), Load("produce", 100))
         for size in SIZES:
             for partitions in PARTITIONS:
 
@@ -36,7 +36,7 @@ def run(options: Options) -> list[Report]:
                 medians = running.rounds(f"produce {size} B × {partitions}", measure)
                 for name, figures in medians.items():
                     report.rows.append({"size": size, "partitions": partitions, "server": name} | figures)
-        report.notes.append(running.noise_note())
+        report.notes = running.notes()
     report.checks = [
         check for size in SIZES for partitions in PARTITIONS for check in _checks(report, size, partitions)
     ]

@@ -5,7 +5,6 @@ because a client library's retry pauses would be measured instead. The topic of 
 being through the first metadata request, as it does for any producer.
 """
 
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,7 +13,7 @@ from pathlib import Path
 from bench import wire
 from bench.kafka import KafkaServer
 from bench.lineup import Options, kafka_jars, work_directory
-from bench.load.raw import Connection
+from bench.load.raw import Connection, first_write
 from bench.process import BenchError, resident_mb
 from bench.report import Check, Column, Report, merge_rounds
 from bench.servers import Server, TidelogServer, Topics
@@ -116,9 +115,5 @@ def _write_to_each(server: Server) -> None:
     connection = Connection(server.port)
     batch = wire.batch_of(b"x" * 100, 1, int(time.time() * 1000))
     for partition in range(MANY_PARTITIONS):
-        answer = bytes(connection.ask(wire.produce_request(MANY_TOPIC, partition, batch, acks=1)))
-        error = wire.produce_error(answer)
-        if error:
-            raise BenchError(f"a write to partition {partition} was refused with error code {error}")
-    connection.socket.shutdown(socket.SHUT_RDWR)
+        first_write(connection, wire.produce_request(MANY_TOPIC, partition, batch, acks=1))
     connection.socket.close()
