@@ -86,7 +86,8 @@ class Log:
         log_start_offset: int = 0, now_ms: int, handles: HandleCache | None = None,
     ) -> "Log":  # fmt: skip
         """Open the log in ``directory``, or begin one there. ``clean``: it was closed, so nothing is checked."""
-        handles = handles or HandleCache()
+        if handles is None:
+            handles = HandleCache()
         try:
             loaded = Opening(storage, handles, directory, config).load(
                 clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset

@@ -1,0 +1,367 @@
+"""A disk in memory that loses power, runs full and fails on command.
+
+Implements :class:`tidelog.log.storage.Storage` with the promises that module makes and not one more: what was
+written and not synced may be lost or torn at any byte, names not synced may be lost from the newest on. It
+decides nothing by chance: how much survives a crash, and which operation fails, come in as arguments, so that
+a test can try every case and a simulation can draw them from its seed.
+
+How it works: a file is an inode with its current bytes, the bytes that are safe, and the list of changes
+between them. A directory is a set of names with the same split. ``crash`` builds the bytes and names that a
+machine would find after the power came back; handles from before are dead.
+"""
+
+import errno
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tidelog.log.storage import Buffer, Entry
+
+ENOSPC = errno.ENOSPC
+EIO = errno.EIO
+
+
+class PowerLoss(BaseException):
+    """Raised out of the operation during which the power went; not an ``Exception``: nobody may handle it."""
+
+
+class Change(NamedTuple):
+    """One change of a file that is not safe yet: bytes written at a position, or (``data`` None) a new size."""
+
+    position: int
+    data: bytes | None
+
+    @property
+    def weight(self) -> int:
+        """How many points of time there are inside this change: bytes, or one for a new size."""
+        return 1 if self.data is None else len(self.data)
+
+
+Survive = Callable[[str, int], int]
+"""(path, number of unsynced bytes) -> how many of them, oldest first, are on disk after the crash."""
+
+
+def nothing(path: str, unsynced: int) -> int:
+    """Power loss at its worst: only what was synced is left."""
+    return 0
+
+
+def everything(path: str, unsynced: int) -> int:
+    """A killed process: the system still has all that was written."""
+    return unsynced
+
+
+class _Inode:
+    __slots__ = ("changes", "content", "modified_ms", "safe")
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self.safe = b""
+        self.changes: list[Change] = []
+        self.modified_ms = 0
+
+    def unsynced(self) -> int:
+        return sum(change.weight for change in self.changes)
+
+    def note_mapped(self) -> None:
+        """Stores into a mapping are not seen one by one: take what differs for one write."""
+        seen = self.replay(self.unsynced())
+        if seen != self.content:
+            self.changes.append(Change(0, bytes(self.content)))
+
+    def replay(self, kept: int) -> bytearray:
+        """The bytes on disk when ``kept`` of the unsynced ones made it there."""
+        found = bytearray(self.safe)
+        for change in self.changes:
+            if kept <= 0:
+                break
+            _apply(found, change, kept)
+            kept -= change.weight
+        return found
+
+
+def _apply(content: bytearray, change: Change, kept: int) -> None:
+    if change.data is None:
+        _resize(content, change.position)
+        return
+    data = change.data[:kept]
+    if len(content) < change.position:
+        _resize(content, change.position)
+    content[change.position : change.position + len(data)] = data
+
+
+def _resize(content: bytearray, size: int) -> None:
+    del content[size:]
+    content.extend(bytes(size - len(content)))
+
+
+class SimulatedFile:
+    __slots__ = ("_disk", "_era", "inode", "path")
+
+    def __init__(self, disk: "SimulatedDisk", path: str, inode: _Inode) -> None:
+        self._disk = disk
+        self._era = disk.era
+        self.path = path
+        self.inode = inode
+
+    def _before(self, operation: str, size: int = 0) -> int | None:
+        if self._era != self._disk.era:
+            raise RuntimeError(f"{self.path} was opened before the crash")
+        return self._disk.before(operation, self.path, size)
+
+    def size(self) -> int:
+        return len(self.inode.content)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self._before("read")
+        return bytes(self.inode.content[position : position + size])
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        size = position + len(data)
+        allowed = self._disk.room(size - len(self.inode.content))
+        torn_at = self._before("write", len(data))
+        if torn_at is not None:
+            self._write(position, bytes(data[:torn_at]))
+            self._disk.interrupt("write", self.path)
+        if not allowed:
+            raise OSError(ENOSPC, "no space left on the simulated disk", self.path)
+        self._write(position, bytes(data))
+
+    def _write(self, position: int, data: bytes) -> None:
+        change = Change(position, data)
+        self.inode.changes.append(change)
+        _apply(self.inode.content, change, len(data))
+        self.inode.modified_ms = self._disk.now_ms
+
+    def truncate(self, size: int) -> None:
+        self._before("truncate")
+        self.inode.changes.append(Change(size, None))
+        _resize(self.inode.content, size)
+
+    def reserve(self, size: int) -> None:
+        self._before("reserve")
+        if not self._disk.room(size - len(self.inode.content)):
+            raise OSError(ENOSPC, "no space left on the simulated disk", self.path)
+        if size > len(self.inode.content):
+            self.inode.changes.append(Change(size, None))
+            _resize(self.inode.content, size)
+
+    def sync(self) -> None:
+        self._before("sync")
+        self.inode.safe = bytes(self.inode.content)
+        self.inode.changes.clear()
+
+
+class SimulatedMapping:
+    __slots__ = ("_inode", "view")
+
+    def __init__(self, inode: _Inode, size: int, *, writable: bool) -> None:
+        self._inode = inode
+        view = memoryview(inode.content)[:size]
+        self.view = view if writable else view.toreadonly()
+
+    def close(self) -> None:
+        self.view.release()
+        self._inode.note_mapped()
+
+
+class SimulatedLock:
+    def __init__(self, disk: "SimulatedDisk", path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        self._disk.locked.discard(self._path)
+
+
+class Fault(NamedTuple):
+    """What happens at one operation instead of its success."""
+
+    error: int | None  # An errno; None: the power goes.
+    torn_at: int = 0  # How many bytes of a write are written first.
+
+
+class SimulatedDisk:
+    """``operations`` counts every operation; ``faults`` says what happens at which number."""
+
+    def __init__(self, capacity_bytes: int | None = None) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.now_ms = 0  # Stamped on files that are written.
+        self.era = 0  # Counts crashes: a handle of an earlier era is dead.
+        self.operations = 0
+        self.faults: dict[int, Fault] = {}
+        self.story: list[str] = []  # What was done, for failures to tell.
+        self.locked: set[str] = set()
+        self._files: dict[str, _Inode] = {}
+        self._directories: set[str] = {""}
+        self._safe_files: dict[str, _Inode] = {}
+        self._safe_directories: set[str] = {""}
+        self._pending: dict[str, list[Callable[[dict[str, _Inode], set[str]], None]]] = {}
+        self._interrupted: Fault | None = None
+
+    # -- faults ------------------------------------------------------------------------
+
+    def before(self, operation: str, path: str, size: int = 0) -> int | None:
+        """Count an operation; fail it when its turn has come. The byte a write is torn at, or None."""
+        self.operations += 1
+        self.story.append(f"{self.operations} {operation} {path} {size or ''}".rstrip())
+        fault = self.faults.get(self.operations)
+        if fault is None:
+            return None
+        self._interrupted = fault
+        if operation == "write" and fault.torn_at:
+            return fault.torn_at
+        self.interrupt(operation, path)
+        return None
+
+    def interrupt(self, operation: str, path: str) -> None:
+        fault, self._interrupted = self._interrupted, None
+        if fault is not None and fault.error is not None:
+            raise OSError(fault.error, f"simulated failure of {operation}", path)
+        raise PowerLoss(f"{operation} {path}")
+
+    def fail_at(self, operation_number: int, error: int, torn_at: int = 0) -> None:
+        self.faults[operation_number] = Fault(error, torn_at)
+
+    def lose_power_at(self, operation_number: int, torn_at: int = 0) -> None:
+        self.faults[operation_number] = Fault(None, torn_at)
+
+    def room(self, more_bytes: int) -> bool:
+        if self.capacity_bytes is None or more_bytes <= 0:
+            return True
+        return self.used_bytes() + more_bytes <= self.capacity_bytes
+
+    def used_bytes(self) -> int:
+        return sum(len(inode.content) for inode in self._files.values())
+
+    def crash(self, survive: Survive = nothing, names: Survive = nothing) -> None:
+        """The power goes and comes back. ``survive`` says how much of each file's unsynced bytes is there,
+        ``names`` how many of each directory's unsynced changes."""
+        for directory, changes in sorted(self._pending.items()):
+            for change in changes[: names(directory, len(changes))]:
+                change(self._safe_files, self._safe_directories)
+        self._pending.clear()
+        self._drop_orphans()
+        for path, inode in self._safe_files.items():
+            inode.note_mapped()
+            found = inode.replay(survive(path, inode.unsynced()))
+            fresh = _Inode()
+            fresh.content, fresh.safe, fresh.modified_ms = found, bytes(found), inode.modified_ms
+            self._safe_files[path] = fresh
+        self._files = dict(self._safe_files)
+        self._directories = set(self._safe_directories)
+        self.locked.clear()
+        self.faults.clear()
+        self.era += 1
+
+    def _drop_orphans(self) -> None:
+        """A directory whose name was lost takes everything in it along."""
+        for directory in sorted(self._safe_directories):
+            if directory.rpartition("/")[0] not in self._safe_directories:
+                self._safe_directories.discard(directory)
+        for path in list(self._safe_files):
+            if path.rpartition("/")[0] not in self._safe_directories:
+                del self._safe_files[path]
+
+    # -- storage -----------------------------------------------------------------------
+
+    def _change_names(self, path: str, change: Callable[[dict[str, _Inode], set[str]], None]) -> None:
+        parent = path.rpartition("/")[0]
+        change(self._files, self._directories)
+        self._pending.setdefault(parent, []).append(change)
+
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        inode = self._files.get(path)
+        if inode is None:
+            if not create or path.rpartition("/")[0] not in self._directories:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            self.before("create", path)
+            inode = _Inode()
+            self._change_names(path, lambda files, _: files.__setitem__(path, inode))
+        return SimulatedFile(self, path, inode)
+
+    def map(self, path: str, size: int, *, writable: bool) -> SimulatedMapping:
+        file = self.open(path)
+        if len(file.inode.content) < size:
+            if not writable:
+                raise OSError(errno.EINVAL, "the file is shorter than the mapping", path)
+            file.reserve(size)
+        return SimulatedMapping(file.inode, size, writable=writable)
+
+    def list(self, directory: str) -> list[Entry]:
+        if directory not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", directory)
+        start = len(directory) + 1
+        files = [
+            Entry(path[start:], len(inode.content), False)
+            for path, inode in self._files.items()
+            if path.rpartition("/")[0] == directory
+        ]
+        return files + [
+            Entry(path[start:], 0, True)
+            for path in self._directories
+            if path and path.rpartition("/")[0] == directory
+        ]
+
+    def exists(self, path: str) -> bool:
+        return path in self._files or path in self._directories
+
+    def modified_ms(self, path: str) -> int:
+        return self._files[path].modified_ms
+
+    def make_directory(self, path: str) -> None:
+        if path not in self._directories:
+            self.before("make directory", path)
+            self._change_names(path, lambda _, directories: directories.add(path))
+
+    def rename(self, source: str, target: str) -> None:
+        self.before("rename", f"{source} -> {target}")
+        if source in self._directories:
+            self._change_names(source, lambda files, names: _rename_tree(files, names, source, target))
+            return
+        if source not in self._files:
+            raise FileNotFoundError(errno.ENOENT, "no such file", source)
+        inode = self._files[source]
+
+        def change(files: dict[str, _Inode], _: set[str]) -> None:
+            files.pop(source, None)
+            files[target] = inode
+
+        self._change_names(source, change)
+
+    def remove(self, path: str) -> None:
+        if path in self._files:
+            self.before("remove", path)
+            self._change_names(path, lambda files, _: _forget(files, path))
+
+    def remove_directory(self, path: str) -> None:
+        if self.list(path):
+            raise OSError(errno.ENOTEMPTY, "the directory is not empty", path)
+        self.before("remove directory", path)
+        self._change_names(path, lambda _, directories: directories.discard(path))
+
+    def sync_directory(self, path: str) -> None:
+        self.before("sync directory", path)
+        for change in self._pending.pop(path, ()):
+            change(self._safe_files, self._safe_directories)
+
+    def usage(self, path: str) -> tuple[int, int]:
+        total = self.capacity_bytes or 1 << 40
+        return total, total - self.used_bytes()
+
+    def lock(self, path: str) -> SimulatedLock:
+        if path in self.locked:
+            raise BlockingIOError(errno.EWOULDBLOCK, "locked", path)
+        self.locked.add(path)
+        return SimulatedLock(self, path)
+
+
+def _forget(files: dict[str, _Inode], path: str) -> None:
+    files.pop(path, None)
+
+
+def _rename_tree(files: dict[str, _Inode], directories: set[str], source: str, target: str) -> None:
+    for path in [path for path in files if path.startswith(source + "/")]:
+        files[target + path[len(source) :]] = files.pop(path)
+    for path in [path for path in directories if path == source or path.startswith(source + "/")]:
+        directories.discard(path)
+        directories.add(target + path[len(source) :])
