@@ -17,8 +17,8 @@ from tidelog.cli.up import up
 from tidelog.errors import TidelogError
 
 
-class _InOrderOfUse(TyperGroup):
-    """Lists the commands as a newcomer meets them."""
+class _Commands(TyperGroup):
+    """Lists the commands as a newcomer meets them, and knows what a closed pipe means."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         order = ["up", "topic", "produce", "consume", "log", "broker", "version"]
@@ -26,10 +26,21 @@ class _InOrderOfUse(TyperGroup):
             super().list_commands(ctx), key=lambda name: order.index(name) if name in order else len(order)
         )
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            # Whoever read our output has seen enough (`| head`), which is no failure. Nothing may be left for
+            # Python to write as it closes stdout: it would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+
 
 app = typer.Typer(
     name="tidelog",
-    cls=_InOrderOfUse,
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -79,7 +90,6 @@ def run(words: Sequence[str]) -> int:
     """Parse and run; the exit code."""
     try:
         code = typer.main.get_command(app).main(list(words), prog_name="tidelog", standalone_mode=False)
-        sys.stdout.flush()
     except typer.TyperException as error:
         complain(_sentence(error))
         return error.exit_code
@@ -88,10 +98,6 @@ def run(words: Sequence[str]) -> int:
         return 1
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has seen enough (`| head`); Python would complain as it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code if isinstance(code, int) else 0
 
 
