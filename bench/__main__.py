@@ -75,26 +75,31 @@ def options_from(arguments: argparse.Namespace) -> Options:
     )
 
 
-def settings_of(options: Options) -> dict[str, Any]:
+def settings_of(options: Options, names: Sequence[str]) -> dict[str, Any]:
     """Everything that someone needs to repeat the run."""
+    warm_up = f"{options.warm_seconds:g} s per server, up to {WARM_LIMIT} times that while it gets cheaper"
     settings: dict[str, Any] = {
         "client": options.client,
         "rounds": options.rounds,
         "seconds_per_measurement": options.seconds,
-        "warm_up": f"{options.warm_seconds:g} s per server, up to {WARM_LIMIT} times that while it still gets cheaper",
+        "warm_up": warm_up,
         "kafka": f"{kafka.VERSION}, heap {kafka.HEAP}, otherwise its defaults",
         "fsync": "none by either broker (both defaults)",
     }
     if options.client == "raw":
-        batches = f"batches of {raw.BATCH_BYTES} B, {raw.BATCHES_IN_FLIGHT} in flight"
-        return settings | {"produce": batches, "requests": f"{raw.REQUESTS_IN_FLIGHT} in flight"}
-    return settings | {
-        "confluent_kafka": f"{client_version()} with librdkafka {libversion()[0]}",
-        "produce": librdkafka.PRODUCE_SETTINGS,
-        "requests": librdkafka.REQUESTS_SETTINGS,
-        "latency": librdkafka.LATENCY_SETTINGS,
-        "consume": librdkafka.CONSUME_SETTINGS,
-    }
+        of_case: dict[str, Any] = {
+            "produce": f"batches of {raw.BATCH_BYTES} B, {raw.BATCHES_IN_FLIGHT} in flight",
+            "requests": f"{raw.REQUESTS_IN_FLIGHT} in flight",
+        }
+    else:
+        settings["client"] = f"confluent-kafka {client_version()} with librdkafka {libversion()[0]}"
+        of_case = {
+            "produce": librdkafka.PRODUCE_SETTINGS,
+            "requests": librdkafka.REQUESTS_SETTINGS,
+            "latency": librdkafka.LATENCY_SETTINGS,
+            "consume": librdkafka.CONSUME_SETTINGS,
+        }
+    return settings | {name: of_case[name] for name in names if name in of_case}
 
 
 def main() -> int:
@@ -102,10 +107,11 @@ def main() -> int:
     reports: list[Report] = []
     try:
         options = options_from(arguments)
-        settings = settings_of(options)
+        names = list(CASES) if arguments.name == "all" else [arguments.name]
+        settings = settings_of(options, names)
         if not arguments.json:
             _introduce(settings)
-        for name in CASES if arguments.name == "all" else [arguments.name]:
+        for name in names:
             found = CASES[name][0](options)
             reports += found
             if not arguments.json:
@@ -118,7 +124,7 @@ def main() -> int:
     if arguments.json:
         print(to_json(reports, settings))
     missed = any(check.verdict == "missed" for report in reports for check in report.checks)
-    return 1 if arguments.check and missed else 0
+    return 1 if options.left_out or (arguments.check and missed) else 0
 
 
 def _console() -> Console:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from bench import kafka
 from bench.load.client import LoadProcess
@@ -41,10 +42,16 @@ class Options:
     client: str = "librdkafka"
     servers: tuple[str, ...] = NAMES
     profile: bool = False
+    left_out: list[str] = field(default_factory=list)  # servers that were asked for and failed
     console: Console = field(default_factory=lambda: Console(stderr=True))
 
     def say(self, text: str) -> None:
         self.console.print(f"[dim]{text}[/dim]")
+
+    def leave_out(self, name: str, error: Exception) -> None:
+        """A server failed: say so and go on with the others; the exit code will tell."""
+        self.left_out.append(name)
+        self.console.print(f"[bold red]{name} is left out:[/bold red] {escape(str(error))}", highlight=False)
 
 
 @contextmanager
@@ -87,7 +94,6 @@ class Lineup:
     def __init__(self, options: Options, directory: Path, stack: ExitStack) -> None:
         self.options = options
         self.servers: list[Server] = []
-        self.missing: list[str] = []  # servers that were asked for and did not start
         self._topics: dict[str, Topics] = {}
         self._next_topic = 0
         self.warmed_seconds: dict[str, float] = {}
@@ -109,8 +115,7 @@ class Lineup:
             with self.options.console.status(f"starting {name}"):
                 server.start()
         except BenchError as error:
-            self.options.console.print(f"[bold red]{name} is left out: {error}[/bold red]", highlight=False)
-            self.missing.append(name)
+            self.options.leave_out(name, error)
             return
         self.servers.append(server)
         self._topics[name] = Topics(server)

@@ -45,7 +45,7 @@ def run(options: Options) -> list[Report]:
                 try:
                     _measure(server, options, report)
                 except BenchError as error:
-                    options.console.print(f"[bold red]{server.name} is left out: {error}[/bold red]")
+                    options.leave_out(server.name, error)
     for name in ("tidelog", "kafka"):
         medians = [report.value("p50_us", server=name, place=place) for place in PLACES]
         present = [median for median in medians if median is not None]

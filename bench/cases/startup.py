@@ -42,9 +42,10 @@ def run(options: Options) -> list[Report]:
                 with ExitStack() as stack, options.console.status(f"{server.name}, round {number + 1}"):
                     stack.callback(server.stop)
                     try:
-                        found.setdefault(server.name, []).append(_measure(server))
+                        figures = _measure(server)
+                        found.setdefault(server.name, []).append(figures)
                     except BenchError as error:
-                        options.console.print(f"[bold red]{server.name} is left out: {error}[/bold red]")
+                        options.leave_out(server.name, error)
     for name, rounds in found.items():
         report.rows.append({"server": name} | merge_rounds(rounds))
     ours = {"server": "tidelog"}
