@@ -132,6 +132,22 @@ def test_fewer_partitions_are_refused(tidelog: Run, create_topic: CreateTopic) -
     assert b"INVALID_PARTITIONS" in tidelog("topic", "alter", topic, "--partitions", "2", code=1).stderr
 
 
+def test_the_settings_of_a_broker(tidelog: Run) -> None:
+    def shown() -> dict[str, tuple[str, str]]:
+        return {
+            row["name"]: (row["value"], row["set_by"]) for row in as_json(tidelog("config", "show", "--json"))
+        }
+
+    before = shown()["log.retention.ms"]
+    tidelog("config", "set", "log.retention.ms=123456789")
+    assert shown()["log.retention.ms"] == ("123456789", "broker")
+    assert "123456789" in tidelog("config", "show").stdout.decode()
+    tidelog("config", "unset", "log.retention.ms")
+    assert shown()["log.retention.ms"] == before
+    assert b"There is no broker 77" in tidelog("config", "show", "--broker", "77", code=1).stderr
+    assert b"node.id" in tidelog("config", "set", "node.id=7", code=1).stderr
+
+
 def test_lines_come_back_in_order(tidelog: Run, topic: str) -> None:
     lines = b"".join(b"line %d\n" % n for n in range(5000))
     written = tidelog("produce", topic, given=lines)

@@ -1,8 +1,9 @@
 """What the topic commands ask of a cluster, as plain dicts and lists ready for a table or for JSON."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidelog.cli import setting_admin
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, refusal, wait
 
 if TYPE_CHECKING:
@@ -30,17 +31,6 @@ def add_partitions(admin: "AdminClient", name: str, total: int) -> None:
     wait(admin.create_partitions([partitions], request_timeout=REQUEST_TIMEOUT_S)[name], name)
 
 
-def change_settings(admin: "AdminClient", name: str, set_: Mapping[str, str], unset: Iterable[str]) -> None:
-    library = admin_library()
-    operations = library.AlterConfigOpType
-    entries = [
-        library.ConfigEntry(key, value, incremental_operation=operations.SET) for key, value in set_.items()
-    ]
-    entries += [library.ConfigEntry(key, None, incremental_operation=operations.DELETE) for key in unset]
-    resource = library.ConfigResource(library.ResourceType.TOPIC, name, incremental_configs=entries)
-    wait(admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource], name)
-
-
 def list_topics(admin: "AdminClient", *, internal: bool) -> list[dict[str, Any]]:
     """One row per topic, by name."""
     from confluent_kafka import KafkaException
@@ -50,13 +40,13 @@ def list_topics(admin: "AdminClient", *, internal: bool) -> list[dict[str, Any]]
     except KafkaException as error:
         raise refusal(error) from None
     names = sorted(name for name in metadata if internal or not name.startswith("__"))
-    settings = read_settings(admin, names)
+    settings = setting_admin.read(admin, "TOPIC", names)
     return [
         {
             "name": name,
             "partitions": len(metadata[name].partitions),
             "replicas": max((len(p.replicas) for p in metadata[name].partitions.values()), default=0),
-            "mode": value_of(settings[name], REPLICATION_MODE),
+            "mode": setting_admin.value_of(settings.get(name, ()), REPLICATION_MODE),
         }
         for name in names
     ]
@@ -70,11 +60,11 @@ def describe(admin: "AdminClient", name: str) -> dict[str, Any]:
         admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)[name], name
     )
     offsets = read_offsets(admin, name, [partition.id for partition in topic.partitions])
-    settings = read_settings(admin, [name])[name]
+    settings = setting_admin.read(admin, "TOPIC", [name]).get(name, [])
     return {
         "name": name,
         "id": str(topic.topic_id),
-        "mode": value_of(settings, REPLICATION_MODE),
+        "mode": setting_admin.value_of(settings, REPLICATION_MODE),
         "partitions": [
             {
                 "partition": partition.id,
@@ -114,28 +104,3 @@ def _offsets(
         except KafkaException:
             answers[partition.partition] = None
     return answers
-
-
-def read_settings(admin: "AdminClient", names: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Each topic's settings: name, value, and whether the topic itself sets it."""
-    if not names:
-        return {}
-    library = admin_library()
-    by_topic = library.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-    resources = [library.ConfigResource(library.ResourceType.TOPIC, name) for name in names]
-    futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
-    return {
-        resource.name: [
-            {
-                "name": entry.name,
-                "value": entry.value,
-                "set_by": "topic" if entry.source == by_topic else "default",
-            }
-            for entry in sorted(wait(futures[resource], resource.name).values(), key=lambda entry: entry.name)
-        ]
-        for resource in resources
-    }
-
-
-def value_of(settings: list[dict[str, Any]], name: str) -> str | None:
-    return next((setting["value"] for setting in settings if setting["name"] == name), None)

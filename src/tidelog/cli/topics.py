@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli import topic_admin
+from tidelog.cli import setting_admin, topic_admin
 from tidelog.cli.client import connect_admin
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, TopicName, flag
@@ -170,7 +170,7 @@ def alter(
         raise CommandFailed("Nothing to change: give --set, --unset, --mode or --partitions.")
     admin = connect_admin(bootstrap)
     if settings or unset:
-        topic_admin.change_settings(admin, topic, settings, unset)
+        setting_admin.change(admin, "TOPIC", topic, settings, unset)
     if partitions is not None:
         topic_admin.add_partitions(admin, topic, partitions)
     print(f"Changed topic {topic}.")
