@@ -438,6 +438,10 @@ class Log:
         self._lower_ends(end_offset)
         self._drop_newest(keep)
         if not segment.active:
+            if self.checkpointed_recovery_point > end_offset:
+                # Should the dropped segments come back after a power failure, recovery would begin with them and
+                # never see the hole before them.
+                self._storage.sync_directory(self.directory)
             segment.activate()
         segment.truncate(position, end_offset)
         self._segments_changed()
