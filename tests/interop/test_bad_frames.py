@@ -1,0 +1,104 @@
+"""Bytes that are no requests: the connection ends, and the broker serves everybody else as before."""
+
+import random
+import struct
+from collections.abc import Iterator
+
+import pytest
+from kio.schema.index import schema_name_map
+
+from .requests import ALL
+from .wire import ConnectionEnded, Wire, request_bytes
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(autouse=True)
+def others_are_served_as_before(bootstrap: str) -> Iterator[None]:
+    """A client that was connected all along, and a new one, notice nothing."""
+    with Wire(bootstrap) as before:
+        assert before.versions()
+        yield
+        assert before.call("metadata", 12, topics=[]).brokers
+        with Wire(bootstrap) as after:
+            assert after.call("metadata", 12, topics=[]).brokers
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 500_000_000, 0, 1, 3, 7])
+def test_impossible_length(wire: Wire, length: int) -> None:
+    wire.send_bytes(struct.pack(">i", length) + b"\x00" * 16)
+    assert wire.wait_until_closed() == b""
+
+
+def test_garbage(wire: Wire) -> None:
+    wire.send_bytes(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert wire.wait_until_closed() == b""
+
+
+def test_random_garbage(bootstrap: str) -> None:
+    chance = random.Random(20_240_601)
+    for _ in range(50):
+        with Wire(bootstrap) as wire:
+            payload = chance.randbytes(chance.randrange(8, 300))
+            wire.send_frame(b"\x00" + payload[1:])  # a small api key, so that some get past the first check
+            wire.socket.shutdown(1)
+            wire.wait_until_closed()
+
+
+def test_a_frame_that_never_ends(bootstrap: str) -> None:
+    with Wire(bootstrap) as wire:
+        wire.send_bytes(struct.pack(">i", 1000) + b"\x00" * 500)
+        # The client goes away in the middle of its frame.
+
+
+def test_a_frame_in_pieces_is_still_a_frame(wire: Wire) -> None:
+    payload = request_bytes("metadata", 12, 1, "slow", {"topics": []})
+    for byte in struct.pack(">i", len(payload)) + payload:
+        wire.send_bytes(bytes([byte]))
+    assert wire.receive("metadata", 12, 1).brokers
+
+
+def test_many_frames_in_one_piece_are_still_many_frames(wire: Wire) -> None:
+    frames = b""
+    for number in range(1, 51):
+        payload = request_bytes("metadata", 12, number, "fast", {"topics": []})
+        frames += struct.pack(">i", len(payload)) + payload
+    wire.send_bytes(frames)
+    for number in range(1, 51):
+        assert wire.receive("metadata", 12, number).brokers
+
+
+@pytest.mark.parametrize("api", sorted(ALL))
+def test_a_request_cut_short(api: str, wire: Wire, topic: str, bootstrap: str) -> None:
+    """The frame is whole but its content ends too early, wherever that is."""
+    version = wire.versions()[api].stop - 1
+    payload = request_bytes(
+        api, min(version, newest_known(api)), 1, "cut", ALL[api].values(wire, topic, version)
+    )
+    for length in sorted({0, 1, 2, 4, 7, 8, 9, len(payload) // 2, len(payload) - 1}):
+        with Wire(bootstrap) as broken:
+            broken.send_frame(payload[:length])
+            try:
+                answer = broken.receive_frame()
+            except ConnectionEnded:
+                continue
+            # An API may still find a meaning in it (a missing end of tagged fields, say), but must answer it.
+            assert answer[:4] == struct.pack(">i", 1), (api, length)
+
+
+def newest_known(api: str) -> int:
+    return max(schema_name_map[api])
+
+
+@pytest.mark.parametrize("count", [2**31 - 1, 2**20])
+def test_an_array_that_claims_to_be_huge(wire: Wire, count: int) -> None:
+    """A count is only a claim: memory is for what is really there."""
+    header = struct.pack(">hhih", 3, 8, 1, -1)  # Metadata version 8: arrays with a plain 32-bit count
+    wire.send_frame(header + struct.pack(">i", count) + b"\x00" * 10)
+    assert wire.wait_until_closed() == b""
+
+
+def test_a_string_that_claims_to_be_longer_than_the_frame(wire: Wire) -> None:
+    header = struct.pack(">hhih", 3, 8, 1, -1)
+    wire.send_frame(header + struct.pack(">ih", 1, 32_000) + b"short")
+    assert wire.wait_until_closed() == b""

@@ -1,0 +1,140 @@
+"""Limits that keep one client from spoiling it for the others: connections, silence, slow reading."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tidelog.testing import Broker
+
+from . import calls
+from .records import batch, values
+from .wire import ConnectionEnded, Wire, request_bytes
+
+pytestmark = pytest.mark.interop
+
+
+def resident_bytes(broker: Broker) -> int:
+    """The memory the broker's process has in use."""
+    for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
+
+
+def answered(wire: Wire) -> bool:
+    try:
+        return bool(wire.versions())
+    except ConnectionEnded:
+        return False
+
+
+@pytest.mark.tidelog_settings({"connections.max.idle.ms": 1000})
+class TestIdle:
+    def test_a_silent_client_is_let_go(self, broker: Broker) -> None:
+        with Wire(broker.bootstrap) as wire:
+            assert wire.wait_until_closed() == b""
+
+    def test_half_a_frame_is_silence_too(self, broker: Broker) -> None:
+        with Wire(broker.bootstrap) as wire:
+            wire.send_bytes(struct.pack(">i", 100) + b"\x00" * 10)
+            assert wire.wait_until_closed() == b""
+
+    def test_a_client_that_waits_for_its_answer_is_not_silent(self, broker: Broker) -> None:
+        with Wire(broker.bootstrap) as wire:
+            calls.create_topic(wire, "t")
+            assert calls.fetch(wire, "t", 0, max_wait=3000).error_code is ErrorCode.none
+
+
+class TestConnections:
+    @pytest.mark.tidelog_settings({"max.connections": 5})
+    def test_no_more_than_allowed(self, broker: Broker) -> None:
+        with ExitStack() as stack:
+            wires = [stack.enter_context(Wire(broker.bootstrap)) for _ in range(5)]
+            assert all(answered(wire) for wire in wires)
+            extra = stack.enter_context(Wire(broker.bootstrap, timeout_s=2))
+            with pytest.raises((TimeoutError, ConnectionEnded)):
+                extra.versions()
+            assert all(answered(wire) for wire in wires)
+        with Wire(broker.bootstrap) as wire:
+            assert answered(wire)
+
+    @pytest.mark.tidelog_settings({"max.connections.per.ip": 3})
+    def test_no_more_than_allowed_from_one_address(self, broker: Broker) -> None:
+        def room_for_one_more() -> bool:
+            with Wire(broker.bootstrap) as wire:
+                return answered(wire)
+
+        with ExitStack() as stack:
+            wires = [stack.enter_context(Wire(broker.bootstrap)) for _ in range(3)]
+            assert all(answered(wire) for wire in wires)
+            assert not room_for_one_more()
+            assert all(answered(wire) for wire in wires)
+            wires[0].socket.close()
+            calls.eventually(room_for_one_more, "a closed connection makes room for another")
+
+
+class TestMemory:
+    """A client that does not read, or sends without end, costs the broker a bounded amount of memory."""
+
+    @pytest.fixture
+    def topic(self, broker: Broker) -> Iterator[str]:
+        with Wire(broker.bootstrap) as wire:
+            calls.create_topic(wire, "t", configs={"max_message_bytes": 2_000_000})
+            for _ in range(20):
+                calls.produce(wire, "t", bytes(batch(b"x" * 1_000_000)))
+        yield "t"
+
+    @pytest.mark.not_kafka
+    def test_slow_readers(self, broker: Broker, topic: str) -> None:
+        before = resident_bytes(broker)
+        with ExitStack() as stack:
+            for _ in range(10):
+                lazy = stack.enter_context(Wire(broker.bootstrap))
+                lazy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                ask_without_reading(lazy, topic, times=30)
+            # 10 clients asked for 6 GB. The broker is awake, and keeps next to none of it in memory.
+            with Wire(broker.bootstrap) as wire:
+                assert len(values(calls.fetch(wire, topic, 0, max_bytes=100).records)) == 1
+            assert resident_bytes(broker) - before < 150_000_000
+
+    @pytest.mark.not_kafka
+    def test_a_flood_of_requests_whose_answers_nobody_reads(self, broker: Broker, topic: str) -> None:
+        before = resident_bytes(broker)
+        payload = request_bytes("metadata", 12, 1, "flood", {"topics": None})
+        frames = (struct.pack(">i", len(payload)) + payload) * 1000
+        with Wire(broker.bootstrap, timeout_s=3) as flood, pytest.raises(TimeoutError):
+            # At some point the broker stops reading, and the send blocks: this is the wanted back-pressure.
+            for _ in range(10_000):
+                flood.send_bytes(frames)
+        with Wire(broker.bootstrap) as wire:
+            assert answered(wire)
+        assert resident_bytes(broker) - before < 100_000_000
+
+    @pytest.mark.not_kafka
+    def test_large_frames_that_never_end(self, broker: Broker, topic: str) -> None:
+        """Each claims nearly the largest allowed size and sends little: memory is for what has arrived."""
+        before = resident_bytes(broker)
+        with ExitStack() as stack:
+            for _ in range(20):
+                wire = stack.enter_context(Wire(broker.bootstrap))
+                wire.send_bytes(struct.pack(">i", 90_000_000) + b"\x00" * 1000)
+            with Wire(broker.bootstrap) as wire:
+                assert answered(wire)
+            assert resident_bytes(broker) - before < 100_000_000
+
+
+def ask_without_reading(wire: Wire, topic: str, times: int) -> None:
+    """Send fetches for the whole topic until all are sent or the broker stops reading."""
+    part = calls.fetch_partition(0, 0, partition_max_bytes=1 << 30)
+    request = calls.fetch_request([{"topic": topic, "partitions": [part]}], max_bytes=1 << 30)
+    wire.socket.settimeout(0.2)
+    try:
+        for _ in range(times):
+            wire.send("fetch", 12, **request)
+    except TimeoutError:
+        pass
