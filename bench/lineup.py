@@ -143,6 +143,7 @@ class Lineup:
         server.check_alive()
         job.setdefault("client", self.options.client)
         job.setdefault("seconds", self.options.seconds)
+        job.setdefault("ramp_seconds", self.options.seconds / 3)
         outcome = self.load.run(
             Job(kind=kind, port=server.port, broker_pid=server.pid, topic=topic, **job),
         )

@@ -17,7 +17,8 @@ class Job:
     topic: str
     value_size: int
     partitions: int = 1
-    seconds: float = 1.0  # how long to produce; consuming ends with the count
+    seconds: float = 1.0  # how long to measure; consuming ends with the count
+    ramp_seconds: float = 0.0  # of the same load before that: connections, first appends, new files
     count: int = 0  # records to consume
     start_offset: int = 0
 
@@ -49,30 +50,46 @@ class Outcome:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """All clocks at one moment."""
+
+    wall: float
+    broker_cpu: float
+    client_cpu: float
+    machine_cpu: float
+
+
 class Meter:
-    """Wall clock, broker CPU and client CPU from its creation on."""
+    """Wall clock, broker CPU and client CPU from its creation to ``stop``."""
 
     def __init__(self, broker_pid: int) -> None:
         self._pid = broker_pid
-        self._broker_cpu = cpu_seconds(broker_pid)
-        self._client_cpu = time.process_time()
-        self._machine_cpu = machine_cpu_seconds()
-        self._start = time.perf_counter()
+        self._first = self._read()
+        self._last: _Reading | None = None
+
+    def _read(self) -> _Reading:
+        return _Reading(
+            time.perf_counter(), cpu_seconds(self._pid), time.process_time(), machine_cpu_seconds()
+        )
 
     def elapsed(self) -> float:
-        return time.perf_counter() - self._start
+        return time.perf_counter() - self._first.wall
+
+    def stop(self) -> None:
+        """Read the clocks for the last time; what comes later (waiting for stragglers) is not measured."""
+        self._last = self._read()
 
     def outcome(self, records: int, p50_ms: float | None = None, p99_ms: float | None = None) -> Outcome:
-        seconds = self.elapsed()
-        broker_cpu = cpu_seconds(self._pid) - self._broker_cpu
-        client_cpu = time.process_time() - self._client_cpu
-        machine_cpu = machine_cpu_seconds() - self._machine_cpu
+        first, last = self._first, self._last or self._read()
+        broker_cpu = last.broker_cpu - first.broker_cpu
+        client_cpu = last.client_cpu - first.client_cpu
         return Outcome(
             records=records,
-            seconds=seconds,
+            seconds=last.wall - first.wall,
             broker_cpu_seconds=broker_cpu,
             client_cpu_seconds=client_cpu,
-            other_cpu_seconds=max(0.0, machine_cpu - broker_cpu - client_cpu),
+            other_cpu_seconds=max(0.0, last.machine_cpu - first.machine_cpu - broker_cpu - client_cpu),
             p50_ms=p50_ms,
             p99_ms=p99_ms,
         )

@@ -10,6 +10,7 @@ waits in the client's queue.
 import json
 import statistics
 import time
+from itertools import cycle
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -71,6 +72,10 @@ class _Reports:
                 self.p50_ms.append(rtt["p50"] / 1000)
                 self.p99_ms.append(rtt["p99"] / 1000)
 
+    def forget(self) -> None:
+        self.p50_ms.clear()
+        self.p99_ms.clear()
+
     def median(self, windows: list[float]) -> float | None:
         return statistics.median(windows) if windows else None
 
@@ -82,33 +87,60 @@ def _producer(job: Job, settings: dict[str, Any], reports: _Reports, **more: Any
     producer.produce(job.topic, b"x" * job.value_size, partition=0, on_delivery=reports.delivered)
     if producer.flush(30) or reports.error is not None:
         raise BenchError(f"the first write to {job.topic} failed: {reports.error or 'no answer within 30 s'}")
-    reports.p50_ms.clear()
-    reports.p99_ms.clear()
     return producer
 
 
+class _Flood:
+    """Keeps a producer's queue full, one partition after the other."""
+
+    def __init__(self, job: Job, settings: dict[str, Any], records_per_call: int) -> None:
+        self._job = job
+        self.reports = _Reports()
+        more = {"delivery.report.only.error": True, "statistics.interval.ms": STATISTICS_WINDOW_MS}
+        self._producer = _producer(job, settings, self.reports, **more)
+        self._messages = [{"value": b"x" * job.value_size} for _ in range(records_per_call)]
+        self._next_partition = cycle(range(job.partitions)).__next__
+        self._queued = 0
+
+    def run(self, seconds: float) -> None:
+        producer, messages = self._producer, self._messages
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            accepted = producer.produce_batch(
+                self._job.topic,
+                messages,
+                partition=self._next_partition(),
+                on_delivery=self.reports.delivered,
+            )
+            self._queued += accepted
+            producer.poll(0 if accepted == len(messages) else 0.005)
+
+    @property
+    def acknowledged(self) -> int:
+        """The producer's length is what it has queued or under way."""
+        return self._queued - len(self._producer)
+
+    def wind_down(self) -> None:
+        left = self._producer.flush(60)
+        if left or self.reports.error is not None:
+            raise BenchError(
+                f"{left} records were not acknowledged: {self.reports.error or 'no answer in 60 s'}"
+            )
+
+
 def _flood(job: Job, settings: dict[str, Any], records_per_call: int) -> Outcome:
-    """Keep the producer's queue full for ``job.seconds``, then wait for the last acknowledgement."""
-    reports = _Reports()
-    more = {"delivery.report.only.error": True, "statistics.interval.ms": STATISTICS_WINDOW_MS}
-    producer = _producer(job, settings, reports, **more)
-    value = b"x" * job.value_size
-    messages = [{"value": value} for _ in range(records_per_call)]
+    """What is acknowledged in ``job.seconds`` in the middle of a flood."""
+    flood = _Flood(job, settings, records_per_call)
+    flood.run(job.ramp_seconds)
+    flood.reports.forget()
+    before = flood.acknowledged
     meter = Meter(job.broker_pid)
-    queued = 0
-    partition = 0
-    while meter.elapsed() < job.seconds:
-        accepted = producer.produce_batch(
-            job.topic, messages, partition=partition, on_delivery=reports.delivered
-        )
-        queued += accepted
-        partition = (partition + 1) % job.partitions
-        producer.poll(0 if accepted == records_per_call else 0.005)
-    left = producer.flush(60)
-    outcome = meter.outcome(queued, reports.median(reports.p50_ms), reports.median(reports.p99_ms))
-    if left or reports.error is not None:
-        raise BenchError(f"{left} records were not acknowledged: {reports.error or 'no answer within 60 s'}")
-    return outcome
+    flood.run(job.seconds)
+    acknowledged = flood.acknowledged - before
+    meter.stop()
+    flood.wind_down()
+    reports = flood.reports
+    return meter.outcome(acknowledged, reports.median(reports.p50_ms), reports.median(reports.p99_ms))
 
 
 def produce(job: Job) -> Outcome:
@@ -134,9 +166,9 @@ def latency(job: Job) -> Outcome:
         samples.append((time.perf_counter() - before) * 1000)
     if reports.error is not None:
         raise BenchError(f"a write failed: {reports.error}")
-    outcome_records = len(samples)
+    meter.stop()
     samples.sort()
-    return meter.outcome(outcome_records, percentile(samples, 0.5), percentile(samples, 0.99))
+    return meter.outcome(len(samples), percentile(samples, 0.5), percentile(samples, 0.99))
 
 
 def consume(job: Job) -> Outcome:

@@ -67,42 +67,62 @@ def _check_produce(answer: bytes) -> None:
         raise BenchError(f"the server refused a write with error code {error}")
 
 
-def _pipeline(
-    job: Job, sends: list[bytes], requests_per_send: int, in_flight: int
-) -> tuple[Meter, int, list[float]]:
-    """Keep up to ``in_flight`` requests under way for ``job.seconds``; each element of ``sends`` holds
-    several.
+class _Pipeline:
+    """Keeps up to ``in_flight`` requests under way on one connection; every send holds several of them."""
 
-    Returns the running meter, the number of acknowledged requests, and the time each send took to be
-    acknowledged.
-    """
-    connection = Connection(job.port)
-    answers = [first_write(connection, send[: 4 + int.from_bytes(send[:4], "big")]) for send in sends]
-    first = answers[0]
-    link = connection.socket
-    samples: list[float] = []
-    sent_at: deque[float] = deque()
-    next_send = cycle(sends).__next__
-    partial = acknowledged = sent = 0  # partial: bytes of an answer that is not whole yet
-    meter = Meter(job.broker_pid)
-    while (running := meter.elapsed() < job.seconds) or acknowledged < sent:
-        while running and sent - acknowledged <= in_flight - requests_per_send:
-            sent_at.append(time.perf_counter())
-            link.sendall(next_send())
-            sent += requests_per_send
-        data = link.recv(RECEIVE_BYTES)
+    def __init__(self, job: Job, sends: list[bytes], requests_per_send: int, in_flight: int) -> None:
+        connection = Connection(job.port)
+        answers = [first_write(connection, send[: 4 + int.from_bytes(send[:4], "big")]) for send in sends]
+        self._answer_size = len(answers[0])
+        self._socket = connection.socket
+        self._next_send = cycle(sends).__next__
+        self._requests_per_send = requests_per_send
+        self._window = in_flight - requests_per_send  # how many may be under way before another send
+        self._sent_at: deque[float] = deque()
+        self._sent = 0
+        self._partial = 0  # bytes of an answer that is not whole yet
+        self.acknowledged = 0
+        self.samples: list[float] = []  # milliseconds from each send to its last acknowledgement
+
+    def run(self, seconds: float) -> None:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            while self._sent - self.acknowledged <= self._window:
+                self._sent_at.append(time.perf_counter())
+                self._socket.sendall(self._next_send())
+                self._sent += self._requests_per_send
+            self._receive()
+
+    def wind_down(self) -> None:
+        while self.acknowledged < self._sent:
+            self._receive()
+        self._socket.close()
+
+    def _receive(self) -> None:
+        data = self._socket.recv(RECEIVE_BYTES)
         if not data:
             raise BenchError("the server closed the connection")
-        if not partial and len(data) >= len(first):
+        if not self._partial and len(data) >= self._answer_size:
             _check_produce(data)
-        before = acknowledged
-        whole, partial = divmod(partial + len(data), len(first))
-        acknowledged += whole
+        sends_before = self.acknowledged // self._requests_per_send
+        whole, self._partial = divmod(self._partial + len(data), self._answer_size)
+        self.acknowledged += whole
         now = time.perf_counter()
-        for _ in range(acknowledged // requests_per_send - before // requests_per_send):
-            samples.append((now - sent_at.popleft()) * 1000)
-    link.close()
-    return meter, acknowledged, samples
+        for _ in range(self.acknowledged // self._requests_per_send - sends_before):
+            self.samples.append((now - self._sent_at.popleft()) * 1000)
+
+
+def _flood(job: Job, pipeline: _Pipeline, records_per_request: int) -> Outcome:
+    """What is acknowledged in ``job.seconds`` in the middle of a flood."""
+    pipeline.run(job.ramp_seconds)
+    pipeline.samples.clear()
+    before = pipeline.acknowledged
+    meter = Meter(job.broker_pid)
+    pipeline.run(job.seconds)
+    acknowledged = pipeline.acknowledged - before
+    meter.stop()
+    pipeline.wind_down()
+    return _summary(meter, acknowledged * records_per_request, pipeline.samples)
 
 
 def _summary(meter: Meter, records: int, samples: list[float]) -> Outcome:
@@ -114,8 +134,7 @@ def produce(job: Job) -> Outcome:
     count = max(1, BATCH_BYTES // (job.value_size + 10))
     batch = wire.batch_of(b"x" * job.value_size, count, int(time.time() * 1000))
     sends = [wire.produce_request(job.topic, part, batch, acks=1) for part in range(job.partitions)]
-    meter, acknowledged, samples = _pipeline(job, sends, 1, BATCHES_IN_FLIGHT)
-    return _summary(meter, acknowledged * count, samples)
+    return _flood(job, _Pipeline(job, sends, 1, BATCHES_IN_FLIGHT), count)
 
 
 def _one_record_request(job: Job) -> bytes:
@@ -125,7 +144,7 @@ def _one_record_request(job: Job) -> bytes:
 
 def requests(job: Job) -> Outcome:
     send = _one_record_request(job) * REQUESTS_PER_SEND
-    return _summary(*_pipeline(job, [send], REQUESTS_PER_SEND, REQUESTS_IN_FLIGHT))
+    return _flood(job, _Pipeline(job, [send], REQUESTS_PER_SEND, REQUESTS_IN_FLIGHT), 1)
 
 
 def latency(job: Job) -> Outcome:
@@ -140,6 +159,7 @@ def latency(job: Job) -> Outcome:
         answer = connection.ask(request)
         samples.append((time.perf_counter() - before) * 1000)
         _check_produce(bytes(answer))
+    meter.stop()
     connection.socket.close()
     return _summary(meter, len(samples), samples)
 
