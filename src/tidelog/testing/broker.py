@@ -188,9 +188,11 @@ class Broker:
 
 
 @contextlib.contextmanager
-def running_broker(directory: Path, settings: Mapping[str, Setting] | None = None) -> Iterator[Broker]:
+def running_broker(
+    directory: Path, settings: Mapping[str, Setting] | None = None, *, kind: type[Broker] = Broker
+) -> Iterator[Broker]:
     """A broker in ``directory/broker-1`` for the length of a ``with`` block, stopped cleanly at its end."""
-    broker = Broker(Path(directory) / "broker-1", settings)
+    broker = kind(Path(directory) / "broker-1", settings)
     broker.start()
     try:
         yield broker
