@@ -103,7 +103,7 @@ _REPLICA_STATE = Struct(">iq")
 def decode(frame: memoryview, position: int, version: int) -> FetchRequest:
     try:
         return _decode(frame, position, version)
-    except (IndexError, STRUCT_ERROR):
+    except (IndexError, ValueError, STRUCT_ERROR):  # ValueError: a topic id with fewer than 16 bytes
         raise Malformed("the fetch request ends too early") from None
 
 

@@ -67,7 +67,7 @@ _FRAME_START = Struct(">ii")  # size, correlation id
 def decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
     try:
         return _decode(frame, position, version)
-    except (IndexError, STRUCT_ERROR):
+    except (IndexError, ValueError, STRUCT_ERROR):  # ValueError: a topic id with fewer than 16 bytes
         raise Malformed("the produce request ends too early") from None
 
 

@@ -1,0 +1,92 @@
+"""One full request of every API that kio decodes, as plain values, and its bytes at any version."""
+
+import io
+from typing import Any
+from uuid import UUID
+
+from kio.index import load_request_schema
+from kio.serial import entity_writer
+
+from interop.wire import build
+from tidelog.broker.registry import SERVED
+
+TOPIC_ID = UUID("7e5e0000-0000-4000-8000-0000000000ff")
+
+_CONFIGS = [{"name": "retention.ms", "value": "1000", "config_operation": 0}, {"name": "x", "value": None}]
+_RESOURCES = [
+    {
+        "resource_type": 2,
+        "resource_name": "orders",
+        "configs": _CONFIGS,
+        "configuration_keys": ["a", "b"],
+    }
+]
+
+PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
+    2: {
+        "replica_id": -1,
+        "isolation_level": 1,
+        "topics": [
+            {
+                "name": "orders",
+                "partitions": [{"partition_index": 3, "current_leader_epoch": 4, "timestamp": -2}],
+            }
+        ],
+    },
+    3: {"topics": [{"name": "orders"}, {"name": "söme ünïcode"}], "allow_auto_topic_creation": True},
+    18: {"client_software_name": "a-client", "client_software_version": "1.0"},
+    19: {
+        "topics": [
+            {"name": "plain", "num_partitions": 3, "replication_factor": 1, "configs": _CONFIGS},
+            {
+                "name": "placed",
+                "num_partitions": -1,
+                "replication_factor": -1,
+                "assignments": [{"partition_index": 0, "broker_ids": [1, 2]}],
+            },
+        ],
+        "timeout": 30_000,
+        "validate_only": True,
+    },
+    20: {"topics": [{"name": "orders"}], "topic_names": ["orders", "bills"], "timeout": 1},
+    21: {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 5}]}], "timeout": 1},
+    23: {
+        "replica_id": -1,
+        "topics": [
+            {
+                "topic": "orders",
+                "partitions": [{"partition": 0, "current_leader_epoch": 1, "leader_epoch": 0}],
+            }
+        ],
+    },
+    32: {"resources": _RESOURCES, "include_synonyms": True, "include_documentation": True},
+    33: {"resources": _RESOURCES, "validate_only": False},
+    35: {"topics": [{"topic": "orders", "partitions": [0, 1, 2]}]},
+    37: {
+        "topics": [{"name": "orders", "count": 4, "assignments": [{"broker_ids": [1]}]}],
+        "timeout": 1,
+        "validate_only": False,
+    },
+    44: {"resources": _RESOURCES, "validate_only": True},
+    60: {"endpoint_type": 1},
+    75: {
+        "topics": [{"name": "orders"}],
+        "response_partition_limit": 10,
+        "cursor": {"topic_name": "orders", "partition_index": 2},
+    },
+}
+
+PLAIN_VERSIONS = [
+    (key, version)
+    for key, api in SERVED.items()
+    if api.handler is not None
+    for version in range(api.oldest, api.newest + 1)
+]
+
+
+def request_body(api_key: int, version: int, values: dict[str, Any]) -> bytes:
+    """The request without its header, as kio writes it."""
+    schema = load_request_schema(api_key, version)
+    out = io.BytesIO()
+    entity_writer(schema)(out, build(schema, values))
+    return out.getvalue()
