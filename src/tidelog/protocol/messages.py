@@ -11,11 +11,11 @@ from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from struct import Struct
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 from uuid import UUID
 
 from tidelog.errors import ErrorCode
+from tidelog.protocol.extents import element_type, walker, without_none
 from tidelog.protocol.kio_import import (
     api_key_map,
     entity_reader,
@@ -62,7 +62,15 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 @cache
 def _reader(api_key: int, version: int) -> Callable[[Any, int], tuple[Any, int]]:
-    return entity_reader(load_request_schema(api_key, version))
+    schema = load_request_schema(api_key, version)
+    walk = walker(schema)
+    read = entity_reader(schema)
+
+    def read_checked(frame: Any, position: int) -> tuple[Any, int]:
+        walk(frame, position)
+        return read(frame, position)
+
+    return read_checked
 
 
 @cache
@@ -78,7 +86,7 @@ def _response_builder(api_key: int, version: int) -> "Callable[[Fields], Any]":
 def decode(api_key: int, version: int, frame: memoryview, position: int) -> Any:
     """The request as kio's entity for that version; :class:`Malformed` when the bytes are none."""
     try:
-        request, _ = _reader(api_key, version)(frame, position)
+        request, _ = _reader(api_key, version)(frame.toreadonly(), position)
     except Exception as error:  # kio raises many kinds for bytes that do not fit its schema
         raise Malformed(f"{api_key_map[api_key]} v{version} cannot be parsed: {error}") from None
     return request
@@ -118,12 +126,12 @@ def _entity_builder(entity: type[Any]) -> Callable[[Fields], Any]:
 def _converter(field: Field[Any], hint: Any) -> Callable[[Any], Any] | None:
     """How a plain value becomes what kio expects in this field; None when it is that already."""
     kafka_type = field.metadata.get("kafka_type")
-    element = _element_type(hint)
+    element = element_type(hint)
     if element is not None:
         if hasattr(element, "__flexible__"):
             return _tuple_of(_entity_builder(element))
         return _to_tuple
-    bare = _without_none(hint)
+    bare = without_none(hint)
     if hasattr(bare, "__flexible__"):
         build = _entity_builder(bare)
         return lambda value: None if value is None else build(value)
@@ -160,25 +168,13 @@ _PRIMITIVES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _without_none(hint: Any) -> Any:
-    if get_origin(hint) in (Union, UnionType):
-        rest = [argument for argument in get_args(hint) if argument is not type(None)]
-        return rest[0]
-    return hint
-
-
-def _element_type(hint: Any) -> Any | None:
-    bare = _without_none(hint)
-    return get_args(bare)[0] if get_origin(bare) is tuple else None
-
-
 def _default(field: Field[Any], hint: Any) -> Any:
     """Kafka's implicit default where the schema names none: zero, empty or null."""
     if field.default is not MISSING:
         return field.default
-    if _element_type(hint) is not None:
+    if element_type(hint) is not None:
         return ()
-    if hint is not _without_none(hint):
+    if hint is not without_none(hint):
         return None
     kafka_type = str(field.metadata.get("kafka_type"))
     if kafka_type in _IMPLICIT:

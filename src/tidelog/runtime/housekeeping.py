@@ -10,10 +10,11 @@ from collections.abc import Callable
 from tidelog.broker.broker import Broker
 from tidelog.broker.partition import Partition
 from tidelog.broker.services import Timer
-from tidelog.errors import TidelogError
-from tidelog.log.directory import DataDirectory
+from tidelog.errors import StorageError, TidelogError
+from tidelog.log.directory import Checkpoint, DataDirectory
 from tidelog.runtime.compactor import Compactor
 from tidelog.runtime.syncer import Syncer
+from tidelog.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class Housekeeping:
         self._broker = broker
         self._directory = directory
         self._syncer = syncer
-        self._compactor = Compactor(broker, directory)
+        self._compactor = Compactor(broker, directory.path)
         self._timers: dict[str, Timer] = {}
         self._stopped = False
 
@@ -74,8 +75,8 @@ class Housekeeping:
                     continue
                 try:
                     visit(partition)
-                except TidelogError as error:
-                    logger.error("%s: %s", partition.name, error.message)
+                except (TidelogError, OSError) as error:
+                    logger.error("%s: %s", partition.name, error)
             following = start + PARTITIONS_PER_SLICE
             if following < len(partitions) and not self._stopped:
                 self._broker.services.soon(lambda: visit_slice(following))
@@ -95,7 +96,19 @@ class Housekeeping:
             logger.info("deleted segment %s of %s by retention", segment.base_offset, partition.name)
 
     def _checkpoint(self) -> None:
-        self._directory.checkpoint()
+        checkpoint = self._directory.begin_checkpoint(self.high_watermarks())
+        self._broker.services.offload(checkpoint.run, lambda _: self._checkpointed(checkpoint))
+
+    def _checkpointed(self, checkpoint: Checkpoint) -> None:
+        try:
+            self._directory.finish_checkpoint(checkpoint)
+        except StorageError as error:
+            logger.error("%s", error.message)
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {partition.name: partition.high_watermark for partition in self._broker.partitions}
 
     def _remove(self) -> None:
-        self._directory.remove_doomed(self._broker.services.now_ms())
+        now_ms = self._broker.services.now_ms()
+        self._directory.remove_doomed(now_ms)
+        self._walk(lambda partition: partition.log.remove_deleted(now_ms))

@@ -15,6 +15,7 @@ import signal
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -33,6 +34,9 @@ from tidelog.runtime.metadata_log import LocalMetadataLog
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices
 from tidelog.runtime.syncer import Syncer
+
+if TYPE_CHECKING:
+    from tidelog.runtime.metrics import MetricsServer  # imported only where metrics are served: it is large
 
 logger = logging.getLogger(__name__)
 
@@ -90,9 +94,13 @@ class BrokerProcess:
         services = LoopServices(loop)
         config = self._config
         directory = DataDirectory.open(
-            Disk(), str(self._path), node_id=config.node_id, cluster_id=config.cluster_id, now_ms=services.now_ms(),
+            Disk(),
+            str(self._path),
+            node_id=config.node_id,
+            cluster_id=config.cluster_id,
+            now_ms=services.now_ms(),
             handles_max=config.log_open_files_max,
-        )  # fmt: skip
+        )
         metadata = LocalMetadataLog(directory.open_metadata_log(services.now_ms()), services)
         syncer = Syncer(services)
         partitions = PartitionTable(config.node_id, directory, services, syncer.want)
@@ -103,6 +111,7 @@ class BrokerProcess:
         sockets = [_bind(listener, config) for listener in config.listeners]
         advertised = _advertised(config, sockets)
         await self._register(metadata, services, advertised)
+        directory.join_cluster(metadata.image.cluster_id)
         metadata.on_change = broker.metadata_changed
         broker.metadata_changed(metadata.image)
         settled = loop.create_future()
@@ -116,7 +125,7 @@ class BrokerProcess:
         housekeeping = Housekeeping(broker, directory, syncer)
         housekeeping.start()
         metrics = await self._serve_metrics(server, lag, syncer)
-        pid_file.write_text(f"{os.getpid()}\n")
+        _write_pid(pid_file)
         logger.info(
             "broker %s of cluster %s serves %s with %s partitions",
             config.node_id, metadata.image.cluster_id, ", ".join(map(str, advertised)), len(partitions),
@@ -132,7 +141,7 @@ class BrokerProcess:
             metrics.close()
         await server.stop(STOP_GRACE_S)
         services.close()
-        directory.close()
+        directory.close(housekeeping.high_watermarks())
         logger.info("stopped")
         return 0
 
@@ -159,7 +168,7 @@ class BrokerProcess:
         if error is not None:
             raise error
 
-    async def _serve_metrics(self, server: Server, lag: LagMeter, syncer: Syncer) -> "object | None":
+    async def _serve_metrics(self, server: Server, lag: LagMeter, syncer: Syncer) -> "MetricsServer | None":
         if not self._config.http_port:
             return None
         from tidelog.runtime.metrics import BrokerCollector, MetricsServer
@@ -167,6 +176,10 @@ class BrokerProcess:
         metrics = MetricsServer(BrokerCollector(server, lag, syncer))
         await metrics.listen(self._config.listeners[0].host, self._config.http_port)
         return metrics
+
+
+def _write_pid(path: Path) -> None:
+    path.write_text(f"{os.getpid()}\n")
 
 
 def _short_id(services: LoopServices) -> str:

@@ -1,0 +1,99 @@
+"""Drives compaction: one pass at a time, the heavy part in a thread, the swaps in order with everything else.
+
+The thread gives way after every quarter of a megabyte: Python runs one thread at a time, and the broker comes first.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from tidelog.broker.broker import Broker
+from tidelog.errors import TidelogError
+from tidelog.log.cleaner import Candidate, Cleaner
+from tidelog.log.cleaner_files import CompactionAbandoned
+from tidelog.log.compaction import Cleaned, Compaction
+from tidelog.runtime.disk import Disk
+from tidelog.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+GIVE_WAY_AFTER_BYTES = 256 * 1024
+GIVE_WAY_S = 0.002
+
+
+class Compactor:
+    def __init__(self, broker: Broker, data_path: str) -> None:
+        self._broker = broker
+        self._cleaner = Cleaner(Disk(), data_path)
+        self._busy = False
+        self._stopped = False
+        self._since_pause = 0
+
+    def run(self) -> None:
+        """Begin a pass if a log needs one and none is under way; passes follow each other until none is needed."""
+        config = self._broker.config
+        if self._busy or self._stopped or not config.log_cleaner_enable:
+            return
+        candidates = [
+            Candidate(partition.name, partition.log, partition.config, partition.high_watermark)
+            for partition in self._broker.partitions
+            if partition.config.compacts
+        ]
+        chosen = self._cleaner.pick(
+            candidates,
+            self._broker.services.now_ms(),
+            buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+            pace=self._pace,
+        )
+        if chosen is not None:
+            self._busy = True
+            name, compaction = chosen
+            self._step(name, compaction, compaction.read_keys, lambda _: self._clean(name, compaction))
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def _clean(self, name: TopicPartition, compaction: Compaction) -> None:
+        self._step(name, compaction, compaction.clean_next, lambda done: self._swap(name, compaction, done))
+
+    def _swap(self, name: TopicPartition, compaction: Compaction, cleaned: Cleaned | None) -> None:
+        if cleaned is not None:
+            compaction.swap_in(cleaned, self._broker.services.now_ms())
+            self._clean(name, compaction)
+        else:
+            self._step(name, compaction, lambda: self._cleaner.make_durable(name, compaction), self._finished)
+
+    def _finished(self, _: object) -> None:
+        self._busy = False
+        self.run()
+
+    def _step(
+        self,
+        name: TopicPartition,
+        compaction: Compaction,
+        work: Callable[[], object],
+        following: "Callable[..., None]",
+    ) -> None:
+        """Do ``work`` in a thread, then ``following`` here; a refusal of either ends the pass."""
+
+        def done(result: object) -> None:
+            try:
+                if isinstance(result, BaseException):
+                    raise result
+                following(result)
+            except TidelogError as error:
+                self._busy = False
+                self._cleaner.give_up(name, compaction, error)
+            except Exception:
+                self._busy = False
+                logger.exception("the compaction of %s failed", name)
+
+        self._broker.services.offload(work, done)
+
+    def _pace(self, size: int) -> None:
+        if self._stopped:
+            raise CompactionAbandoned("the broker is stopping")
+        self._since_pause += size
+        if self._since_pause >= GIVE_WAY_AFTER_BYTES:
+            self._since_pause = 0
+            time.sleep(GIVE_WAY_S)
