@@ -439,8 +439,8 @@ class Log:
         self._drop_newest(keep)
         if not segment.active:
             if self.checkpointed_recovery_point > end_offset:
-                # Should the dropped segments come back after a power failure, recovery would begin with them and
-                # never see the hole before them.
+                # Should the dropped segments come back after a power failure, recovery would begin with
+                # them and never see the hole before them.
                 self._storage.sync_directory(self.directory)
             segment.activate()
         segment.truncate(position, end_offset)
@@ -564,7 +564,9 @@ class Log:
         invariant(end < len(self._segments), "the active segment is never replaced", old)
         invariant(new.base_offset == old[0].base_offset, "the same base offset", new, old[0])
         try:
-            invariant(new.read_next_offset() == self._bases[end], "no hole behind the new segment", new)
+            reached = new.read_next_offset()
+            no_hole = reached == self._bases[end] or reached == old[-1].read_next_offset()
+            invariant(no_hole, "no hole behind the new segment", new, reached)
             swap_in(old, new)
         except OSError as error:
             raise self._fail("swap in a compacted segment", error) from error
@@ -583,6 +585,11 @@ class Log:
         if pending >= self._flush_messages or self._unsynced or self._directory_dirty:
             return True
         return pending > 0 and now_ms - self._last_sync_ms >= self._flush_ms
+
+    def sync_with(self, file: File) -> None:
+        """Make ``file``, which lies beside the segments, durable with the next sync."""
+        self._unsynced.append(file)
+        self._directory_dirty = True
 
     def begin_sync(self) -> SyncTicket:
         """What must be synced so that everything appended so far is durable."""

@@ -1,0 +1,72 @@
+"""The small text files of a data directory, in Kafka's formats. Text in, values out; no files here."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from uuid import UUID
+
+from tidelog.errors import CorruptBatch
+from tidelog.types import TopicPartition
+
+RECOVERY_POINTS_FILE = "recovery-point-offset-checkpoint"
+START_OFFSETS_FILE = "log-start-offset-checkpoint"
+HIGH_WATERMARKS_FILE = "replication-offset-checkpoint"
+META_PROPERTIES_FILE = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+
+_OFFSETS_VERSION = 0
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """Version, number of lines, then topic, partition and offset in each line."""
+    lines = [str(_OFFSETS_VERSION), str(len(offsets))]
+    lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def decode_offsets(text: bytes) -> dict[TopicPartition, int]:
+    """Raises :class:`CorruptBatch` when the text is not a whole checkpoint."""
+    offsets = {}
+    try:
+        version, count, *lines = text.decode().splitlines()
+        if int(version) != _OFFSETS_VERSION or int(count) != len(lines):
+            raise ValueError
+        for line in lines:
+            topic, partition, offset = line.split()
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+    except ValueError:
+        raise CorruptBatch("the offset checkpoint is damaged") from None
+    return offsets
+
+
+def encode_topic_id(topic_id: UUID) -> bytes:
+    """``partition.metadata``: the id in the 22 characters of URL-safe base64 that Kafka writes."""
+    text = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    return f"version: 0\ntopic_id: {text}\n".encode()
+
+
+def decode_topic_id(text: bytes) -> UUID:
+    """Raises :class:`CorruptBatch` when there is no id in the text."""
+    try:
+        fields = dict(line.split(": ", 1) for line in text.decode().splitlines() if line)
+        return UUID(bytes=urlsafe_b64decode(fields["topic_id"] + "=="))
+    except (ValueError, KeyError):
+        raise CorruptBatch("partition.metadata holds no topic id") from None
+
+
+def encode_properties(values: Mapping[str, str]) -> bytes:
+    """A Java properties file, as far as ``meta.properties`` needs it."""
+    return "".join(f"{key}={value}\n" for key, value in sorted(values.items())).encode()
+
+
+def decode_properties(text: bytes) -> dict[str, str]:
+    values = {}
+    for line in text.decode(errors="replace").splitlines():
+        key, separator, value = line.partition("=")
+        if separator and not line.startswith("#"):
+            values[key.strip()] = value.strip()
+    return values
+
+
+def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()

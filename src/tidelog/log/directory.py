@@ -1,0 +1,349 @@
+"""A broker's data directory: one sub-directory per partition, and the few files that speak of all of them.
+
+Owns the lock, ``meta.properties``, the clean-shutdown marker, the offset checkpoints, and the life of
+partition directories from creation to removal. What is inside of one is the log's. Kafka's names and
+formats throughout.
+
+A checkpoint may lag behind, it never claims too much. The one exception is a truncation, which lowers what
+was claimed: the log knows what the file says (``Log.checkpointed_recovery_point``) and acts on it.
+"""
+
+import logging
+from collections.abc import Mapping
+from uuid import UUID
+
+from tidelog.config import TopicConfig
+from tidelog.errors import CorruptBatch, StorageError, TidelogError
+from tidelog.log import checkpoints, layout
+from tidelog.log.files import read_whole, remove_tree, replace_whole, write_beside
+from tidelog.log.handles import HandleCache
+from tidelog.log.log import Log
+from tidelog.log.settings import LogSettings
+from tidelog.log.storage import Lock, Storage
+from tidelog.types import TopicPartition
+
+METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+METADATA_TOPIC_ID = UUID(int=1)
+_DELETE_SUFFIX = "-delete"
+_STRAY_SUFFIX = "-stray"
+_META_VERSION = "1"
+_REMOVED_PER_CALL = 32
+
+_logger = logging.getLogger(__name__)
+
+
+class Checkpoint:
+    """The offsets of all logs at one moment, on their way to disk. :meth:`run` touches nothing but files."""
+
+    __slots__ = ("_directory", "_storage", "_texts", "error", "recovery_points", "superseded")
+
+    def __init__(
+        self,
+        storage: Storage,
+        directory: str,
+        recovery_points: dict[TopicPartition, int],
+        texts: dict[str, bytes],
+    ) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._texts = texts
+        self.recovery_points = recovery_points
+        self.superseded = False  # A newer one was written meanwhile.
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """Write and sync. Safe in any thread; never raises: ``DataDirectory.finish_checkpoint`` does."""
+        try:
+            for name, text in self._texts.items():
+                path = f"{self._directory}/{name}"
+                temporary = f"{path}.{id(self)}{layout.TEMPORARY_SUFFIX}"
+                write_beside(self._storage, temporary, text).sync()
+                if self.superseded:
+                    self._storage.remove(temporary)
+                    continue
+                self._storage.rename(temporary, path)
+            self._storage.sync_directory(self._directory)
+        except OSError as error:
+            self.error = error
+
+
+class DataDirectory:
+    def __init__(self, storage: Storage, path: str, lock: Lock, handles: HandleCache) -> None:
+        self._storage = storage
+        self.path = path
+        self._lock = lock
+        self.handles = handles
+        self.logs: dict[TopicPartition, Log] = {}
+        self.was_clean = False  # Whether the last process closed every log: then none is checked.
+        self._topic_ids: dict[TopicPartition, UUID] = {}
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._start_offsets: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._on_disk: set[TopicPartition] = set()  # Whom the checkpoint files speak of.
+        self._in_flight: Checkpoint | None = None
+        self._opened: set[TopicPartition] = set()  # By this process: not as the last one left them any more.
+        self._doomed: list[tuple[int, str]] = []  # (when to remove, directory)
+
+    @classmethod
+    def open(
+        cls, storage: Storage, path: str, *, node_id: int, cluster_id: str | None = None, now_ms: int,
+        handles_max: int = 1024,
+    ) -> "DataDirectory":  # fmt: skip
+        """Lock the directory and read what speaks of all logs; the logs are opened one by one."""
+        try:
+            storage.make_directory(path)
+            lock = storage.lock(f"{path}/{checkpoints.LOCK_FILE}")
+        except BlockingIOError:
+            raise StorageError(f"{path} is in use by another broker") from None
+        except OSError as error:
+            raise StorageError(f"cannot use {path}: {error}") from error
+        directory = cls(storage, path, lock, HandleCache(handles_max))
+        try:
+            directory._load(node_id, cluster_id, now_ms)
+        except OSError as error:
+            lock.release()
+            raise StorageError(f"cannot read {path}: {error}") from error
+        except TidelogError:
+            lock.release()
+            raise
+        return directory
+
+    def _load(self, node_id: int, cluster_id: str | None, now_ms: int) -> None:
+        self._check_identity(node_id, cluster_id)
+        marker = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_FILE}"
+        self.was_clean = self._storage.exists(marker)
+        if self.was_clean:
+            # Gone before the first write, or a crash of this process would pass for a clean shutdown.
+            self._storage.remove(marker)
+            self._storage.sync_directory(self.path)
+        self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS_FILE)
+        self._start_offsets = self._read_offsets(checkpoints.START_OFFSETS_FILE)
+        self._high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARKS_FILE)
+        self._on_disk = set(self._recovery_points) | set(self._start_offsets)
+        for entry in self._storage.list(self.path):
+            path = f"{self.path}/{entry.name}"
+            if entry.is_directory and entry.name.endswith(_DELETE_SUFFIX):
+                self._doomed.append((now_ms, path))
+            elif entry.name.endswith(layout.TEMPORARY_SUFFIX) and not entry.is_directory:
+                self._storage.remove(path)
+
+    def _check_identity(self, node_id: int, cluster_id: str | None) -> None:
+        """A directory of another broker or cluster must not be served as this one's."""
+        text = read_whole(self._storage, f"{self.path}/{checkpoints.META_PROPERTIES_FILE}")
+        found = checkpoints.decode_properties(text or b"")
+        if found.get("node.id", str(node_id)) != str(node_id):
+            raise StorageError(f"{self.path} belongs to broker {found['node.id']}, this is {node_id}")
+        known = found.get("cluster.id")
+        if known and cluster_id and known != cluster_id:
+            raise StorageError(f"{self.path} belongs to cluster {known}, this is {cluster_id}")
+        wanted = {**found, "version": _META_VERSION, "node.id": str(node_id)}
+        if cluster_id or known:
+            wanted["cluster.id"] = known or cluster_id or ""
+        if wanted != found:
+            self._write_properties(wanted)
+
+    def _write_properties(self, values: dict[str, str]) -> None:
+        path = f"{self.path}/{checkpoints.META_PROPERTIES_FILE}"
+        replace_whole(self._storage, path, checkpoints.encode_properties(values))
+        self._storage.sync_directory(self.path)
+
+    @property
+    def cluster_id(self) -> str | None:
+        text = read_whole(self._storage, f"{self.path}/{checkpoints.META_PROPERTIES_FILE}")
+        return checkpoints.decode_properties(text or b"").get("cluster.id")
+
+    def join_cluster(self, cluster_id: str) -> None:
+        """Remember which cluster this directory belongs to, once that is known."""
+        text = read_whole(self._storage, f"{self.path}/{checkpoints.META_PROPERTIES_FILE}")
+        values = checkpoints.decode_properties(text or b"")
+        if values.get("cluster.id") != cluster_id:
+            self._write_properties({**values, "cluster.id": cluster_id})
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        text = read_whole(self._storage, f"{self.path}/{name}")
+        if text is None:
+            return {}
+        try:
+            return checkpoints.decode_offsets(text)
+        except CorruptBatch as error:
+            # Without recovery points every log is checked from its start; nothing is lost but time.
+            _logger.warning("%s/%s: %s", self.path, name, error.message)
+            return {}
+
+    # -- logs --------------------------------------------------------------------------
+
+    def open_log(self, name: TopicPartition, topic_id: UUID, config: LogSettings, now_ms: int) -> Log:
+        """Open the log of a partition, or begin it. Raises StorageError."""
+        directory = f"{self.path}/{name}"
+        try:
+            known_id = self._read_topic_id(directory)
+            if known_id is not None and known_id != topic_id:
+                self._set_aside(name, known_id)
+                known_id = None
+            if name in self._on_disk and not self._storage.exists(directory):
+                # The checkpoints still speak of a deleted partition of this name. After a crash they would hide
+                # the beginning of the new one.
+                self.checkpoint()
+            log = Log.open(
+                self._storage, directory, config, clean=self.was_clean and name not in self._opened,
+                recovery_point=self._recovery_points.get(name, 0),
+                log_start_offset=self._start_offsets.get(name, 0), now_ms=now_ms, handles=self.handles,
+            )  # fmt: skip
+            if known_id is None:
+                path = f"{directory}/{layout.PARTITION_METADATA_FILE}"
+                log.sync_with(write_beside(self._storage, path, checkpoints.encode_topic_id(topic_id)))
+        except OSError as error:
+            raise StorageError(f"cannot open {directory}: {error}") from error
+        self.logs[name] = log
+        self._opened.add(name)
+        self._topic_ids[name] = topic_id
+        return log
+
+    def open_metadata_log(self, now_ms: int) -> Log:
+        """The log of the cluster's metadata: kept for ever, synced by its writer."""
+        config = TopicConfig(retention_ms=-1, retention_bytes=-1)
+        return self.open_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, now_ms)
+
+    def _read_topic_id(self, directory: str) -> UUID | None:
+        text = read_whole(self._storage, f"{directory}/{layout.PARTITION_METADATA_FILE}")
+        try:
+            return checkpoints.decode_topic_id(text) if text is not None else None
+        except CorruptBatch:
+            return None  # Torn by a crash soon after the partition was created; it is written again.
+
+    def _set_aside(self, name: TopicPartition, topic_id: UUID) -> None:
+        """Left by a deleted topic of the same name. It is not ours to serve, and not ours to throw away."""
+        target = f"{self.path}/{name}.{topic_id.hex}{_STRAY_SUFFIX}"
+        _logger.warning("%s belongs to a topic that is gone (%s): moved to %s", name, topic_id, target)
+        self._storage.rename(f"{self.path}/{name}", target)
+        self._recovery_points.pop(name, None)
+        self._start_offsets.pop(name, None)
+        self._high_watermarks.pop(name, None)
+
+    def forget_strays(self) -> list[str]:
+        """Set aside the partition directories that nobody opened: their topics are gone. Their new names."""
+        moved = []
+        try:
+            for entry in self._storage.list(self.path):
+                name = _partition_of(entry.name)
+                if not entry.is_directory or name is None or name in self.logs:
+                    continue
+                self._set_aside(name, self._read_topic_id(f"{self.path}/{name}") or UUID(int=0))
+                moved.append(entry.name)
+        except OSError as error:
+            raise StorageError(f"cannot set aside what is left in {self.path}: {error}") from error
+        return moved
+
+    def high_watermark(self, name: TopicPartition) -> int:
+        """As of the last checkpoint; 0 when unknown."""
+        return self._high_watermarks.get(name, 0)
+
+    def usage(self) -> tuple[int, int]:
+        """(total bytes, free bytes) of the volume."""
+        try:
+            return self._storage.usage(self.path)
+        except OSError as error:
+            raise StorageError(f"cannot ask for the free space of {self.path}: {error}") from error
+
+    # -- removal -----------------------------------------------------------------------
+
+    def remove_log(self, name: TopicPartition, now_ms: int) -> None:
+        """Take a partition's log out of service now, and its files away after ``file.delete.delay.ms``."""
+        log = self.logs.pop(name)
+        log.abandon()
+        # The topic's id makes the name unique: the next topic of this name may be deleted before this is
+        # gone.
+        target = f"{log.directory}.{self._topic_ids.pop(name).hex}{_DELETE_SUFFIX}"
+        for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks):
+            offsets.pop(name, None)
+        try:
+            self._storage.rename(log.directory, target)
+        except OSError as error:
+            raise StorageError(f"cannot delete {log.directory}: {error}") from error
+        self._doomed.append((now_ms + log.config.file_delete_delay_ms, target))
+
+    def remove_doomed(self, now_ms: int) -> int:
+        """Remove deleted partitions whose delay is over, a few per call; how many are left."""
+        due = [doomed for doomed in self._doomed if doomed[0] <= now_ms][:_REMOVED_PER_CALL]
+        for doomed in due:
+            self._doomed.remove(doomed)
+            try:
+                remove_tree(self._storage, doomed[1])
+            except OSError as error:
+                _logger.error("cannot remove %s: %s", doomed[1], error)
+        return len(self._doomed)
+
+    # -- checkpoints -------------------------------------------------------------------
+
+    def begin_checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> Checkpoint:
+        """Note the offsets of all logs as they are now; ``run`` it in a thread, then ``finish_checkpoint``."""
+        if high_watermarks is not None:
+            self._high_watermarks = dict(high_watermarks)
+        self._start_offsets = {
+            name: log.start_offset
+            for name, log in self.logs.items()
+            if log.start_offset > log.segments[0].base_offset
+        }
+        recovery_points = {name: log.recovery_point for name, log in self.logs.items()}
+        for name, point in recovery_points.items():
+            log = self.logs[name]
+            # Until this is done, the file may hold the old offset or the new one.
+            log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, point)
+        texts = {
+            checkpoints.RECOVERY_POINTS_FILE: checkpoints.encode_offsets(recovery_points),
+            checkpoints.START_OFFSETS_FILE: checkpoints.encode_offsets(self._start_offsets),
+            checkpoints.HIGH_WATERMARKS_FILE: checkpoints.encode_offsets(self._high_watermarks),
+        }
+        if self._in_flight is not None:
+            self._in_flight.superseded = True
+        self._on_disk |= recovery_points.keys()
+        self._in_flight = Checkpoint(self._storage, self.path, recovery_points, texts)
+        return self._in_flight
+
+    def finish_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Raises StorageError when the checkpoint could not be written."""
+        if checkpoint.error is not None:
+            raise StorageError(f"cannot write in {self.path}: {checkpoint.error}") from checkpoint.error
+        if checkpoint.superseded:
+            # It may have replaced the newer one at the last moment.
+            self.checkpoint()
+            return
+        self._in_flight = None
+        self._on_disk = set(checkpoint.recovery_points)
+        self._recovery_points = checkpoint.recovery_points
+        for name, point in checkpoint.recovery_points.items():
+            log = self.logs.get(name)
+            if log is not None:
+                log.checkpointed_recovery_point = point
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+        """All of it in place: waits for the disk."""
+        checkpoint = self.begin_checkpoint(high_watermarks)
+        checkpoint.run()
+        self.finish_checkpoint(checkpoint)
+
+    def close(
+        self, high_watermarks: Mapping[TopicPartition, int] | None = None, broker_epoch: int = -1
+    ) -> bool:
+        """Close every log and say so on disk, so that the next start checks nothing. False when a log had
+        failed or the disk fails now: then it will."""
+        clean = not [name for name, log in self.logs.items() if not log.close()]
+        try:
+            self.checkpoint(high_watermarks)
+            if clean:
+                path = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_FILE}"
+                replace_whole(self._storage, path, checkpoints.encode_clean_shutdown(broker_epoch))
+                self._storage.sync_directory(self.path)
+        except (OSError, StorageError) as error:
+            _logger.error("%s was not closed cleanly: %s", self.path, error)
+            clean = False
+        self._lock.release()
+        return clean
+
+
+def _partition_of(directory_name: str) -> TopicPartition | None:
+    """The partition whose log a directory is by its name."""
+    topic, separator, number = directory_name.rpartition("-")
+    if separator and topic and number.isascii() and number.isdigit():
+        return TopicPartition(topic, int(number))
+    return None
