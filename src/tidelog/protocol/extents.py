@@ -1,31 +1,60 @@
-"""Whether every length and count in a request lies within it: asked before kio parses the request.
+"""A look at a request before kio parses it, for two things kio's parser does not forgive.
 
-kio's parser is native code that makes room for as many elements as a count claims, before it looks for them; a
-count of two thousand million in a request of twenty bytes ends the whole process. So each version's layout is
-walked first, from the same schema, and kio only sees requests whose elements are all there.
+**False counts.** kio's parser is native code that makes room for as many elements as a count claims before it
+looks for them; a count of two thousand million in a request of twenty bytes ends the whole process. So each
+version's layout is walked first, from the same schema, and kio only sees requests whose elements are all
+there.
 
-:func:`walker` turns a schema into a function that takes a buffer and a position and returns the position behind
-the entity. It raises :class:`Malformed`, or ``IndexError`` and ``struct.error`` where the buffer ends.
+**Unknown tagged fields.** A client newer than we are may add them to any version, and they mean nothing to
+us; kio refuses the request for them. :func:`tame` takes them out.
+
+A walk raises :class:`Malformed`, or ``IndexError`` and ``struct.error`` where the buffer ends.
 """
 
 from collections.abc import Callable
 from dataclasses import Field, fields
 from functools import cache
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from tidelog.protocol.wire import INT16, INT32, Buffer, Malformed, read_uvarint
+from tidelog.protocol.wire import INT16, INT32, Buffer, Malformed, read_uvarint, write_uvarint
 
-Walk = Callable[[Buffer, int], int]
+
+class Cut(NamedTuple):
+    """A section of tagged fields with unknown ones, and how it looks without them."""
+
+    start: int
+    end: int  # exclusive
+    instead: bytes
+
+
+Walk = Callable[[Buffer, int, list[Cut]], int]
+"""Position in, position behind the entity or value out; unknown tagged fields on the way are noted."""
 
 _SIZES = {
-    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4, "uint32": 4, "int64": 8,
-    "uint64": 8, "float64": 8, "uuid": 16, "timedelta_i32": 4, "timedelta_i64": 8, "datetime_i64": 8,
-}  # fmt: skip
+    **dict.fromkeys(("bool", "int8", "uint8"), 1),
+    **dict.fromkeys(("int16", "uint16", "error_code"), 2),
+    **dict.fromkeys(("int32", "uint32", "timedelta_i32"), 4),
+    **dict.fromkeys(("int64", "uint64", "float64", "timedelta_i64", "datetime_i64"), 8),
+    "uuid": 16,
+}
+
+
+def tame(entity: Any, frame: Buffer, position: int) -> tuple[Buffer, int]:
+    """The request at ``position`` as kio can read it; the frame itself but where tagged fields must go."""
+    cuts: list[Cut] = []
+    walker(entity)(frame, position, cuts)
+    if not cuts:
+        return frame, position
+    pieces = []
+    for start, end, instead in cuts:
+        pieces += [bytes(frame[position:start]), instead]
+        position = end
+    return b"".join([*pieces, bytes(frame[position:])]), 0
 
 
 @cache
-def walker(entity: type[Any]) -> Walk:
+def walker(entity: Any) -> Walk:
     flexible = bool(entity.__flexible__)
     hints = get_type_hints(entity)
     steps = []
@@ -38,11 +67,11 @@ def walker(entity: type[Any]) -> Walk:
             # The tag's presence says whether there is a value; the value itself is never null.
             tagged[int(tag)] = _step(field, without_none(hints[field.name]), flexible)
 
-    def walk(buffer: Buffer, position: int) -> int:
+    def walk(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
         for step in steps:
-            position = step(buffer, position)
+            position = step(buffer, position, cuts)
         if flexible:
-            position = _walk_tags(buffer, position, tagged)
+            position = _walk_tags(buffer, position, cuts, tagged)
         if position > len(buffer):
             raise Malformed("the request ends too early")
         return position
@@ -78,17 +107,17 @@ def _value(field: Field[Any], kind: Any, flexible: bool) -> Walk:
     kafka_type = field.metadata["kafka_type"]
     if kafka_type in _SIZES:
         size = _SIZES[kafka_type]
-        return lambda buffer, position: position + size
+        return lambda buffer, position, cuts: position + size
     return _walk_compact_sized if flexible else _LEGACY_SIZED[kafka_type]
 
 
 def _nullable(walk: Walk) -> Walk:
     """A byte in front, 1 or -1, says whether the entity is there (KIP-893)."""
 
-    def walk_nullable(buffer: Buffer, position: int) -> int:
+    def walk_nullable(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
         marker = buffer[position]
         if marker == 1:
-            return walk(buffer, position + 1)
+            return walk(buffer, position + 1, cuts)
         if marker != 0xFF:
             raise Malformed(f"an entity that may be null begins with {marker}")
         return position + 1
@@ -97,7 +126,7 @@ def _nullable(walk: Walk) -> Walk:
 
 
 def _array(walk: Walk, flexible: bool) -> Walk:
-    def walk_array(buffer: Buffer, position: int) -> int:
+    def walk_array(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
         if flexible:
             count, position = read_uvarint(buffer, position)
             count -= 1
@@ -107,37 +136,46 @@ def _array(walk: Walk, flexible: bool) -> Walk:
         # An element has at least one byte: without this, a false count would keep us busy for a long time.
         _require(count, buffer, position)
         for _ in range(count):
-            position = walk(buffer, position)
+            position = walk(buffer, position, cuts)
         return position
 
     return walk_array
 
 
-def _walk_compact_sized(buffer: Buffer, position: int) -> int:
+def _walk_compact_sized(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
     size, position = read_uvarint(buffer, position)
     return _behind(size - 1, buffer, position)
 
 
-def _walk_string(buffer: Buffer, position: int) -> int:
+def _walk_string(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
     return _behind(INT16.unpack_from(buffer, position)[0], buffer, position + 2)
 
 
-def _walk_bytes(buffer: Buffer, position: int) -> int:
+def _walk_bytes(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
     return _behind(INT32.unpack_from(buffer, position)[0], buffer, position + 4)
 
 
 _LEGACY_SIZED = {"string": _walk_string, "bytes": _walk_bytes, "records": _walk_bytes}
 
 
-def _walk_tags(buffer: Buffer, position: int, tagged: dict[int, Walk]) -> int:
+def _walk_tags(buffer: Buffer, position: int, cuts: list[Cut], tagged: dict[int, Walk]) -> int:
+    start = position
     count, position = read_uvarint(buffer, position)
+    known = []
     for _ in range(count):
+        field_start = position
         tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
         end = _behind(size, buffer, position)
-        if tag in tagged and tagged[tag](buffer, position) != end:
-            raise Malformed(f"tagged field {tag} does not have the {size} bytes it claims")
+        if tag in tagged:
+            # Known gap: unknown fields inside of a known one stay, as cutting them would change its size; kio
+            # then refuses the request. None of the requests served so far has such fields.
+            if tagged[tag](buffer, position, []) != end:
+                raise Malformed(f"tagged field {tag} does not have the {size} bytes it claims")
+            known.append(bytes(buffer[field_start:end]))
         position = end
+    if len(known) < count:
+        cuts.append(Cut(start, position, write_uvarint(len(known)) + b"".join(known)))
     return position
 
 

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 from uuid import UUID
 
 from tidelog.errors import ErrorCode
-from tidelog.protocol.extents import element_type, walker, without_none
+from tidelog.protocol.extents import element_type, tame, without_none
 from tidelog.protocol.kio_import import (
     api_key_map,
     entity_reader,
@@ -63,14 +63,8 @@ def is_flexible(api_key: int, version: int) -> bool:
 @cache
 def _reader(api_key: int, version: int) -> Callable[[Any, int], tuple[Any, int]]:
     schema = load_request_schema(api_key, version)
-    walk = walker(schema)
     read = entity_reader(schema)
-
-    def read_checked(frame: Any, position: int) -> tuple[Any, int]:
-        walk(frame, position)
-        return read(frame, position)
-
-    return read_checked
+    return lambda frame, position: read(*tame(schema, frame, position))
 
 
 @cache

@@ -1,5 +1,6 @@
 """Fetch by hand: at every version the same as kio reads and writes."""
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -166,20 +167,16 @@ class TestBrokenRequests:
         broken = bytearray(body(version))
         for _ in range(data.draw(st.integers(1, 3))):
             broken[data.draw(st.integers(0, len(broken) - 1))] = data.draw(st.integers(0, 255))
-        try:
+        with suppress(Malformed):
             decode(broken, version)
-        except Malformed:
-            pass
 
     @every_version
     def test_lengths_that_lead_outside(self, version: int) -> None:
         data = body(version)
         for position in range(len(data)):
             for huge in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x00\x00\x00"):
-                try:
+                with suppress(Malformed):
                     decode(data[:position] + huge + data[position + len(huge) :], version)
-                except Malformed:
-                    pass
 
     @pytest.mark.parametrize("version", [4, 12])
     def test_a_topic_must_have_a_name(self, version: int) -> None:
