@@ -1,0 +1,113 @@
+"""How a pass of compaction reads segments and writes new ones: in large pieces, every byte checked.
+
+Runs in the pass's thread. It opens files for itself and shares nothing with the log but their bytes.
+"""
+
+from collections.abc import Iterator
+
+from tidelog.errors import CorruptBatch, TidelogError
+from tidelog.log.cleaner_plan import Source
+from tidelog.log.scan import find_batch
+from tidelog.log.segment import NO_TIMESTAMP, Segment
+from tidelog.log.storage import File, Storage
+from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader, Buffer
+
+_READ_BYTES = 1 << 20
+_WRITE_BYTES = 1 << 20
+
+
+class CompactionAbandoned(TidelogError):
+    """The log was cut, deleted or begun anew under the pass. Nothing is lost; the next one begins over."""
+
+
+def open_source(storage: Storage, source: Source) -> File:
+    try:
+        return storage.open(source.path)
+    except FileNotFoundError:
+        raise CompactionAbandoned(f"{source.path} is no longer part of the log") from None
+
+
+def read_batches(
+    storage: Storage, source: Source, from_offset: int = 0
+) -> Iterator[tuple[memoryview, BatchHeader]]:
+    """Every batch of a segment that ends behind ``from_offset``, each byte checked: damage must not be copied
+    and sealed with a new CRC."""
+    file = open_source(storage, source)
+    position = 0
+    if from_offset > source.base_offset:
+        position, _ = find_batch(file, 0, source.size, from_offset)
+    while position < source.size:
+        chunk = _read_chunk(file, position, source)
+        for at, header in batches.iterate(chunk):
+            try:
+                batches.check(chunk, at)
+            except CorruptBatch as damage:
+                raise CorruptBatch(f"{source.path}, byte {position + at}: {damage.message}") from None
+            yield chunk[at : at + header.size], header
+        position += at + header.size
+
+
+def _read_chunk(file: File, position: int, source: Source) -> memoryview:
+    """The next stretch of the file, with at least one whole batch in it."""
+    left = source.size - position
+    chunk = _read(file, position, min(_READ_BYTES, left), source)
+    size = batches.parse_prefix(chunk)[1] if left >= batches.HEADER_SIZE else 0
+    if not batches.HEADER_SIZE <= size <= left:
+        raise CorruptBatch(f"{source.path}, byte {position}: a batch claims {size} bytes, {left} are there")
+    return chunk if size <= len(chunk) else _read(file, position, size, source)
+
+
+def _read(file: File, position: int, size: int, source: Source) -> memoryview:
+    data = file.read_at(position, size)
+    if len(data) < size:
+        raise CompactionAbandoned(f"{source.path} became shorter")
+    return memoryview(data)
+
+
+class CleanedWriter:
+    """Writes batches to a new segment beside the log, and its indexes."""
+
+    def __init__(self, segment: Segment, index_interval_bytes: int) -> None:
+        self._segment = segment
+        self._index_interval_bytes = index_interval_bytes
+        self._buffer = bytearray()
+        self._waiting: list[BatchHeader] = []  # Of the batches in the buffer.
+        self.next_offset = segment.base_offset  # Exclusive end offset of what was appended.
+
+    def append(self, batch: Buffer) -> None:
+        header = batches.parse_header(batch)
+        self._buffer += batch
+        self._waiting.append(header)
+        self.next_offset = header.next_offset
+        if len(self._buffer) >= _WRITE_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        segment = self._segment
+        segment.file().write_at(segment.size, self._buffer)
+        for header in self._waiting:
+            # Nobody can find a record by the time of a batch that has none left.
+            timestamp = header.max_timestamp if header.count else NO_TIMESTAMP
+            segment.account(
+                segment.size, header.size, header.last_offset, timestamp, self._index_interval_bytes
+            )
+        self._buffer.clear()
+        self._waiting.clear()
+
+    def finish(self) -> Segment:
+        """The segment, complete and durable, still under the name of a cleaned one."""
+        if self._buffer:
+            self._flush()
+        for file in self._segment.seal():
+            file.sync()
+        return self._segment
+
+    def discard(self) -> None:
+        discard(self._segment)
+
+
+def discard(cleaned: Segment) -> None:
+    """Throw away a cleaned segment that will not be used."""
+    cleaned.release_all()
+    cleaned.remove()

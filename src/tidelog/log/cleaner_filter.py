@@ -1,0 +1,175 @@
+"""What compaction leaves of one batch: the batch itself, a smaller one, an empty one, or nothing.
+
+Owns the rules of ``cleanup.policy=compact``, as Kafka means them, for one batch at a time: bytes in, bytes
+out. Knows no files. Offsets, leader epoch and the producer's sequence of what stays never change, so readers,
+followers and producers see the same log with records missing.
+
+A record stays when it is the newest of its key and either has a value or is a tombstone whose time has not
+come. That time, the delete horizon, is written into the batch when a pass first finds the tombstone clean:
+whoever read an older value before that pass has ``delete.retention.ms`` to reach the tombstone.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+
+from tidelog.errors import CorruptBatch
+from tidelog.log.cleaner_map import KeyOffsets
+from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader, Buffer
+from tidelog.protocol.codecs import compress
+from tidelog.protocol.records import RawRecord, append_varint, payload_of, scan, varint_size
+
+_logger = logging.getLogger(__name__)
+
+Opened = tuple[Buffer, list[RawRecord]]
+"""The payload of a batch, and where its records lie in it."""
+
+
+def open_batch(batch: memoryview, header: BatchHeader) -> Opened | None:
+    """The records of a batch; None for one that compaction must neither learn from nor change.
+
+    The broker takes most batches unopened, so a producer can have written one that is whole but has no
+    readable records. It harms nobody where it is; stopping at it would end the compaction of this log for
+    good.
+    """
+    if is_of_transaction(header):
+        return None
+    try:
+        payload = payload_of(batch, header)
+        return payload, list(scan(payload, header.count))
+    except CorruptBatch as error:
+        _logger.warning("the batch at offset %d stays as it is: %s", header.base_offset, error.message)
+        return None
+
+
+def is_of_transaction(header: BatchHeader) -> bool:
+    """The seam for transactions. Until markers and aborted data are understood here, they stay as they are:
+    without its marker an aborted record could seem committed, and it must not supersede a committed one."""
+    return header.is_control or header.is_transactional
+
+
+class BatchFilter:
+    """The rules, with everything one pass knows. Batches must come in the order of the log."""
+
+    __slots__ = (
+        "_delete_retention_ms",
+        "_end_offset",
+        "_last_offset_of_producer",
+        "_newest",
+        "_now_ms",
+        "_tombstones_stay",
+        "records_dropped",
+        "records_kept",
+    )
+
+    def __init__(
+        self,
+        newest: KeyOffsets,
+        end_offset: int,
+        now_ms: int,
+        delete_retention_ms: int,
+        last_offset_of_producer: Mapping[int, int],
+    ) -> None:
+        """``newest`` knows every key below ``end_offset`` (exclusive, where a batch ends)."""
+        self._newest = newest
+        self._end_offset = end_offset
+        self._now_ms = now_ms
+        self._delete_retention_ms = delete_retention_ms
+        self._last_offset_of_producer = last_offset_of_producer
+        # A batch that stays unopened may hold an older value of any key, which a later tombstone must go on
+        # hiding.
+        self._tombstones_stay = False
+        self.records_kept = 0
+        self.records_dropped = 0
+
+    def apply(self, batch: memoryview, header: BatchHeader, traces: Collection[int]) -> Buffer | None:
+        """What takes the place of a whole, checked batch; None when nothing does.
+
+        A batch that ends at one of ``traces`` (exclusive end offsets) stays even without records.
+        """
+        if header.base_offset >= self._end_offset:
+            # Nothing is known about the keys here. A tombstone is not clean yet, either: a horizon set now
+            # could pass before the older values of its key are gone.
+            self.records_kept += header.count
+            return batch
+        opened = open_batch(batch, header)
+        if opened is None:
+            self._tombstones_stay = True
+            self.records_kept += header.count
+            return batch
+        payload, found = opened
+        kept = self._kept(header, payload, found)
+        self.records_kept += len(kept)
+        self.records_dropped += header.count - len(kept)
+        if not kept:
+            return _emptied(header) if self._must_leave_a_trace(header, traces) else None
+        has_new_tombstone = header.delete_horizon_ms is None and any(raw.value_size < 0 for raw in kept)
+        if len(kept) == header.count and not has_new_tombstone:
+            return batch
+        horizon_ms = self._now_ms + self._delete_retention_ms if has_new_tombstone else None
+        return _rebuilt(header, payload, kept, horizon_ms)
+
+    def _kept(self, header: BatchHeader, payload: Buffer, found: list[RawRecord]) -> list[RawRecord]:
+        horizon_ms = header.delete_horizon_ms
+        tombstones_go = horizon_ms is not None and horizon_ms <= self._now_ms and not self._tombstones_stay
+        view = memoryview(payload)
+        newest = self._newest.get
+        kept = []
+        for raw in found:
+            # Without a key a record can never be superseded: it dates from before the topic was compacted.
+            if raw.key_size < 0 or (raw.value_size < 0 and tombstones_go):
+                continue
+            key = view[raw.key_start : raw.key_start + raw.key_size]
+            if header.base_offset + raw.offset_delta >= newest(key):
+                kept.append(raw)
+        return kept
+
+    def _must_leave_a_trace(self, header: BatchHeader, traces: Collection[int]) -> bool:
+        if header.next_offset in traces:
+            return True
+        # A producer that is still alive will be checked against the sequence of its last batch.
+        return (
+            header.producer_id >= 0
+            and self._last_offset_of_producer.get(header.producer_id, -1) == header.last_offset
+        )
+
+
+def _emptied(header: BatchHeader) -> bytearray:
+    attributes = header.attributes & ~(batches.CODEC_MASK | batches.DELETE_HORIZON_MASK)
+    return batches.rebuild(header, b"", attributes=attributes, count=0, base_timestamp=-1)
+
+
+def _rebuilt(
+    header: BatchHeader, payload: Buffer, kept: list[RawRecord], horizon_ms: int | None
+) -> bytearray:
+    """The kept records in the same place; a new horizon takes the place of the base timestamp."""
+    view = memoryview(payload)
+    records = bytearray()
+    attributes = header.attributes
+    if horizon_ms is None:
+        for raw in kept:
+            records += view[raw.start : raw.end]
+    else:
+        attributes |= batches.DELETE_HORIZON_MASK
+        for raw in kept:
+            _append_with_time(records, view, raw, header.base_timestamp + raw.timestamp_delta - horizon_ms)
+    newest = header.max_timestamp
+    if not header.is_log_append_time:
+        newest = header.base_timestamp + max(raw.timestamp_delta for raw in kept)
+    return batches.rebuild(
+        header,
+        compress(header.codec, records),
+        attributes=attributes,
+        count=len(kept),
+        base_timestamp=header.base_timestamp if horizon_ms is None else horizon_ms,
+        max_timestamp=newest,
+    )
+
+
+def _append_with_time(records: bytearray, payload: memoryview, raw: RawRecord, timestamp_delta: int) -> None:
+    """Copy a record, changing only the difference to the base timestamp."""
+    unchanged = payload[raw.after_timestamp : raw.end]
+    append_varint(records, 1 + varint_size(timestamp_delta) + len(unchanged))
+    records.append(0)  # attributes, unused in this format
+    append_varint(records, timestamp_delta)
+    records += unchanged

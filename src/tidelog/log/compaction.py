@@ -1,0 +1,226 @@
+"""One pass of compaction over one log: ``cleanup.policy=compact`` keeps the newest record of each key.
+
+Owns the order of the work. What may be worked on is decided in :mod:`tidelog.log.cleaner_plan`, what
+happens to a single batch in :mod:`tidelog.log.cleaner_filter`, and which log comes next in
+:mod:`tidelog.log.cleaner`. Knows neither threads nor clocks.
+
+**A pass** reads the keys of the dirty part (:meth:`Compaction.read_keys`), as far as the map of keys has
+room, and then rewrites the segments up to there, from the oldest on (:meth:`Compaction.clean_next`). Both
+read only files that nobody writes any more and write only files beside them, so they run in a thread of
+their own while the log goes on. Between two calls the log's thread puts each finished segment in its place
+(:meth:`Compaction.swap_in`).
+
+**Order matters.** Older segments are replaced first, and a pass counts as done only when all of its
+segments are in place and durable. So no crash can leave an older value of a key whose tombstone is gone.
+
+**Memory** is the map of keys (32 bytes each, at most ``keys_max``), a few megabytes of buffers, and the
+largest batch of the log, opened.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tidelog.errors import InvariantViolation, StorageError
+from tidelog.log.cleaner_files import CleanedWriter, CompactionAbandoned, discard, open_source, read_batches
+from tidelog.log.cleaner_filter import BatchFilter, open_batch
+from tidelog.log.cleaner_map import KeyOffsets
+from tidelog.log.cleaner_plan import Cleanable, CompactionSettings, Source, group_by_size, sources_of
+from tidelog.log.log import Log
+from tidelog.log.scan import headers
+from tidelog.log.segment import Segment
+from tidelog.log.storage import Storage
+from tidelog.protocol.batch import BatchHeader
+
+Pace = Callable[[int], None]
+"""Called with the size of each batch that was read: where a thread gives way to others and slows down."""
+
+
+class Cleaned(NamedTuple):
+    """A finished segment, durable, that waits for its place."""
+
+    sources: Sequence[Source]
+    segment: Segment
+
+
+class Compaction:
+    """One pass. The thread that cleans and the log's thread take turns with it."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        log: Log,
+        settings: CompactionSettings,
+        cleanable: Cleanable,
+        *,
+        now_ms: int,
+        keys_max: int,
+        last_offset_of_producer: Mapping[int, int] | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        """``last_offset_of_producer``: of each live producer id, so that its last batch leaves a trace."""
+        self.log = log
+        self.first_dirty_offset = cleanable.first_dirty_offset
+        self.end_offset = (
+            cleanable.first_dirty_offset
+        )  # Exclusive; the next pass begins here when this is done.
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self._storage = storage
+        self._now_ms = now_ms
+        self._settings = settings
+        self._keys_max = keys_max
+        self._last_offset_of_producer = dict(last_offset_of_producer or {})
+        self._pace = pace
+        # What lies at an offset never changes within one leader's history. When that has changed, what was
+        # read may no longer be what is there.
+        self._leader_epoch = log.epochs.latest
+        self._sources = sources_of(log, cleanable.end_offset)
+        self._groups: Iterator[list[Source]] = iter(())
+        self._filter: BatchFilter | None = None
+
+    @property
+    def records_kept(self) -> int:
+        return self._filter.records_kept if self._filter else 0
+
+    @property
+    def records_dropped(self) -> int:
+        return self._filter.records_dropped if self._filter else 0
+
+    # -- in a thread of its own --------------------------------------------------------
+
+    def read_keys(self) -> None:
+        """Learn the newest offset of each key of the dirty part, as far as the map has room."""
+        try:
+            self._read_keys()
+        except OSError as error:
+            raise StorageError(f"cannot read {self.log.directory}: {error}") from error
+
+    def _read_keys(self) -> None:
+        dirty = [source for source in self._sources if source.end_offset > self.first_dirty_offset]
+        newest = KeyOffsets(self._capacity_for(dirty))
+        self.end_offset = self._learn(newest, dirty)
+        self._filter = BatchFilter(
+            newest,
+            self.end_offset,
+            self._now_ms,
+            self._settings.delete_retention_ms,
+            self._last_offset_of_producer,
+        )
+        touched = [source for source in self._sources if source.base_offset < self.end_offset]
+        self._groups = group_by_size(
+            touched, self._settings.segment_bytes, self._settings.segment_index_bytes
+        )
+
+    def _capacity_for(self, dirty: list[Source]) -> int:
+        """Room for every dirty record, within the limit; but always for the first batch: a pass that cannot
+        take one would never get anywhere."""
+        records = 0
+        first_batch = 1
+        for source in dirty:
+            for _, header in headers(open_source(self._storage, source), 0, source.size):
+                if header.next_offset <= self.first_dirty_offset:
+                    continue
+                if records == 0:
+                    first_batch = max(1, header.count)
+                records += header.count
+                if records >= self._keys_max:
+                    return max(self._keys_max, first_batch)
+        return max(records, first_batch)
+
+    def _learn(self, newest: KeyOffsets, dirty: list[Source]) -> int:
+        """Put keys into the map; the exclusive end offset of what it knows, always where a batch ends."""
+        end_offset = self.first_dirty_offset
+        for source in dirty:
+            for batch, header in self._batches(source, self.first_dirty_offset):
+                if newest.count + header.count > newest.capacity:
+                    return end_offset
+                _put_keys(newest, batch, header)
+                end_offset = header.next_offset
+            end_offset = source.end_offset
+        return end_offset
+
+    def clean_next(self) -> Cleaned | None:
+        """Rewrite the next run of segments beside the log; None when the pass is through.
+
+        A single segment from which nothing goes is left as it is.
+        """
+        for sources in self._groups:
+            try:
+                segment = self._clean(sources)
+            except OSError as error:
+                raise StorageError(f"cannot compact {self.log.directory}: {error}") from error
+            if segment is not None:
+                self.bytes_written += segment.size
+                return Cleaned(sources, segment)
+        return None
+
+    def _clean(self, sources: list[Source]) -> Segment | None:
+        writer = CleanedWriter(
+            self.log.new_cleaned_segment(sources[0].base_offset), self._settings.index_interval_bytes
+        )
+        try:
+            changed = self._filter_into(writer, sources)
+            # Recovery takes a hole between segments for lost data. Where the last batch of the old segment
+            # did not reach the next one, the new segment cannot, either.
+            if changed and writer.next_offset == sources[-1].end_offset:
+                return writer.finish()
+        except Exception:
+            writer.discard()
+            raise
+        writer.discard()
+        return None
+
+    def _filter_into(self, writer: CleanedWriter, sources: list[Source]) -> bool:
+        """Write what is left of the sources; whether the log would be any different."""
+        rules = self._filter
+        if rules is None:
+            raise InvariantViolation("the keys must be read before segments are rewritten")
+        # The last batch of the run leaves a trace so that no hole opens; the last one whose keys are known
+        # does as in Kafka, where it tells how far the log is clean.
+        traces = (sources[-1].end_offset, self.end_offset)
+        changed = len(sources) > 1
+        for source in sources:
+            for batch, header in self._batches(source):
+                left = rules.apply(batch, header, traces)
+                changed = changed or left is not batch
+                if left is not None:
+                    writer.append(left)
+        return changed
+
+    def _batches(self, source: Source, from_offset: int = 0) -> Iterator[tuple[memoryview, BatchHeader]]:
+        for batch, header in read_batches(self._storage, source, from_offset):
+            self.bytes_read += header.size
+            if self._pace is not None:
+                self._pace(header.size)
+            yield batch, header
+
+    # -- in the log's thread -----------------------------------------------------------
+
+    def swap_in(self, cleaned: Cleaned, now_ms: int) -> None:
+        """Put a finished segment in the place of its sources.
+
+        Raises :class:`CompactionAbandoned` when they are not there as they were; then the pass is over.
+        """
+        if not self._is_unchanged(cleaned.sources):
+            discard(cleaned.segment)
+            raise CompactionAbandoned(f"{self.log.directory} was changed while it was compacted")
+        self.log.replace_segments([source.segment for source in cleaned.sources], cleaned.segment, now_ms)
+
+    def _is_unchanged(self, sources: Sequence[Source]) -> bool:
+        log = self.log
+        if log.closed or log.failure is not None or log.epochs.latest != self._leader_epoch:
+            return False
+        present = {source.segment: source for source in sources_of(log, sources[-1].end_offset)}
+        return all(source.is_same(present.get(source.segment)) for source in sources)
+
+
+def _put_keys(newest: KeyOffsets, batch: memoryview, header: BatchHeader) -> None:
+    opened = open_batch(batch, header)
+    if opened is None:
+        return
+    payload, found = opened
+    view = memoryview(payload)
+    for raw in found:
+        if raw.key_size >= 0:
+            key = view[raw.key_start : raw.key_start + raw.key_size]
+            newest.put(key, header.base_offset + raw.offset_delta)
