@@ -195,7 +195,8 @@ def test_every_codec_and_acknowledgement(tidelog: Run, topic: str, compression: 
 
 
 def test_json_copies_a_topic_exactly(tidelog: Run, create_topic: CreateTopic) -> None:
-    source, copy = create_topic(partitions=2), create_topic(partitions=2)
+    # The records are old: without this they would be deleted as such.
+    source, copy = (create_topic(partitions=2, **{"retention.ms": -1}) for _ in range(2))
     records: list[dict[str, Any]] = [
         {"key": "k", "value": "v", "partition": 1, "timestamp": 1700000000000},
         {"key": None, "value": None, "partition": 0, "timestamp": 1700000000001},
@@ -223,7 +224,8 @@ def test_json_copies_a_topic_exactly(tidelog: Run, create_topic: CreateTopic) ->
     )
 
 
-def test_where_reading_starts(tidelog: Run, topic: str) -> None:
+def test_where_reading_starts(tidelog: Run, create_topic: CreateTopic) -> None:
+    topic = create_topic(**{"retention.ms": -1})
     lines = [json.dumps({"value": str(n), "timestamp": 1700000000000 + 1000 * n}) for n in range(10)]
     tidelog("produce", topic, "--json", given="\n".join(lines).encode())
 

@@ -86,7 +86,10 @@ def explain(error: "KafkaError", topic: str = "") -> str:
     if name in ("_TIMED_OUT", "_MSG_TIMED_OUT", "_TIMED_OUT_QUEUE"):
         return f"The broker did not answer in time ({name})."
     sentence = error.str().rstrip(". ").removeprefix("Broker: ").removeprefix("Local: ")
-    return f"{sentence[:1].upper()}{sentence[1:]} ({name})."
+    # A sentence may begin with the name of a setting, which has no capital.
+    if sentence.partition(" ")[0].isalpha():
+        sentence = sentence[:1].upper() + sentence[1:]
+    return f"{sentence} ({name})."
 
 
 def find_topic(client: Any, topic: str) -> Any:
