@@ -181,8 +181,8 @@ class DataDirectory:
                 self._set_aside(name, known_id)
                 known_id = None
             if name in self._on_disk and not self._storage.exists(directory):
-                # The checkpoints still speak of a deleted partition of this name. After a crash they would hide
-                # the beginning of the new one.
+                # The checkpoints still speak of a deleted partition of this name. After a crash they would
+                # hide the beginning of the new one.
                 self.checkpoint()
             log = Log.open(
                 self._storage, directory, config, clean=self.was_clean and name not in self._opened,
@@ -276,7 +276,7 @@ class DataDirectory:
     # -- checkpoints -------------------------------------------------------------------
 
     def begin_checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> Checkpoint:
-        """Note the offsets of all logs as they are now; ``run`` it in a thread, then ``finish_checkpoint``."""
+        """Note the offsets of all logs as they are now; ``run`` it in a thread, then finish it."""
         if high_watermarks is not None:
             self._high_watermarks = dict(high_watermarks)
         self._start_offsets = {

@@ -14,7 +14,7 @@ def read_whole(storage: Storage, path: str) -> bytes | None:
 
 
 def write_beside(storage: Storage, path: str, data: bytes) -> File:
-    """Write what shall become ``path`` to a temporary file; synced and renamed by the caller, in this order."""
+    """Write a new file that the caller syncs, and then renames where it shall replace another."""
     storage.remove(path)
     file = storage.open(path, create=True)
     file.write_at(0, data)

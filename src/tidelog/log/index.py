@@ -33,8 +33,8 @@ class SparseIndex:
     """What both indexes share: a mapped file of fixed-size entries, appended to in order."""
 
     __slots__ = (
-        "_bytes_max", "_capacity", "_handles", "_mapping", "_storage", "_view", "base_offset", "count", "entry_size",
-        "path", "writable",
+        "_bytes_max", "_capacity", "_handles", "_mapping", "_storage", "_view", "base_offset", "count",
+        "entry_size", "path", "writable",
     )  # fmt: skip
 
     def __init__(

@@ -16,7 +16,6 @@ log, too.
 """
 
 import logging
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -25,13 +24,13 @@ from crc32c import crc32c
 from tidelog.errors import CorruptBatch, OffsetOutOfRange, StorageError
 from tidelog.invariant import invariant
 from tidelog.log import layout, lookup, retention
-from tidelog.log.files import write_beside
+from tidelog.log.durability import Durability
 from tidelog.log.handles import HandleCache
 from tidelog.log.opening import Loaded, Opening
+from tidelog.log.row import SegmentRow
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.settings import LogSettings
 from tidelog.log.storage import EMPTY_REGION, File, Region, Storage
-from tidelog.log.swap import swap_in
 from tidelog.log.sync import SyncTicket
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader
@@ -44,39 +43,25 @@ _NO_OFFSET = -1
 
 class Log:
     __slots__ = (
-        "_active", "_bases", "_config", "_directory_dirty", "_doomed", "_epochs_written", "_flush_messages", "_flush_ms",
-        "_handles", "_index_interval_bytes", "_last_sync_ms", "_limit", "_offset_limit", "_parent_dirty", "_roll_timestamp",
-        "_segments", "_size_limit", "_storage", "_tail_offset", "_tail_position", "_tickets", "_unsynced", "_write",
-        "checkpointed_recovery_point", "closed", "directory", "end_offset", "epochs", "failure", "recovery_point",
-        "size_bytes", "start_offset", "synced_end_offset",
+        "_active", "_config", "_durability", "_flush_messages", "_flush_ms", "_handles",
+        "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
+        "_storage", "_tail_offset", "_tail_position", "_write", "closed", "directory", "end_offset", "epochs",
+        "size_bytes", "start_offset",
     )  # fmt: skip
 
     def __init__(
         self, storage: Storage, handles: HandleCache, directory: str, config: LogSettings, loaded: Loaded,
-        recovery_point: int, now_ms: int,
+        durability: Durability,
     ) -> None:  # fmt: skip
         self._storage = storage
         self._handles = handles
+        self._durability = durability
         self.directory = directory
         self.epochs = loaded.epochs
         self.start_offset = loaded.start_offset  # First readable.
         self.end_offset = loaded.end_offset  # Exclusive: the next to assign.
-        # Exclusive: everything below survives a power failure. <= end_offset.
-        self.synced_end_offset = min(recovery_point, loaded.end_offset)
-        # Where a check would have to begin: not above synced_end_offset, and all epochs below it are on disk.
-        self.recovery_point = self.synced_end_offset
-        # The recovery point that the data directory has on disk for this log; it may lag or be too high.
-        self.checkpointed_recovery_point = recovery_point
-        self.failure: StorageError | None = None
         self.closed = False
-        self._segments = loaded.segments
-        self._unsynced = loaded.unsynced  # Files of inactive segments that wait for a sync.
-        self._directory_dirty = loaded.names_changed
-        self._parent_dirty = loaded.created
-        self._epochs_written = 0  # Version of the epoch history in the file.
-        self._tickets: list[SyncTicket] = []
-        self._last_sync_ms = now_ms
-        self._doomed: list[tuple[int, Segment]] = []  # (when to remove, segment renamed to .deleted)
+        self._row = SegmentRow(loaded.segments)
         self._segments_changed()
         self.config = config
 
@@ -85,7 +70,7 @@ class Log:
         cls, storage: Storage, directory: str, config: LogSettings, *, clean: bool, recovery_point: int = 0,
         log_start_offset: int = 0, now_ms: int, handles: HandleCache | None = None,
     ) -> "Log":  # fmt: skip
-        """Open the log in ``directory``, or begin one there. ``clean``: it was closed, so nothing is checked."""
+        """Open the log in ``directory``, or begin one there. ``clean``: it was closed, nothing is checked."""
         if handles is None:
             handles = HandleCache()
         try:
@@ -96,12 +81,40 @@ class Log:
             raise StorageError(f"cannot open the log in {directory}: {error}") from error
         if clean:
             recovery_point = loaded.end_offset
-        return cls(storage, handles, directory, config, loaded, recovery_point, now_ms)
+        durability = Durability(storage, directory, loaded.end_offset, recovery_point, now_ms)
+        durability.waiting = loaded.unsynced
+        durability.names_changed = loaded.names_changed
+        durability.parent_changed = loaded.created
+        return cls(storage, handles, directory, config, loaded, durability)
 
     @property
     def segments(self) -> Sequence[Segment]:
         """Oldest first; the last one is active."""
-        return self._segments
+        return self._row.segments
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log takes no more writes."""
+        return self._durability.failure
+
+    @property
+    def synced_end_offset(self) -> int:
+        """Exclusive: everything below survives a power failure."""
+        return self._durability.synced_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Where a check would have to begin after a crash; what the data directory checkpoints."""
+        return self._durability.recovery_point
+
+    @property
+    def checkpointed_recovery_point(self) -> int:
+        """The recovery point of this log that the data directory has on disk."""
+        return self._durability.checkpointed_recovery_point
+
+    @checkpointed_recovery_point.setter
+    def checkpointed_recovery_point(self, offset: int) -> None:
+        self._durability.checkpointed_recovery_point = offset
 
     @property
     def config(self) -> LogSettings:
@@ -224,7 +237,7 @@ class Log:
             self._size_limit = _ALWAYS
 
     def _cut_torn_write(self, error: OSError) -> NoReturn:
-        """Nobody reads behind the segment's size, but a clean look at the file should not find half a batch."""
+        """Nobody reads behind the segment's size, but who looks at the file should not find half a batch."""
         try:
             self._active.file().truncate(self._active.size)
         except OSError as second:
@@ -232,14 +245,8 @@ class Log:
         raise self._fail("append", error)
 
     def _fail(self, action: str, error: OSError) -> StorageError:
-        """Take no more writes. The first failure is the one that is told."""
-        failure = StorageError(f"cannot {action} in {self.directory}: {error}")
-        failure.__cause__ = error
-        if self.failure is None:
-            self.failure = failure
-            _logger.error("%s; the log takes no more writes until it is opened again", failure.message)
         self._size_limit = _ALWAYS
-        return failure
+        return self._durability.fail(action, error)
 
     def _require_working(self) -> None:
         invariant(not self.closed, "the log is closed", self.directory)
@@ -301,33 +308,33 @@ class Log:
         return active
 
     def _roll(self, base_offset: int) -> None:
-        if self.checkpointed_recovery_point > self.end_offset:
+        durability = self._durability
+        if durability.checkpointed_recovery_point > self.end_offset:
             # After a truncation the recovery point on disk is too high. Recovery would begin at the new
             # segment and trust this one, so it must be durable first.
-            self._sync_now()
+            durability.sync_now(self.end_offset, self._active.file(), self.epochs)
         old = self._active
         self._begin_segment(base_offset)
-        self._unsynced += old.seal()
+        durability.waiting += old.seal()
 
     def _begin_segment(self, base_offset: int) -> None:
         index_bytes = self._config.segment_index_bytes
-        new = Segment.create(self._storage, self._handles, self.directory, base_offset, index_bytes)
-        self._segments.append(new)
-        self._directory_dirty = True
+        self._row.add(Segment.create(self._storage, self._handles, self.directory, base_offset, index_bytes))
+        self._durability.names_changed = True
         self._segments_changed()
         self._prepare_active()
 
     def _move_empty_segment(self, base_offset: int) -> None:
         """The next batch is too far up for the empty segment's base offset."""
-        empty = self._segments.pop()
+        empty = self._row.pop()
         self._begin_segment(base_offset)
         empty.release_all()
         empty.remove()
 
     def _segments_changed(self) -> None:
-        self._active = self._segments[-1]
-        self._bases = [segment.base_offset for segment in self._segments]
-        self.size_bytes = sum(segment.size for segment in self._segments)
+        """Forget everything that was worked out for the segments as they were."""
+        self._active = self._row.active
+        self.size_bytes = self._row.size_bytes
         self._tail_offset = self._tail_position = _NO_OFFSET
         self._limit = (_NO_OFFSET, self._active, 0)
         self._write = _not_prepared
@@ -365,25 +372,13 @@ class Log:
             segment, position = self._active, self._tail_position
             size = segment.size - position
         else:
-            segment, position, size = self._locate(offset)
+            segment, position, size = self._row.locate(offset)
         available = self._end_position(segment, end_offset) - position
         if available <= 0:
             return EMPTY_REGION
         if available > max_bytes:
             available = max(max_bytes, size) if at_least_one_batch else max_bytes
         return Region(segment.file(), position, available)
-
-    def _locate(self, offset: int) -> tuple[Segment, int, int]:
-        """(segment, position, size) of the first batch that ends at or behind ``offset``."""
-        number = bisect_right(self._bases, offset) - 1
-        segment = self._segments[number]
-        position, size = segment.locate(offset)
-        while size == 0 and segment is not self._active:
-            # Compaction removed the end of that segment: the next batch is in a later one.
-            number += 1
-            segment = self._segments[number]
-            position, size = segment.locate(offset)
-        return segment, position, size
 
     def _end_position(self, segment: Segment, end_offset: int) -> int:
         """Behind the last batch of ``segment`` that lies wholly before ``end_offset``."""
@@ -401,14 +396,14 @@ class Log:
     def find_timestamp(self, timestamp_ms: int, end_offset: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older."""
         try:
-            return lookup.first_at_or_after(self._segments, timestamp_ms, self.start_offset, end_offset)
+            return lookup.first_at_or_after(self._row.segments, timestamp_ms, self.start_offset, end_offset)
         except OSError as error:
             raise StorageError(f"cannot read {self.directory}: {error}") from error
 
     def find_max_timestamp(self, end_offset: int) -> tuple[int, int, int] | None:
         """The same of the first record that has the largest timestamp of all before ``end_offset``."""
         try:
-            return lookup.newest(self._segments, self.start_offset, end_offset)
+            return lookup.newest(self._row.segments, self.start_offset, end_offset)
         except OSError as error:
             raise StorageError(f"cannot read {self.directory}: {error}") from error
 
@@ -419,7 +414,7 @@ class Log:
         of the batch that held it."""
         if offset >= self.end_offset:
             return
-        if offset < self._segments[0].base_offset:
+        if offset < self._row.first_offset:
             self.restart_at(offset)
             return
         self._require_working()
@@ -429,14 +424,15 @@ class Log:
             raise self._fail("truncate", error) from error
 
     def _truncate(self, offset: int) -> None:
-        keep = bisect_right(self._bases, offset)
-        segment = self._segments[keep - 1]
+        number = self._row.number_of(offset)
+        segment = self._row.segments[number]
         position, size = segment.locate(offset)
         header = segment.header_at(position) if size else None
         end_offset = min(offset, header.base_offset) if header is not None else offset
         # What is durable is less from here on, whatever the disk does next.
         self._lower_ends(end_offset)
-        self._drop_newest(keep)
+        self._row.drop_newest(number + 1)
+        self._durability.names_changed = True
         if not segment.active:
             if self.checkpointed_recovery_point > end_offset:
                 # Should the dropped segments come back after a power failure, recovery would begin with
@@ -445,39 +441,25 @@ class Log:
             segment.activate()
         segment.truncate(position, end_offset)
         self._segments_changed()
-        self._directory_dirty = True
 
     def _lower_ends(self, end_offset: int) -> None:
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
-        self.synced_end_offset = min(self.synced_end_offset, end_offset)
-        self.recovery_point = min(self.recovery_point, end_offset)
-        for ticket in self._tickets:
-            ticket.end_offset = min(ticket.end_offset, end_offset)
         self.epochs.truncate_from(end_offset)
-
-    def _drop_newest(self, keep: int) -> None:
-        """Newest first: a crash in between must not leave a hole."""
-        while len(self._segments) > keep:
-            segment = self._segments[-1]
-            segment.rename(layout.DELETED_SUFFIX)
-            self._segments.pop()
-            segment.release_all()
-            self._doomed.append((0, segment))
+        self._durability.lower(end_offset)
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at ``offset``: a follower whose leader no longer has what comes next."""
         self._require_working()
         try:
-            self._lower_ends(min(offset, self._bases[0]))
-            self._drop_newest(0)
+            self._lower_ends(min(offset, self._row.first_offset))
             self.epochs.clear()
+            self._row.drop_newest(0)
             self._begin_segment(offset)
         except OSError as error:
             raise self._fail("restart", error) from error
-        self._unsynced.clear()
+        self._durability.restart(offset)
         self.start_offset = self.end_offset = offset
-        self.synced_end_offset = self.recovery_point = offset
 
     def advance_start(self, offset: int) -> None:
         """Nothing before ``offset`` is readable any more (DeleteRecords); retention removes the segments."""
@@ -498,48 +480,33 @@ class Log:
         try:
             self.remove_deleted(now_ms)
             count = retention.expired(
-                self._segments, self._config, now_ms=now_ms, start_offset=self.start_offset,
+                self._row.segments, self._config, now_ms=now_ms, start_offset=self.start_offset,
                 end_offset=self.end_offset, high_watermark=high_watermark,
             )  # fmt: skip
-            if count == len(self._segments):
+            if count == len(self._row):
                 if self.failure is None:
                     self.roll(now_ms)
                 else:
                     count -= 1
-            return self._drop_oldest(count, now_ms)
+            return [self._drop_oldest(now_ms) for _ in range(count)]
         except OSError as error:
             raise self._fail("delete old segments", error) from error
 
-    def _drop_oldest(self, count: int, now_ms: int) -> list[Segment]:
-        gone = self._segments[:count]
-        due_ms = now_ms + self._config.file_delete_delay_ms
-        for segment in gone:  # Oldest first: a crash in between must not leave a hole.
-            self.advance_start(self._segments[1].base_offset)
-            segment.rename(layout.DELETED_SUFFIX)
-            del self._segments[0]
-            self._doomed.append((due_ms, segment))
-            self._directory_dirty = True
-        if gone:
-            self._forget(gone)
-        return gone
-
     def remove_deleted(self, now_ms: int) -> None:
         """Remove the files of segments that left the log long enough ago."""
-        waiting = []
-        for due_ms, segment in self._doomed:
-            if due_ms <= now_ms:
-                segment.remove()
-            else:
-                waiting.append((due_ms, segment))
-        self._doomed = waiting
+        self._row.remove_deleted(now_ms)
 
-    def _forget(self, gone: Sequence[Segment]) -> None:
-        """Segments other than the active one left the row: keep what appending has prepared."""
-        for segment in gone:
-            segment.release_all()
-        self._bases = [segment.base_offset for segment in self._segments]
-        self.size_bytes = sum(segment.size for segment in self._segments)
+    def _drop_oldest(self, now_ms: int) -> Segment:
+        self.advance_start(self._row.segments[1].base_offset)
+        segment = self._row.drop_oldest(now_ms + self._config.file_delete_delay_ms)
+        self._inactive_changed()
+        return segment
+
+    def _inactive_changed(self) -> None:
+        """Segments other than the active one left: what appending has prepared stays."""
+        self.size_bytes = self._row.size_bytes
         self._limit = (_NO_OFFSET, self._active, 0)
+        self._durability.names_changed = True
 
     # -- compaction --------------------------------------------------------------------
 
@@ -558,121 +525,66 @@ class Log:
         a hole between segments for lost data.
         """
         self._require_working()
-        first = self._segments.index(old[0])
-        end = first + len(old)
-        invariant(self._segments[first:end] == list(old), "a run of the log's segments", old)
-        invariant(end < len(self._segments), "the active segment is never replaced", old)
-        invariant(new.base_offset == old[0].base_offset, "the same base offset", new, old[0])
         try:
-            reached = new.read_next_offset()
-            no_hole = reached == self._bases[end] or reached == old[-1].read_next_offset()
-            invariant(no_hole, "no hole behind the new segment", new, reached)
-            swap_in(old, new)
+            self._row.replace(old, new, now_ms + self._config.file_delete_delay_ms)
         except OSError as error:
             raise self._fail("swap in a compacted segment", error) from error
         new.adopt(self._handles)
-        self._segments[first:end] = [new]
-        due_ms = now_ms + self._config.file_delete_delay_ms
-        self._doomed += [(due_ms, segment) for segment in old]
-        self._directory_dirty = True
-        self._forget(old)
+        self._inactive_changed()
 
     # -- durability --------------------------------------------------------------------
 
     def sync_due(self, now_ms: int) -> bool:
-        """Whether ``flush.messages`` or ``flush.ms`` asks for a sync, or a segment has rolled since the last."""
-        pending = self.end_offset - self.synced_end_offset
-        if pending >= self._flush_messages or self._unsynced or self._directory_dirty:
+        """Whether ``flush.messages`` or ``flush.ms`` asks for a sync, or segments have come or gone."""
+        durability = self._durability
+        pending = self.end_offset - durability.synced_end_offset
+        if pending >= self._flush_messages or durability.names_changed or durability.waiting:
             return True
-        return pending > 0 and now_ms - self._last_sync_ms >= self._flush_ms
+        return pending > 0 and now_ms - durability.last_sync_ms >= self._flush_ms
 
     def sync_with(self, file: File) -> None:
         """Make ``file``, which lies beside the segments, durable with the next sync."""
-        self._unsynced.append(file)
-        self._directory_dirty = True
+        self._durability.waiting.append(file)
+        self._durability.names_changed = True
 
     def begin_sync(self) -> SyncTicket:
         """What must be synced so that everything appended so far is durable."""
         self._require_working()
         try:
-            ticket = self._new_ticket()
+            return self._durability.begin(self.end_offset, self._active.file(), self.epochs)
         except OSError as error:
             raise self._fail("sync", error) from error
-        self._tickets.append(ticket)
-        return ticket
-
-    def _new_ticket(self) -> SyncTicket:
-        files: list[File] = [*self._unsynced, self._active.file()]
-        directories = [self.directory] if self._directory_dirty else []
-        if self._parent_dirty:
-            directories.append(self.directory.rpartition("/")[0])
-        epochs_path = None
-        if self.epochs.version != self._epochs_written:
-            # Written here, synced with the rest, renamed when that is done: the thread never meets our state.
-            epochs_path = (
-                f"{self.directory}/{layout.EPOCHS_FILE}.{self.epochs.version}{layout.TEMPORARY_SUFFIX}"
-            )
-            files.append(write_beside(self._storage, epochs_path, self.epochs.encode()))
-        ticket = SyncTicket(self._storage, self.end_offset, files, directories, len(self._unsynced))
-        ticket.epochs_version, ticket.epochs_path = self.epochs.version, epochs_path
-        self._directory_dirty = self._parent_dirty = False
-        return ticket
 
     def finish_sync(self, ticket: SyncTicket, now_ms: int) -> None:
-        """Take the outcome of a ticket that has run into account; raises StorageError when it failed."""
-        if ticket not in self._tickets:
-            return  # The log was closed meanwhile and has synced for itself.
-        self._tickets.remove(ticket)
-        if ticket.error is not None:
-            raise self._fail("sync", ticket.error) from ticket.error
-        if self.failure is not None:
-            raise StorageError(self.failure.message)
-        del self._unsynced[: ticket.rolled]
-        self._last_sync_ms = now_ms
-        self.synced_end_offset = max(self.synced_end_offset, ticket.end_offset)
-        if ticket.epochs_path is None:
-            self.recovery_point = max(self.recovery_point, ticket.end_offset)
-            return
+        """Take the outcome of a ticket that has run into account. Raises StorageError when it failed, and
+        then the log has failed: nobody knows what is on disk, so no later sync may promise it."""
         try:
-            self._storage.rename(ticket.epochs_path, f"{self.directory}/{layout.EPOCHS_FILE}")
-        except OSError as error:
-            raise self._fail("write the leader epochs", error) from error
-        # The new name is durable with the next sync only; the recovery point waits for that.
-        self._epochs_written = ticket.epochs_version
-        self._directory_dirty = True
-
-    def _sync_now(self) -> None:
-        """Sync in place, twice where the epoch file changed: its new name must be durable, too."""
-        for _ in range(2):
-            ticket = self.begin_sync()
-            ticket.run()
-            self.finish_sync(ticket, self._last_sync_ms)
-            if not self._directory_dirty:
-                return
+            self._durability.finish(ticket, now_ms)
+        except StorageError:
+            self._size_limit = _ALWAYS
+            raise
 
     def close(self) -> bool:
         """Make everything durable and let go of all files. False when the log had failed: it must be checked
         when it is opened again."""
-        if self.closed:
-            return self.failure is None
-        if self.failure is None:
+        if not self.closed and self.failure is None:
+            durability = self._durability
             try:
-                self._unsynced += self._active.seal()[1:]
-                self._directory_dirty = True
-                self._sync_now()
+                durability.waiting += self._active.seal()
+                durability.names_changed = True
+                durability.sync_now(self.end_offset, self._active.file(), self.epochs)
             except OSError as error:
                 self._fail("close", error)
             except StorageError:
-                pass  # Already told by the failure that raised it.
+                pass  # The log has failed, and has said so.
         self.abandon()
         return self.failure is None
 
     def abandon(self) -> None:
         """Let go of all files without another write: the log is about to be deleted, or has failed."""
         self.closed = True
-        self._tickets.clear()
-        for segment in self._segments:
-            segment.release_all()
+        self._durability.abandon()
+        self._row.release_all()
 
 
 def _not_prepared(position: int, data: object) -> None:

@@ -35,13 +35,14 @@ class Recovered(NamedTuple):
 
 class Segment:
     __slots__ = (
-        "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "active", "base_offset", "index",
-        "indexed_position", "max_timestamp", "max_timestamp_offset", "path", "size", "suffix", "time_index",
+        "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "active", "base_offset",
+        "index", "indexed_position", "max_timestamp", "max_timestamp_offset", "path", "size", "suffix",
+        "time_index",
     )  # fmt: skip
 
     def __init__(
-        self, storage: Storage, handles: HandleCache, path: str, base_offset: int, *, size: int, index_size: int,
-        time_index_size: int, index_bytes_max: int, suffix: str = "",
+        self, storage: Storage, handles: HandleCache, path: str, base_offset: int, *, size: int,
+        index_size: int, time_index_size: int, index_bytes_max: int, suffix: str = "",
     ) -> None:  # fmt: skip
         self._storage = storage
         self._handles = handles
@@ -193,7 +194,7 @@ class Segment:
     # -- reading -----------------------------------------------------------------------
 
     def locate(self, offset: int) -> tuple[int, int]:
-        """(position, size) of the first batch that ends at or behind ``offset``; (end, 0) when there is none."""
+        """(position, size) of the first batch that ends at or behind ``offset``; (end, 0) when none does."""
         if not self._indexes_checked:
             self.require_indexes()
         return find_batch(self.file(), self.index.floor(offset), self.size, offset)
@@ -218,7 +219,7 @@ class Segment:
         return self.max_timestamp
 
     def age_reference_ms(self) -> int:
-        """The time retention counts from: the largest timestamp, or the file's own where batches have none."""
+        """Where retention counts from: the largest timestamp, or the file's own where batches have none."""
         timestamp = self.load_max_timestamp()
         if timestamp >= 0:
             return timestamp
@@ -242,7 +243,7 @@ class Segment:
         self._indexes_missing = True
 
     def require_indexes(self) -> None:
-        """Look at the indexes when they are first needed: not on opening, which must not touch every segment."""
+        """Look at the indexes when they are first needed: opening must not touch every segment."""
         if self._indexes_checked:
             return
         try:
@@ -326,7 +327,7 @@ class Segment:
     # -- names -------------------------------------------------------------------------
 
     def rename(self, suffix: str) -> None:
-        """Give all three files another suffix. The log file goes last: its name decides what the others are."""
+        """Give all three files another suffix. The log file goes last: its name decides what they all are."""
         order = layout.SEGMENT_SUFFIXES
         if suffix == layout.DELETED_SUFFIX:
             order = order[::-1]  # And first when the segment goes: an index without a log is nothing.

@@ -13,7 +13,7 @@ class SyncTicket:
     """Everything before ``end_offset`` is durable once this has run without error."""
 
     __slots__ = ("_directories", "_files", "_storage", "end_offset", "epochs_path",
-                 "epochs_version", "error", "rolled")  # fmt: skip
+                 "epochs_version", "error", "waiting")  # fmt: skip
 
     def __init__(
         self,
@@ -21,16 +21,15 @@ class SyncTicket:
         end_offset: int,
         files: Sequence[File],
         directories: Sequence[str],
-        rolled: int,
+        waiting: Sequence[File],
     ) -> None:
         self._storage = storage
         self._files = files
         self._directories = directories
         self.end_offset = end_offset  # Exclusive. Lowered when the log is truncated while this runs.
-        self.rolled = rolled  # How many of the log's waiting files this covers.
-        self.epochs_version = (
-            0  # Of the epoch history in the file at `epochs_path`, to be renamed when synced.
-        )
+        self.waiting = waiting  # Those of its files that need no other sync once this is done.
+        # Version of the epoch history in the file at `epochs_path`, which still has to be renamed.
+        self.epochs_version = 0
         self.epochs_path: str | None = None
         self.error: OSError | None = None
 

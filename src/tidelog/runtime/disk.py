@@ -7,11 +7,12 @@ import fcntl
 import mmap
 import os
 import shutil
+from contextlib import suppress
+from pathlib import Path
 
 from tidelog.log.storage import Buffer, Entry, Mapping
 
 _OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
-_PAGE = mmap.PAGESIZE
 
 # macOS has no fdatasync, and its fsync leaves the data in the drive's cache: only this fcntl empties that.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
@@ -118,7 +119,6 @@ class Disk:
     def map(self, path: str, size: int, *, writable: bool) -> Mapping:
         file = self.open(path)
         if writable and file.size() < size:
-            # Blocks come in pages anyway, so a small index can grow within its page for nothing.
             file.reserve(size)
         return DiskMapping(file.fileno(), size, writable=writable)
 
@@ -127,25 +127,23 @@ class Disk:
             return [_entry(entry) for entry in entries]
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return Path(path).exists()
 
     def modified_ms(self, path: str) -> int:
-        return os.stat(path).st_mtime_ns // 1_000_000
+        return Path(path).stat().st_mtime_ns // 1_000_000
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, mode=0o755, exist_ok=True)
+        Path(path).mkdir(parents=True, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        os.replace(source, target)
+        Path(source).replace(target)
 
     def remove(self, path: str) -> None:
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            pass
+        with suppress(FileNotFoundError):
+            Path(path).unlink()
 
     def remove_directory(self, path: str) -> None:
-        os.rmdir(path)
+        Path(path).rmdir()
 
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

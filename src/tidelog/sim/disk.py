@@ -25,7 +25,7 @@ class PowerLoss(BaseException):
 
 
 class Change(NamedTuple):
-    """One change of a file that is not safe yet: bytes written at a position, or (``data`` None) a new size."""
+    """A change of a file that is not safe yet: bytes written at a position, or (no ``data``) a new size."""
 
     position: int
     data: bytes | None

@@ -1,0 +1,127 @@
+"""What of a log survives a power failure, and how more of it comes to.
+
+Owns the two offsets that promise something (``synced_end_offset``, ``recovery_point``), the files and names
+that wait for a sync, and the epoch file. Knows nothing of segments.
+
+A sync is a ticket (:class:`tidelog.log.sync.SyncTicket`) that is begun here, run in any thread, and
+finished here. The epoch file is written beside the old one when a ticket begins and renamed when it is
+finished; the recovery point moves only when that name is durable, too, because recovery trusts the file for
+everything below.
+"""
+
+import logging
+
+from tidelog.errors import StorageError
+from tidelog.log import layout
+from tidelog.log.epochs import EpochCache
+from tidelog.log.files import write_beside
+from tidelog.log.storage import File, Storage
+from tidelog.log.sync import SyncTicket
+
+_logger = logging.getLogger(__name__)
+
+
+class Durability:
+    __slots__ = (
+        "_directory", "_epochs_written", "_storage", "_tickets", "checkpointed_recovery_point", "failure",
+        "last_sync_ms", "names_changed", "parent_changed", "recovery_point", "synced_end_offset", "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self, storage: Storage, directory: str, end_offset: int, recovery_point: int, now_ms: int
+    ) -> None:
+        self._storage = storage
+        self._directory = directory
+        # Exclusive: everything below survives a power failure.
+        self.synced_end_offset = min(recovery_point, end_offset)
+        # Where a check would have to begin. <= synced_end_offset; the epochs of all below it are on disk.
+        self.recovery_point = self.synced_end_offset
+        # The recovery point that the data directory has on disk; it lags, and after a truncation it is too
+        # high.
+        self.checkpointed_recovery_point = recovery_point
+        self.waiting: list[File] = []  # Files of inactive segments that are not synced yet.
+        self.names_changed = False  # Whether the directory must be synced,
+        self.parent_changed = False  # and the one it is in.
+        self.last_sync_ms = now_ms
+        self.failure: StorageError | None = None
+        self._epochs_written = 0  # Version of the epoch history in the file.
+        self._tickets: list[SyncTicket] = []
+
+    def fail(self, action: str, error: OSError) -> StorageError:
+        """From now on nothing is written. The first failure is the one that is told."""
+        failure = StorageError(f"cannot {action} in {self._directory}: {error}")
+        failure.__cause__ = error
+        if self.failure is None:
+            self.failure = failure
+            _logger.error("%s; the log takes no more writes until it is opened again", failure.message)
+        return failure
+
+    def lower(self, end_offset: int) -> None:
+        """The log now ends at ``end_offset``: what is written there again is new, whatever was synced."""
+        self.synced_end_offset = min(self.synced_end_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        for ticket in self._tickets:
+            ticket.end_offset = min(ticket.end_offset, end_offset)
+
+    def restart(self, offset: int) -> None:
+        """The log is empty and goes on at ``offset``."""
+        self.lower(0)
+        self.waiting.clear()
+        self.synced_end_offset = self.recovery_point = offset
+
+    def begin(self, end_offset: int, active: File, epochs: EpochCache) -> SyncTicket:
+        """A ticket for everything before ``end_offset``. May raise ``OSError``."""
+        files = [*self.waiting, active]
+        directories = [self._directory] if self.names_changed else []
+        if self.parent_changed:
+            directories.append(self._directory.rpartition("/")[0])
+        ticket = SyncTicket(self._storage, end_offset, files, directories, self.waiting[:])
+        if epochs.version != self._epochs_written:
+            ticket.epochs_version = epochs.version
+            ticket.epochs_path = self._epochs_path(f".{epochs.version}{layout.TEMPORARY_SUFFIX}")
+            files.append(write_beside(self._storage, ticket.epochs_path, epochs.encode()))
+        self.names_changed = self.parent_changed = False
+        self._tickets.append(ticket)
+        return ticket
+
+    def finish(self, ticket: SyncTicket, now_ms: int) -> None:
+        """Take a ticket's outcome into account; raises StorageError when nothing may be promised."""
+        if ticket not in self._tickets:
+            return  # The log was closed meanwhile and has synced for itself.
+        self._tickets.remove(ticket)
+        if ticket.error is not None:
+            raise self.fail("sync", ticket.error)
+        if self.failure is not None:
+            raise StorageError(self.failure.message)
+        self.waiting = [file for file in self.waiting if file not in ticket.waiting]
+        self.last_sync_ms = now_ms
+        self.synced_end_offset = max(self.synced_end_offset, ticket.end_offset)
+        if ticket.epochs_path is None:
+            self.recovery_point = max(self.recovery_point, ticket.end_offset)
+        elif ticket.epochs_version > self._epochs_written:
+            self._take_over_epochs(ticket.epochs_path, ticket.epochs_version)
+
+    def _take_over_epochs(self, path: str, version: int) -> None:
+        try:
+            self._storage.rename(path, self._epochs_path(""))
+        except OSError as error:
+            raise self.fail("write the leader epochs", error) from error
+        self._epochs_written = version
+        self.names_changed = True  # The recovery point moves with the next ticket.
+
+    def _epochs_path(self, suffix: str) -> str:
+        return f"{self._directory}/{layout.EPOCHS_FILE}{suffix}"
+
+    def sync_now(self, end_offset: int, active: File, epochs: EpochCache) -> None:
+        """Sync in place until the recovery point is there, too. Raises OSError or StorageError."""
+        while True:
+            ticket = self.begin(end_offset, active, epochs)
+            ticket.run()
+            self.finish(ticket, self.last_sync_ms)
+            if not self.names_changed:
+                return
+
+    def abandon(self) -> None:
+        """Whatever is still being synced is nobody's business any more."""
+        self._tickets.clear()
+        self.waiting.clear()

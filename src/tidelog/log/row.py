@@ -1,0 +1,119 @@
+"""The segments of one log, oldest first.
+
+They are found by offset; they are added, dropped and replaced so that no crash leaves a hole between them.
+Owns the order and the names on disk. Knows neither what is readable nor what is committed.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from tidelog.invariant import invariant
+from tidelog.log import layout
+from tidelog.log.segment import Segment
+from tidelog.log.swap import swap_in
+
+
+class SegmentRow:
+    __slots__ = ("_bases", "_doomed", "_segments")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._doomed: list[tuple[int, Segment]] = []  # (when to remove, segment renamed to .deleted)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        return self._segments
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def first_offset(self) -> int:
+        return self._bases[0]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    def number_of(self, offset: int) -> int:
+        """Number of the segment that holds ``offset``, or would."""
+        return bisect_right(self._bases, offset) - 1
+
+    def locate(self, offset: int) -> tuple[Segment, int, int]:
+        """(segment, position, size) of the first batch that ends at or behind ``offset``; size 0: none."""
+        number = bisect_right(self._bases, offset) - 1
+        segment = self._segments[number]
+        position, size = segment.locate(offset)
+        while size == 0 and number < len(self._segments) - 1:
+            # The segment ends before the offset: the next batch is in a later one.
+            number += 1
+            segment = self._segments[number]
+            position, size = segment.locate(offset)
+        return segment, position, size
+
+    def add(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def pop(self) -> Segment:
+        """Take the newest segment out without touching its files."""
+        self._bases.pop()
+        return self._segments.pop()
+
+    def drop_newest(self, keep: int) -> None:
+        """Newest first: a crash in between must not leave a hole."""
+        while len(self._segments) > keep:
+            segment = self._segments[-1]
+            segment.rename(layout.DELETED_SUFFIX)
+            self.pop()
+            self._doom(segment, 0)
+
+    def drop_oldest(self, due_ms: int) -> Segment:
+        """Oldest first, one at a time, for the same reason."""
+        segment = self._segments[0]
+        segment.rename(layout.DELETED_SUFFIX)
+        del self._segments[0], self._bases[0]
+        self._doom(segment, due_ms)
+        return segment
+
+    def replace(self, old: Sequence[Segment], new: Segment, due_ms: int) -> None:
+        """Put ``new``, sealed and synced under ``.cleaned``, in the place of a run of inactive segments."""
+        first = self._segments.index(old[0])
+        end = first + len(old)
+        invariant(self._segments[first:end] == list(old), "a run of the log's segments", old)
+        invariant(end < len(self._segments), "the active segment is never replaced", old)
+        invariant(new.base_offset == old[0].base_offset, "the same base offset", new, old[0])
+        reached = new.read_next_offset()
+        no_hole = reached == self._bases[end] or reached == old[-1].read_next_offset()
+        invariant(no_hole, "recovery takes a hole behind a segment for lost data", new, reached)
+        swap_in(old, new)
+        self._segments[first:end] = [new]
+        self._bases[first:end] = [new.base_offset]
+        for segment in old:
+            self._doom(segment, due_ms)
+
+    def _doom(self, segment: Segment, due_ms: int) -> None:
+        segment.release_all()
+        self._doomed.append((due_ms, segment))
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Remove the files of segments that left the row long enough ago."""
+        waiting = []
+        for due_ms, segment in self._doomed:
+            if due_ms <= now_ms:
+                segment.remove()
+            else:
+                waiting.append((due_ms, segment))
+        self._doomed = waiting
+
+    def release_all(self) -> None:
+        for segment in self._segments:
+            segment.release_all()
