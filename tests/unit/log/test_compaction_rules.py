@@ -292,6 +292,27 @@ class TestSegments:
             expected = next(record.offset for record in left if record.offset >= offset)
             assert first.base_offset <= expected
 
+    def test_older_ones_are_replaced_first_so_that_no_value_outlives_its_tombstone(
+        self, disk: SimulatedDisk, log: Log
+    ) -> None:
+        write_each(log, "a1 b1 roll a2 b2 roll a3 b3 roll a4 b4 roll")
+        compaction = begin(disk, log, ONE.but(segment_bytes=100))
+        compaction.read_keys()
+        order = []
+        while (cleaned := compaction.clean_next()) is not None:
+            order.append(cleaned.sources[0].base_offset)
+            compaction.swap_in(cleaned, 10_000)
+        assert order == [0, 2, 4]
+
+    def test_times_are_those_of_the_records_that_are_left(self, disk: SimulatedDisk, log: Log) -> None:
+        write(log, ("a", "1"), ("b", "1"), ("a", "2"), timestamp=5_000)
+        write_each(log, "a3", timestamp=4_000)
+        log.roll(1000)
+        compact(disk, log, ONE)
+        assert [header.max_timestamp for header, _ in all_batches(log)] == [5_001, 4_000]
+        assert log.find_max_timestamp(log.end_offset) == (5_001, 1, 0)
+        assert log.find_timestamp(5_002, log.end_offset) is None
+
 
 class TestLimits:
     def test_a_full_map_ends_the_pass_early_and_the_next_goes_on_there(
