@@ -152,7 +152,9 @@ class PendingFetch:
         log = partition.log
         records: Records | None = None
         try:
-            if wanted.fetch_offset > high_watermark or wanted.fetch_offset < log.start_offset:
+            # Between watermark and end there is nothing to read yet, but nothing is wrong either: a new leader's
+            # watermark may lag behind what the reader has seen.
+            if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
                 raise OffsetOutOfRange("outside of the log")
             if budget > 0 or at_least_one_batch:
                 limit = min(wanted.max_bytes, max(budget, 0))

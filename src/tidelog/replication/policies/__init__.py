@@ -2,7 +2,31 @@
 policy.
 """
 
-from tidelog.replication.policies import isr
+from typing import Protocol
 
-BY_NAME = {"isr": isr.IsrPolicy()}
+from tidelog.replication.policies.isr import IsrPolicy
+from tidelog.replication.policies.quorum import QuorumPolicy
+from tidelog.replication.view import Refuse, Verdict, View
+
+
+class Policy(Protocol):
+    @property
+    def tracks_in_sync(self) -> bool:
+        """Whether the leader keeps an in-sync set with the controller's help."""
+
+    @property
+    def elects_itself(self) -> bool:
+        """Whether the replicas vote; otherwise the controller names the leader."""
+
+    def committed(self, view: View) -> int:
+        """Where the high watermark may stand; the replica never moves it back."""
+
+    def before_append(self, view: View, acks: int) -> Refuse | None:
+        """A refusal before anything is written, or None."""
+
+    def acknowledged(self, view: View, end_offset: int, acks: int) -> Verdict:
+        """Is the produce whose last record ends at ``end_offset`` done?"""
+
+
+BY_NAME: dict[str, Policy] = {"isr": IsrPolicy(), "quorum": QuorumPolicy()}
 """``replication.mode`` → its policy."""

@@ -1,0 +1,44 @@
+"""What a replica asks of its surroundings. Carried out in order, before the next event is handed in."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tidelog.errors import ErrorCode
+
+
+class BeginEpoch(NamedTuple):
+    """Write into the log's epoch history that this replica leads from ``start_offset`` on."""
+
+    epoch: int
+    start_offset: int
+
+
+class Truncate(NamedTuple):
+    """Drop everything from ``end_offset`` on: the leader's log is right where they differ."""
+
+    end_offset: int
+
+
+class Commit(NamedTuple):
+    """The high watermark stands here now: wake those who wait to read."""
+
+    high_watermark: int
+
+
+class Settle(NamedTuple):
+    """A produce is done, or will never be."""
+
+    done: Callable[[ErrorCode], None]
+    error: ErrorCode
+
+
+class ProposeInSync(NamedTuple):
+    """Ask the controller for another in-sync set. One proposal is under way at a time."""
+
+    members: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+Effect = BeginEpoch | Truncate | Commit | Settle | ProposeInSync
+Effects = list[Effect]

@@ -1,0 +1,32 @@
+"""``quorum``: the way of Raft and DLedger. A record is committed when a majority has it; the replicas
+elect.
+"""
+
+from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
+
+
+class QuorumPolicy:
+    tracks_in_sync = False
+    elects_itself = True
+
+    def committed(self, view: View) -> int:
+        """The end offset that a majority holds, once it lies in the leader's own epoch.
+
+        An earlier epoch's records are committed only along with one of the leader's own: a majority may hold
+        them and still be overruled by a replica with a later epoch that nobody of this majority has heard of.
+        """
+        held = [view.durable_end_offset]
+        held += [follower.end_offset if follower.seen else 0 for follower in view.progress.values()]
+        held.sort(reverse=True)
+        majority = len(view.replicas) // 2 + 1
+        if len(held) < majority:
+            return view.high_watermark
+        candidate = held[majority - 1]
+        return candidate if candidate > view.epoch_start_offset else view.high_watermark
+
+    def before_append(self, view: View, acks: int) -> Refuse | None:
+        return None
+
+    def acknowledged(self, view: View, end_offset: int, acks: int) -> Verdict:
+        """Whatever the producer asked for but "no answer": only a majority makes it safe."""
+        return YES if view.high_watermark >= end_offset else WAIT

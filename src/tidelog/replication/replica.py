@@ -1,0 +1,406 @@
+"""One replica of a partition: the state machine behind all modes.
+
+======== ======================= ==================================================================
+role     enters by               does
+======== ======================= ==================================================================
+idle     creation                nothing; knows no leader
+leader   :meth:`Replica.lead`    appends, tracks followers, moves the high watermark, settles produces
+follower :meth:`Replica.follow`  fetches, truncates where its history differs, takes the leader's watermark
+======== ======================= ==================================================================
+
+Every change of leader or epoch goes through ``lead`` or ``follow``. Nothing here appends: the driver does,
+and says so with :meth:`Replica.appended`; the log is only asked how far it reaches and which epochs it holds.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from tidelog.errors import ErrorCode
+from tidelog.invariant import invariant
+from tidelog.replication.effects import BeginEpoch, Commit, Effects, ProposeInSync, Settle, Truncate
+from tidelog.replication.policies import Policy
+from tidelog.replication.progress import Progress
+from tidelog.replication.view import Refuse, Wait
+from tidelog.types import NO_BROKER, NO_EPOCH
+
+
+class Role(Enum):
+    IDLE = "idle"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+class Epochs(Protocol):
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]: ...
+
+    def epoch_at(self, offset: int) -> int: ...
+
+
+class LogState(Protocol):
+    """What a replica may ask its log."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def synced_end_offset(self) -> int: ...
+
+    @property
+    def epochs(self) -> Epochs: ...
+
+
+class Limits(NamedTuple):
+    """The topic's settings that matter here."""
+
+    min_in_sync: int = 1
+    lag_max_ms: int = 10_000
+    durable: bool = False  # Whether an acknowledgement promises synced records.
+    waiting_max: int = 10_000  # Produces that may wait at a time.
+
+
+class Waiting(NamedTuple):
+    end_offset: int
+    acks: int
+    deadline_ms: int
+    done: Callable[[ErrorCode], None]
+
+
+class Answer(NamedTuple):
+    """To a follower's fetch: serve it, send it back to where the logs part, or refuse."""
+
+    error: ErrorCode = ErrorCode.NONE
+    diverging: tuple[int, int] | None = None  # (epoch, end offset) in the leader's history
+    effects: Effects = []  # noqa: RUF012 - never mutated
+
+
+class Replica:
+    __slots__ = (
+        "_proposed",
+        "_waiting",
+        "epoch",
+        "epoch_start_offset",
+        "high_watermark",
+        "in_sync",
+        "leader",
+        "limits",
+        "log",
+        "maximal_in_sync",
+        "me",
+        "partition_epoch",
+        "policy",
+        "progress",
+        "replicas",
+        "role",
+    )
+
+    def __init__(
+        self, me: int, log: LogState, policy: Policy, limits: Limits, high_watermark: int = 0
+    ) -> None:
+        self.me = me
+        self.log = log
+        self.policy = policy
+        self.limits = limits
+        self.role = Role.IDLE
+        self.epoch: int = NO_EPOCH
+        self.leader: int = NO_BROKER
+        self.replicas: tuple[int, ...] = ()
+        self.in_sync: tuple[int, ...] = ()
+        self.maximal_in_sync: frozenset[int] = frozenset()
+        self.partition_epoch = -1
+        self.epoch_start_offset = 0
+        # Exclusive. Everything below is committed: it never goes back, except where an unclean election gave
+        # records up. After a crash the log may be shorter than what was checkpointed.
+        self.high_watermark = min(high_watermark, log.end_offset)
+        self.progress: dict[int, Progress] = {}
+        self._proposed: tuple[int, ...] | None = None
+        # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
+        # waits behind somebody with great ones.
+        self._waiting: dict[int, deque[Waiting]] = {}
+
+    # --- the view for policies ------------------------------------------------------------------------------
+
+    @property
+    def min_in_sync(self) -> int:
+        return self.limits.min_in_sync
+
+    @property
+    def durable_end_offset(self) -> int:
+        return self.log.synced_end_offset if self.limits.durable else self.log.end_offset
+
+    # --- roles ----------------------------------------------------------------------------------------------
+
+    def lead(
+        self,
+        epoch: int,
+        replicas: tuple[int, ...],
+        in_sync: tuple[int, ...],
+        partition_epoch: int,
+        now_ms: int,
+    ) -> Effects:
+        """Become leader in ``epoch``, or stay it with another set of replicas or members."""
+        if epoch == self.epoch and self.role is Role.LEADER:
+            return self._members_changed(replicas, in_sync, partition_epoch, now_ms)
+        invariant(epoch > self.epoch, "a leader epoch is led by one replica", epoch, self.epoch, self.me)
+        effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.role = Role.LEADER
+        self.epoch = epoch
+        self.leader = self.me
+        self.partition_epoch = partition_epoch
+        # Written into the epoch history before the first record: a follower that asks where an older epoch
+        # ended must hear of this boundary even while this epoch is empty.
+        self.epoch_start_offset = self.log.end_offset
+        self.replicas = replicas
+        self.progress = {replica: Progress(now_ms) for replica in replicas if replica != self.me}
+        self._set_members(in_sync)
+        effects.append(BeginEpoch(epoch, self.epoch_start_offset))
+        return effects + self._advance()
+
+    def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> Effects:
+        """Follow ``leader`` (-1: nobody) in ``epoch``."""
+        invariant(epoch >= self.epoch, "leader epochs only rise", epoch, self.epoch)
+        invariant(
+            not (epoch == self.epoch and self.role is Role.LEADER),
+            "a leader does not follow in its own epoch",
+            epoch,
+        )
+        effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.role = Role.FOLLOWER
+        self.epoch = epoch
+        self.leader = leader
+        self.replicas = replicas
+        self.partition_epoch = partition_epoch
+        self.progress = {}
+        return effects
+
+    def stop(self, error: ErrorCode) -> Effects:
+        """Leave: the partition goes away, or its disk does."""
+        effects = self._leave_role(error)
+        self.role = Role.IDLE
+        self.leader = NO_BROKER
+        return effects
+
+    def _leave_role(self, error: ErrorCode) -> Effects:
+        """Whoever still waits learns now that this replica cannot keep the promise any more; never ok."""
+        effects: Effects = [Settle(each.done, error) for queue in self._waiting.values() for each in queue]
+        self._waiting.clear()
+        self._proposed = None
+        return effects
+
+    def _members_changed(
+        self, replicas: tuple[int, ...], in_sync: tuple[int, ...], partition_epoch: int, now_ms: int
+    ) -> Effects:
+        if partition_epoch < self.partition_epoch:
+            return []  # A late message about an older state.
+        self.partition_epoch = partition_epoch
+        self.replicas = replicas
+        for replica in replicas:
+            if replica != self.me and replica not in self.progress:
+                self.progress[replica] = Progress(now_ms)
+        for replica in [known for known in self.progress if known not in replicas]:
+            del self.progress[replica]
+        self._proposed = None
+        self._set_members(in_sync)
+        return self._advance()
+
+    def _set_members(self, in_sync: tuple[int, ...]) -> None:
+        self.in_sync = in_sync
+        self.maximal_in_sync = frozenset(in_sync)
+
+    # --- leading --------------------------------------------------------------------------------------------
+
+    def before_append(self, acks: int) -> ErrorCode:
+        """May a produce be appended now?"""
+        if self.role is not Role.LEADER:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        queue = self._waiting.get(acks)
+        if queue is not None and len(queue) >= self.limits.waiting_max:
+            return ErrorCode.REQUEST_TIMED_OUT
+        refusal = self.policy.before_append(self, acks)
+        return ErrorCode.NONE if refusal is None else refusal.code
+
+    def appended(self) -> Effects:
+        """The driver has appended to the log."""
+        invariant(self.role is Role.LEADER, "only a leader appends", self.role, self.epoch)
+        return [] if self.limits.durable else self._advance()
+
+    def synced(self) -> Effects:
+        """More of the log is durable than before."""
+        return self._advance() if self.role is Role.LEADER and self.limits.durable else []
+
+    def wait(
+        self, end_offset: int, acks: int, deadline_ms: int, done: Callable[[ErrorCode], None]
+    ) -> Effects:
+        """Tell ``done`` once the produce that ends at ``end_offset`` is acknowledged or refused."""
+        verdict = self.policy.acknowledged(self, end_offset, acks)
+        if isinstance(verdict, Wait):
+            self._waiting.setdefault(acks, deque()).append(Waiting(end_offset, acks, deadline_ms, done))
+            return []
+        return [Settle(done, verdict.code if isinstance(verdict, Refuse) else ErrorCode.NONE)]
+
+    def fetched(
+        self, replica: int, epoch: int, offset: int, last_epoch: int, log_start_offset: int, now_ms: int
+    ) -> Answer:
+        """A follower asks for what comes at ``offset``; ``last_epoch`` wrote the record before it."""
+        error = self.check_epoch(epoch)
+        if error is ErrorCode.NONE and self.role is not Role.LEADER:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        progress = self.progress.get(replica)
+        if error is ErrorCode.NONE and progress is None:
+            error = ErrorCode.UNKNOWN_LEADER_EPOCH  # Not one of ours yet; our metadata may be older than its.
+        if error is not ErrorCode.NONE or progress is None:
+            return Answer(error)
+        diverging = self._divergence(offset, last_epoch)
+        if diverging is not None:
+            # Says nothing about what the follower holds, so it does not count as an acknowledgement.
+            return Answer(diverging=diverging)
+        if offset > self.log.end_offset or offset < self.log.start_offset:
+            return Answer(ErrorCode.OFFSET_OUT_OF_RANGE)
+        progress.fetched(offset, self.log.end_offset, now_ms)
+        progress.log_start_offset = log_start_offset
+        return Answer(effects=self._maybe_join(replica, progress) + self._advance())
+
+    def _divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
+        if last_epoch < 0:
+            return None
+        epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.end_offset)
+        if epoch == NO_EPOCH:
+            return None
+        if epoch < last_epoch or end_offset < offset:
+            return epoch, end_offset
+        return None
+
+    def _maybe_join(self, replica: int, progress: Progress) -> Effects:
+        """A follower that holds everything committed, and everything from before this epoch, may become a
+        member.
+
+        Without the second condition a follower that was never told of the last epoch's end could join while
+        it lacks records that the watermark, still behind, is about to pass.
+        """
+        if not self.policy.tracks_in_sync or replica in self.maximal_in_sync or self._proposed is not None:
+            return []
+        if progress.end_offset < self.high_watermark or progress.end_offset < self.epoch_start_offset:
+            return []
+        # From now on the watermark waits for it: if the controller confirms, it was a member all along.
+        self.maximal_in_sync = self.maximal_in_sync | {replica}
+        return self._propose((*self.in_sync, replica))
+
+    def _propose(self, members: tuple[int, ...]) -> Effects:
+        self._proposed = members
+        return [ProposeInSync(members, self.epoch, self.partition_epoch)]
+
+    def proposal_refused(self) -> Effects:
+        """The controller did not take the proposal; what holds is what it confirmed last."""
+        if self._proposed is None:
+            return []
+        self._proposed = None
+        self.maximal_in_sync = frozenset(self.in_sync)
+        return self._advance()
+
+    def repeat_proposal(self) -> Effects:
+        """The controller may never have heard of the proposal: ask again. It counts until an answer says
+        otherwise.
+        """
+        return [] if self._proposed is None else self._propose(self._proposed)
+
+    def tick(self, now_ms: int) -> Effects:
+        """Throw out members that lag, and let produces go whose time is up."""
+        effects = self._expire(now_ms)
+        if self.role is Role.LEADER and self.policy.tracks_in_sync and self._proposed is None:
+            stuck = [member for member in self.in_sync if member != self.me and self._lags(member, now_ms)]
+            if stuck:
+                # Until the controller confirms, the old set stays what the watermark waits for.
+                effects += self._propose(tuple(member for member in self.in_sync if member not in stuck))
+        return effects
+
+    def _lags(self, member: int, now_ms: int) -> bool:
+        progress = self.progress[member]
+        if progress.seen and progress.end_offset >= self.log.end_offset:
+            return False
+        return now_ms - progress.caught_up_ms > self.limits.lag_max_ms
+
+    def _expire(self, now_ms: int) -> Effects:
+        effects: Effects = []
+        for queue in self._waiting.values():
+            expired = [waiting for waiting in queue if waiting.deadline_ms <= now_ms]
+            for waiting in expired:
+                queue.remove(waiting)
+                effects.append(Settle(waiting.done, ErrorCode.REQUEST_TIMED_OUT))
+        return effects
+
+    def _advance(self) -> Effects:
+        """Move the high watermark as far as the policy allows, and settle the produces it passes."""
+        effects: Effects = []
+        committed = self.policy.committed(self)
+        if committed > self.high_watermark:
+            invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
+            self.high_watermark = committed
+            effects.append(Commit(committed))
+        for acks, queue in self._waiting.items():
+            while queue:
+                verdict = self.policy.acknowledged(self, queue[0].end_offset, acks)
+                if isinstance(verdict, Wait):
+                    break
+                code = verdict.code if isinstance(verdict, Refuse) else ErrorCode.NONE
+                effects.append(Settle(queue.popleft().done, code))
+        return effects
+
+    # --- following ------------------------------------------------------------------------------------------
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch that wrote the newest record; -1 for an empty log."""
+        end_offset = self.log.end_offset
+        return self.log.epochs.epoch_at(end_offset - 1) if end_offset > self.log.start_offset else NO_EPOCH
+
+    def diverged(self, epoch: int, leader_epoch_end: tuple[int, int], *, unclean: bool = False) -> Effects:
+        """The leader says that our newest record is not in its history, and where its own epoch ended.
+
+        What both have of that epoch is equal; what we have beyond goes. If the leader's answer speaks of an
+        epoch we do not have either, the next round finds an older one.
+        """
+        if self.role is not Role.FOLLOWER or epoch != self.epoch:
+            return []
+        asked, leader_end = leader_epoch_end
+        own_epoch, own_end = self.log.epochs.end_offset_for(asked, self.log.end_offset)
+        target = leader_end if own_epoch == NO_EPOCH else min(leader_end, own_end)
+        target = max(target, self.log.start_offset)
+        invariant(
+            target >= self.high_watermark or unclean,
+            "truncation below the high watermark", self.me, target, self.high_watermark, self.epoch,
+        )  # fmt: skip
+        self.high_watermark = min(self.high_watermark, target)
+        return [Truncate(target)]
+
+    def received(self, epoch: int, leader_high_watermark: int) -> Effects:
+        """The leader's records are in our log; take over its watermark as far as we hold the log."""
+        if self.role is not Role.FOLLOWER or epoch != self.epoch:
+            return []
+        committed = min(leader_high_watermark, self.log.end_offset)
+        if committed <= self.high_watermark:
+            return []
+        self.high_watermark = committed
+        return [Commit(committed)]
+
+    # --- everybody ------------------------------------------------------------------------------------------
+
+    def check_epoch(self, epoch: int) -> ErrorCode:
+        """Whoever names a leader epoch must name the right one."""
+        if epoch in (NO_EPOCH, self.epoch):
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def story(self) -> str:
+        """One line for a failing test or a log."""
+        followers = ", ".join(
+            f"{replica}@{each.end_offset}" for replica, each in sorted(self.progress.items())
+        )
+        return (
+            f"replica {self.me} {self.role.value} epoch {self.epoch} leader {self.leader} "
+            f"log {self.log.start_offset}..{self.log.end_offset} watermark {self.high_watermark} "
+            f"in sync {sorted(self.maximal_in_sync)} followers [{followers}]"
+        )
