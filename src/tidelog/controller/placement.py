@@ -34,28 +34,33 @@ def spread(
 
 
 def check_manual(
-    assignments: Mapping[int, Sequence[int]], brokers: Sequence[int], *, first_partition: int
+    assignments: Mapping[int, Sequence[int]],
+    brokers: Sequence[int],
+    *,
+    first_partition: int,
+    replicas: int | None = None,
 ) -> list[list[int]]:
-    """A user's own placement, as a list by partition; refused when it has holes, repeats or strangers."""
+    """A user's own placement, as a list by partition; refused when it has holes, repeats or strangers.
+
+    Every partition has as many copies as the others: ``replicas`` where the topic has partitions already.
+    """
     expected = range(first_partition, first_partition + len(assignments))
     if sorted(assignments) != list(expected):
         raise _refuse(f"partitions must be numbered {expected.start} to {expected.stop - 1} without gaps")
-    factor = len(assignments[first_partition])
+    factor = len(assignments[first_partition]) if replicas is None else replicas
     result = []
     for number in expected:
-        replicas = list(assignments[number])
-        if not replicas:
+        placed = list(assignments[number])
+        if not placed:
             raise _refuse(f"partition {number} has no replicas")
-        if len(set(replicas)) != len(replicas):
-            raise _refuse(f"partition {number} names a broker twice: {replicas}")
-        if len(replicas) != factor:
-            raise _refuse(
-                f"partition {number} has {len(replicas)} replicas, partition {first_partition} has {factor}"
-            )
-        strangers = [broker for broker in replicas if broker not in brokers]
+        if len(set(placed)) != len(placed):
+            raise _refuse(f"partition {number} names a broker twice: {placed}")
+        if len(placed) != factor:
+            raise _refuse(f"partition {number} has {len(placed)} replicas, the others have {factor}")
+        strangers = [broker for broker in placed if broker not in brokers]
         if strangers:
             raise _refuse(f"partition {number} names brokers that do not exist: {strangers}")
-        result.append(replicas)
+        result.append(placed)
     return result
 
 

@@ -8,6 +8,8 @@ from uuid import UUID
 
 import msgspec
 
+from tidelog.errors import StorageError
+
 
 class ClusterFounded(msgspec.Struct, frozen=True, tag="cluster-founded"):
     cluster_id: str
@@ -68,4 +70,10 @@ def encode(record: MetadataRecord) -> bytes:
 
 
 def decode(data: bytes) -> MetadataRecord:
-    return _decoder.decode(data)
+    """Refuses what it does not understand: going on without it would give another cluster than the log's."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StorageError(
+            f"a metadata record cannot be read: {error}; is it from a newer version?"
+        ) from None

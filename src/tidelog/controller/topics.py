@@ -103,15 +103,12 @@ def add_partitions(
             ErrorCode.INVALID_PARTITIONS,
         )
     _check_partition_count(total)
-    brokers = list(image.brokers)
+    brokers = sorted(image.brokers)
     added = total - existing
+    first = topic.partitions[0].replicas
+    replicas = len(first)
     if assignments is None:
-        replicas = len(topic.partitions[0].replicas)
-        start = (
-            brokers.index(topic.partitions[0].replicas[0])
-            if topic.partitions[0].replicas[0] in brokers
-            else 0
-        )
+        start = brokers.index(first[0]) if first[0] in brokers else 0
         placed = placement.spread(brokers, added, replicas, first_partition=existing, start=start)
     else:
         if len(assignments) != added:
@@ -120,7 +117,7 @@ def add_partitions(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             )
         manual = {existing + number: replicas for number, replicas in enumerate(assignments)}
-        placed = placement.check_manual(manual, brokers, first_partition=existing)
+        placed = placement.check_manual(manual, brokers, first_partition=existing, replicas=replicas)
     return PartitionsAdded(topic.topic_id, placed)
 
 
