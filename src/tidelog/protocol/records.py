@@ -61,6 +61,9 @@ class RawRecord(NamedTuple):
     value_size: int  # -1: no value
 
 
+_new_raw = RawRecord._make
+
+
 class ControlType(IntEnum):
     """What a control record says; second number of its key."""
 
@@ -137,44 +140,65 @@ def payload_of(batch: Buffer, header: BatchHeader, limit: int = MAX_DECOMPRESSED
 
 def scan(payload: Buffer, count: int) -> Iterator[RawRecord]:
     """The outline of each of ``count`` records; every length is checked, and that nothing is left over."""
+    data = bytes(payload)  # indexing a memoryview takes twice as long, and there is a lot of it
     position = 0
     try:
         for _ in range(count):
-            record = _outline(payload, position)
-            position = record.end
+            record = _outline(data, position)
+            position = record[1]
             yield record
     except IndexError:
         raise _invalid("the records end inside a record") from None
-    if position != len(payload):
-        raise _invalid(f"{len(payload) - position} bytes are left over behind {count} records")
+    if position != len(data):
+        raise _invalid(f"{len(data) - position} bytes are left over behind {count} records")
 
 
-def _outline(payload: Buffer, start: int) -> RawRecord:
-    length, position = _read_varint(payload, start)
+def _outline(data: bytes, start: int) -> RawRecord:
+    """One record. Numbers of one byte are read in place: a call for each would double compaction's time."""
+    byte = data[start]
+    length, position = (byte >> 1 ^ -(byte & 1), start + 1) if byte < 0x80 else _read_varint(data, start)
     end = position + length
-    if length < 0 or end > len(payload):
-        raise _invalid(f"a record claims {length} bytes, {len(payload) - position} are there")
-    timestamp_delta, after_timestamp = _read_varint(payload, position + 1, 64)
-    offset_delta, position = _read_varint(payload, after_timestamp)
-    key_size, key_start = _read_varint(payload, position)
+    if length < 0 or end > len(data):
+        raise _invalid(f"a record claims {length} bytes, {len(data) - position} are there")
+    position += 1  # attributes
+    byte = data[position]
+    if byte < 0x80:
+        timestamp_delta, after_timestamp = byte >> 1 ^ -(byte & 1), position + 1
+    else:
+        timestamp_delta, after_timestamp = _read_varint(data, position, 64)
+    byte = data[after_timestamp]
+    if byte < 0x80:
+        offset_delta, position = byte >> 1 ^ -(byte & 1), after_timestamp + 1
+    else:
+        offset_delta, position = _read_varint(data, after_timestamp)
+    byte = data[position]
+    key_size, key_start = (
+        (byte >> 1 ^ -(byte & 1), position + 1) if byte < 0x80 else _read_varint(data, position)
+    )
     key_end = key_start + key_size if key_size > 0 else key_start
     if key_size < -1 or key_end > end:
         raise _invalid(f"a key claims {key_size} bytes in a record of {length}")
-    value_size, value_start = _read_varint(payload, key_end)
+    byte = data[key_end]
+    value_size, value_start = (
+        (byte >> 1 ^ -(byte & 1), key_end + 1) if byte < 0x80 else _read_varint(data, key_end)
+    )
     value_end = value_start + value_size if value_size > 0 else value_start
     if value_size < -1 or value_end > end:
         raise _invalid(f"a value claims {value_size} bytes in a record of {length}")
-    _check_headers(payload, value_end, end)
-    return RawRecord(
-        start,
-        end,
-        timestamp_delta,
-        after_timestamp,
-        offset_delta,
-        key_start,
-        key_size,
-        value_start,
-        value_size,
+    if data[value_end] or value_end + 1 != end:
+        _check_headers(data, value_end, end)
+    return _new_raw(
+        (
+            start,
+            end,
+            timestamp_delta,
+            after_timestamp,
+            offset_delta,
+            key_start,
+            key_size,
+            value_start,
+            value_size,
+        )
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from log_model import LONG, Settings, append, open_log
+from log_model import LONG, Settings, append
 
 from tidelog.log.cleaner_plan import find_cleanable
 from tidelog.log.compaction import Compaction
@@ -191,6 +191,3 @@ class NaiveLog:
 
     def records(self) -> list[Record]:
         return [record for batch in self.batches for record in batch]
-
-
-__all__ = ["open_log"]

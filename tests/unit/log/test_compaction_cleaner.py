@@ -1,9 +1,10 @@
 """Which log is compacted next and how far: plan, map of keys, checkpoint and the order of the work."""
 
 import pytest
-from compaction_model import COMPACT, CompactSettings, all_records, open_log, short, write_each
+from compaction_model import COMPACT, CompactSettings, all_records, short, write_each
 from hypothesis import given
 from hypothesis import strategies as st
+from log_model import open_log
 
 from tidelog.errors import CorruptBatch, InvariantViolation
 from tidelog.log.cleaner import CHECKPOINT_FILE, Candidate, Cleaner, decode_checkpoint, encode_checkpoint

@@ -1,8 +1,8 @@
 """Power loss at every operation of a compaction: no key changes its value, the next pass finishes the job."""
 
 import pytest
-from compaction_model import COMPACT, all_records, latest, open_log, short, write, write_each
-from log_model import sync
+from compaction_model import COMPACT, all_records, latest, short, write, write_each
+from log_model import open_log, sync
 
 from tidelog.errors import TidelogError
 from tidelog.log.cleaner import Candidate, Cleaner

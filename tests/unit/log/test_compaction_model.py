@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from compaction_model import COMPACT, NaiveLog, all_records, compact, latest, open_log, write
+from compaction_model import COMPACT, NaiveLog, all_records, compact, latest, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log_model import sync
+from log_model import open_log, sync
 
 from tidelog.cli.segment_files import Problem, files_in, rows_of
 from tidelog.log.log import Log

@@ -8,12 +8,11 @@ from compaction_model import (
     begin,
     compact,
     latest,
-    open_log,
     short,
     write,
     write_each,
 )
-from log_model import append
+from log_model import append, open_log
 
 from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.cleaner_files import CompactionAbandoned
