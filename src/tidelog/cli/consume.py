@@ -4,6 +4,7 @@ Reads partitions directly, without a consumer group: looking at a topic must lea
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Annotated, cast
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 MESSAGES_PER_CALL = 1000
 WAIT_S = 0.05
+SILENCE_S_MAX = 15.0
 
 
 def consume(
@@ -92,7 +94,8 @@ def consume(
                 if written == maximum:
                     break
         except KeyboardInterrupt:
-            pass  # the ordinary end of --follow
+            if not follow:  # for which it is the ordinary end
+                raise
     finally:
         consumer.close()
     if sys.stderr.isatty():
@@ -125,13 +128,19 @@ def _partitions(consumer: "Consumer", topic: str, wanted: int | None) -> list[in
 
 
 def read(
-    consumer: "Consumer", topic: str, ranges: dict[int, Range], *, follow: bool
+    consumer: "Consumer",
+    topic: str,
+    ranges: dict[int, Range],
+    *,
+    follow: bool,
+    silence_s_max: float = SILENCE_S_MAX,
 ) -> Iterator[list[Record]]:
     """The records of all ranges, in handfuls as they arrive; without an end if ``follow``."""
     from confluent_kafka import KafkaError, TopicPartition
 
     left = {number for number, range_ in ranges.items() if follow or range_.start_offset < range_.end_offset}
     consumer.assign([TopicPartition(topic, number, ranges[number].start_offset) for number in sorted(left)])
+    heard_at = time.monotonic()
     while left:
         records = []
         for message in consumer.consume(MESSAGES_PER_CALL, WAIT_S):
@@ -149,6 +158,11 @@ def read(
                 records.append(record)
             if not follow and (at_end or record.offset >= end_offset - 1):
                 left.discard(record.partition)
+        if records:
+            heard_at = time.monotonic()
+        elif not follow and left and time.monotonic() - heard_at > silence_s_max:
+            # The library would try for ever to reach a broker that is gone.
+            raise CommandFailed(f"The broker went silent before the end of '{topic}' was reached.")
         yield records
 
 
