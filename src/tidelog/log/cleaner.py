@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch, StorageError
+from tidelog.log.checkpoints import decode_offsets, encode_offsets
 from tidelog.log.cleaner_files import CompactionAbandoned
 from tidelog.log.cleaner_map import keys_that_fit
 from tidelog.log.cleaner_plan import Cleanable, CompactionSettings, find_cleanable
@@ -34,7 +35,6 @@ from tidelog.log.storage import Storage
 from tidelog.types import TopicPartition
 
 CHECKPOINT_FILE = "cleaner-offset-checkpoint"
-_CHECKPOINT_VERSION = 0
 
 _logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Cleaner:
     def _load(self) -> dict[TopicPartition, int]:
         text = read_whole(self._storage, self._path)
         try:
-            return decode_checkpoint(text) if text is not None else {}
+            return decode_offsets(text) if text is not None else {}
         except CorruptBatch as error:
             _logger.warning("%s: %s; every compacted log is read from its start again", self._path, error)
             return {}
@@ -146,7 +146,7 @@ class Cleaner:
         try:
             self._storage.sync_directory(compaction.log.directory)
             self._clean_offsets[name] = compaction.end_offset
-            replace_whole(self._storage, self._path, encode_checkpoint(dict(self._clean_offsets)))
+            replace_whole(self._storage, self._path, encode_offsets(dict(self._clean_offsets)))
             self._storage.sync_directory(self._directory)
         except OSError as error:
             raise StorageError(f"cannot write {self._path}: {error}") from error
@@ -165,25 +165,3 @@ class Cleaner:
             _logger.info("the compaction of %s begins over: %s", name, error)
         else:
             _logger.error("the compaction of %s failed and will be tried again: %s", name, error)
-
-
-# -- the checkpoint --------------------------------------------------------------------
-
-
-def encode_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """Version, number of entries, then topic, partition and offset, one line each."""
-    lines = [str(_CHECKPOINT_VERSION), str(len(offsets))]
-    lines += [f"{name.topic} {name.partition} {offset}" for name, offset in sorted(offsets.items())]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def decode_checkpoint(text: bytes) -> dict[TopicPartition, int]:
-    try:
-        version, count, *lines = text.decode().splitlines()
-        entries = [line.split(" ") for line in lines]
-        offsets = {TopicPartition(topic, int(number)): int(offset) for topic, number, offset in entries}
-        if int(version) != _CHECKPOINT_VERSION or len(offsets) != int(count):
-            raise CorruptBatch(f"version {version} with {len(offsets)} of {count} entries")
-    except ValueError:
-        raise CorruptBatch("not a checkpoint") from None
-    return offsets

@@ -36,10 +36,21 @@ def open_batch(batch: memoryview, header: BatchHeader) -> Opened | None:
         return None
     try:
         payload = payload_of(batch, header)
-        return payload, list(scan(payload, header.count))
+        found = list(scan(payload, header.count))
+        _check_offsets(header, found)
     except CorruptBatch as error:
         _logger.warning("the batch at offset %d stays as it is: %s", header.base_offset, error.message)
         return None
+    return payload, found
+
+
+def _check_offsets(header: BatchHeader, found: list[RawRecord]) -> None:
+    """A record that claims an offset outside its batch would supersede records that are newer than itself."""
+    previous = -1
+    for raw in found:
+        if not previous < raw.offset_delta <= header.last_offset_delta:
+            raise CorruptBatch(f"offset delta {raw.offset_delta} follows {previous}")
+        previous = raw.offset_delta
 
 
 def is_of_transaction(header: BatchHeader) -> bool:

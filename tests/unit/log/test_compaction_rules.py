@@ -19,7 +19,7 @@ from tidelog.log.cleaner_files import CompactionAbandoned
 from tidelog.log.log import Log
 from tidelog.protocol import batch as batches
 from tidelog.protocol.codecs import Codec, compress
-from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
+from tidelog.protocol.records import ControlType, Record, append_varint, control_key, encode_batch, scan
 from tidelog.sim.disk import ENOSPC, SimulatedDisk
 
 ONE = COMPACT.but(segment_bytes=1 << 20)  # segments end where a test says so
@@ -138,6 +138,23 @@ class TestWhatIsNotTouched:
         compact(disk, log, ONE)
         data = log.read(0, 1 << 20, log.end_offset, at_least_one_batch=True).read()
         assert [header.base_offset for _, header in batches.iterate(data)] == [1, 3]
+
+    @pytest.mark.parametrize("delta", [-1, 0, 2, 1000])
+    def test_a_batch_whose_records_claim_offsets_outside_it(
+        self, disk: SimulatedDisk, log: Log, delta: int
+    ) -> None:
+        honest = encode_batch([Record(5, 0, b"a", b"1"), Record(6, 0, b"a", b"2")], leader_epoch=0)
+        lying = bytearray(honest[batches.HEADER_SIZE :])
+        second = next(raw for raw in scan(lying, 2) if raw.offset_delta == 1)
+        number = bytearray()
+        append_varint(number, delta)
+        lying[second.after_timestamp : second.after_timestamp + 1] = number
+        lying[second.start] += 2 * (len(number) - 1)
+        header = batches.parse_header(honest)._replace(base_offset=0)
+        append(log, batches.rebuild(header, lying))
+        write_each(log, "a3 roll")
+        compact(disk, log, ONE)
+        assert [header.count for header, _ in all_batches(log)] == [2, 1]
 
 
 class TestTombstones:
