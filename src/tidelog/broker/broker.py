@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.partitions import PartitionTable
-from tidelog.broker.services import Services
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.store import MetadataStore
+from tidelog.services import Services
 
 
 class Broker:
@@ -24,7 +24,9 @@ class Broker:
         self.partitions = partitions
         self.services = services
         self.on_config: Callable[[BrokerConfig], None] = lambda config: None
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots, services.new_uuid().int & 0x7FFFFFFF
+        )
 
     @property
     def image(self) -> ClusterImage:

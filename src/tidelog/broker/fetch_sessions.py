@@ -62,10 +62,13 @@ class FetchSession:
 
 
 class FetchSessions:
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, first_id: int = 0) -> None:
+        """``first_id`` should differ with every start of a broker: otherwise a reader that missed the restart
+        goes on in another reader's session.
+        """
         self._slots = slots
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # the longest unused first
-        self._last_id = 0
+        self._last_id = first_id
 
     def __len__(self) -> int:
         return len(self._sessions)
