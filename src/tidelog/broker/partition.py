@@ -84,7 +84,7 @@ class Partition:
         rules = self.rules
         header = check_batch(records, rules, now_ms, produce_version)
         if rules.codec >= 0 and header.attributes & batches.CODEC_MASK != rules.codec:
-            records = recompressed(records, rules.codec)
+            records = recompressed(records, rules)
         base_offset = log.end_offset
         batches.assign(records, 0, base_offset, self.leader_epoch)
         if rules.stamp_append_time:

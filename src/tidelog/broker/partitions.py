@@ -11,7 +11,7 @@ from typing import Protocol
 from uuid import UUID
 
 from tidelog.broker.partition import Partition
-from tidelog.broker.services import Services
+from tidelog.services import Services
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.errors import ErrorCode, StorageError, TidelogError

@@ -48,6 +48,9 @@ class AppendRules(NamedTuple):
 def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_version: int) -> BatchHeader:
     """The header of the one valid batch in ``records``, or the refusal Kafka's clients expect."""
     if len(records) < HEADER_SIZE:
+        if not records:
+            # Nothing was damaged on the way: a client that is told so would send nothing again and again.
+            raise InvalidRecord("no records")
         raise CorruptBatch(f"{len(records)} bytes are too few for a record batch")
     if records[16] != batches.MAGIC:
         raise InvalidRecord(f"record format {records[16]} is not supported, only {batches.MAGIC}")
@@ -56,10 +59,7 @@ def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_ve
     if size != len(records):
         raise InvalidRecord("a produce request holds exactly one record batch per partition")
     if size > rules.max_message_bytes:
-        raise TidelogError(
-            f"the batch has {size} bytes, max.message.bytes allows {rules.max_message_bytes}",
-            ErrorCode.MESSAGE_TOO_LARGE,
-        )
+        raise _too_large(size, rules)
     if header.count < 1 or header.last_offset_delta != header.count - 1:
         raise InvalidRecord(f"{header.count} records cannot span offsets 0 to {header.last_offset_delta}")
     attributes = header.attributes
@@ -75,6 +75,13 @@ def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_ve
     if rules.needs_keys:
         _check_keys(records)
     return header
+
+
+def _too_large(size: int, rules: AppendRules) -> TidelogError:
+    return TidelogError(
+        f"the batch has {size} bytes, max.message.bytes allows {rules.max_message_bytes}",
+        ErrorCode.MESSAGE_TOO_LARGE,
+    )
 
 
 def _check_timestamps(header: BatchHeader, rules: AppendRules, now_ms: int) -> None:
@@ -102,7 +109,11 @@ def _check_keys(records: memoryview) -> None:
         raise InvalidRecord("a compacted topic needs a key on every record")
 
 
-def recompressed(records: memoryview, codec: int) -> memoryview:
+def recompressed(records: memoryview, rules: AppendRules) -> memoryview:
+    """The batch in the topic's codec. Raises where only the producer's codec made it fit."""
     from tidelog.protocol.records import recompress
 
-    return memoryview(recompress(records, codec))
+    stored = recompress(records, rules.codec)
+    if len(stored) > rules.max_message_bytes:
+        raise _too_large(len(stored), rules)
+    return memoryview(stored)

@@ -80,6 +80,7 @@ class Answer(NamedTuple):
 
 class Replica:
     __slots__ = (
+        "_led_epoch",
         "_proposed",
         "_waiting",
         "epoch",
@@ -117,6 +118,7 @@ class Replica:
         # records up. After a crash the log may be shorter than what was checkpointed.
         self.high_watermark = min(high_watermark, log.end_offset)
         self.progress: dict[int, Progress] = {}
+        self._led_epoch: int = NO_EPOCH
         self._proposed: tuple[int, ...] | None = None
         # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
         # waits behind somebody with great ones.
@@ -145,10 +147,14 @@ class Replica:
         """Become leader in ``epoch``, or stay it with another set of replicas or members."""
         if epoch == self.epoch and self.role is Role.LEADER:
             return self._members_changed(replicas, in_sync, partition_epoch, now_ms)
-        invariant(epoch > self.epoch, "a leader epoch is led by one replica", epoch, self.epoch, self.me)
+        # Where replicas vote, the epoch is entered before its leader is known.
+        entered = epoch == self.epoch and self.leader == NO_BROKER and self._led_epoch != epoch
+        invariant(
+            epoch > self.epoch or entered, "an epoch is led once, by one replica", epoch, self.epoch, self.me
+        )
         effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.role = Role.LEADER
-        self.epoch = epoch
+        self.epoch = self._led_epoch = epoch
         self.leader = self.me
         self.partition_epoch = partition_epoch
         # Written into the epoch history before the first record: a follower that asks where an older epoch
@@ -163,11 +169,9 @@ class Replica:
     def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> Effects:
         """Follow ``leader`` (-1: nobody) in ``epoch``."""
         invariant(epoch >= self.epoch, "leader epochs only rise", epoch, self.epoch)
-        invariant(
-            not (epoch == self.epoch and self.role is Role.LEADER),
-            "a leader does not follow in its own epoch",
-            epoch,
-        )
+        # A leader may resign in its own epoch; it can never follow somebody else in it.
+        leads = epoch == self.epoch and self.role is Role.LEADER
+        invariant(not leads or leader == NO_BROKER, "two leaders in one epoch", epoch, self.me, leader)
         effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.role = Role.FOLLOWER
         self.epoch = epoch

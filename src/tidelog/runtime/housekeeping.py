@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.partition import Partition
-from tidelog.broker.services import Timer
+from tidelog.services import Timer
 from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import Checkpoint, DataDirectory
 from tidelog.runtime.compactor import Compactor

@@ -7,7 +7,7 @@ the next sync. When the disk fails, nothing more can be changed; what is known s
 import logging
 from collections.abc import Callable, Sequence
 
-from tidelog.broker.services import Services
+from tidelog.services import Services
 from tidelog.controller import records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord

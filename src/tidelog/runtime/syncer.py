@@ -6,7 +6,7 @@ Also the clock behind ``flush.ms``: on every tick, partitions whose oldest unsyn
 import logging
 
 from tidelog.broker.partition import Partition
-from tidelog.broker.services import Services
+from tidelog.services import Services
 from tidelog.errors import StorageError
 from tidelog.log.sync import SyncTicket
 

@@ -11,7 +11,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.fetch_sessions import FetchSession, Remembered
 from tidelog.broker.partition import Partition
 from tidelog.broker.request import RequestContext
-from tidelog.broker.services import Timer
+from tidelog.services import Timer
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import fetch
 from tidelog.protocol.fetch import NO_SESSION, FetchPartition, FetchRequest, Part, PartitionAnswer, Records
@@ -152,8 +152,8 @@ class PendingFetch:
         log = partition.log
         records: Records | None = None
         try:
-            # Between watermark and end there is nothing to read yet, but nothing is wrong either: a new leader's
-            # watermark may lag behind what the reader has seen.
+            # Between watermark and end there is nothing to read yet, but nothing is wrong either: a new
+            # leader's watermark may lag behind what the reader has seen.
             if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
                 raise OffsetOutOfRange("outside of the log")
             if budget > 0 or at_least_one_batch:

@@ -1,0 +1,265 @@
+"""One replica with its log: carries out the effects of the state machine on the log and tells who listens.
+
+The log is written only here. Whatever promises durability (an acknowledgement, a vote, a fetch that counts as
+one) leaves after the sync it needs: ballots have a queue of effects that waits for them.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from tidelog.errors import ErrorCode, StorageError, TidelogError
+from tidelog.log.log import Log
+from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
+from tidelog.replication.effects import BeginEpoch, Commit, Effects, ProposeInSync, Settle, Truncate
+from tidelog.replication.election import (
+    AnswerVote,
+    AskVote,
+    Ballot,
+    Election,
+    ElectionEffect,
+    ElectionEffects,
+    Follow,
+    Lead,
+    SaveBallot,
+    Tail,
+)
+from tidelog.replication.messages import PartitionKey
+from tidelog.replication.replica import Replica, Role
+from tidelog.services import Services
+
+logger = logging.getLogger(__name__)
+
+LEADER_CHANGE_VERSION = 0
+
+
+class Listener(Protocol):
+    """What the host of a replica wants to know."""
+
+    def committed(self, hosted: "Hosted") -> None: ...
+
+    def role_changed(self, hosted: "Hosted") -> None: ...
+
+    def grown(self, hosted: "Hosted") -> None:
+        """A leader's log is longer: parked fetches of followers can be answered."""
+
+    def proposed(self, hosted: "Hosted", proposal: ProposeInSync) -> None: ...
+
+    def ask_vote(self, hosted: "Hosted", effect: AskVote) -> None: ...
+
+    def answer_vote(self, hosted: "Hosted", effect: AnswerVote) -> None: ...
+
+    def failed(self, hosted: "Hosted", error: StorageError) -> None: ...
+
+
+class Ballots(Protocol):
+    """Where a voter's ballot lies."""
+
+    def save(self, ballot: Ballot) -> Callable[[], None]:
+        """The work that writes and syncs it, to be run where it blocks nobody. Raises OSError."""
+
+
+class Hosted:
+    def __init__(
+        self,
+        key: PartitionKey,
+        log: Log,
+        replica: Replica,
+        services: Services,
+        listener: Listener,
+        election: Election | None = None,
+        ballots: Ballots | None = None,
+    ) -> None:
+        self.key = key
+        self.log = log
+        self.replica = replica
+        self.election = election
+        self._ballots = ballots
+        self._services = services
+        self._listener = listener
+        self._outbox: deque[ElectionEffect] = deque()
+        self._saving = False
+        self._syncing = False
+        self._sync_again = False
+        self.closed = False
+
+    # --- from the controller or the election ----------------------------------------------------------------
+
+    def lead(
+        self, epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...], partition_epoch: int
+    ) -> None:
+        was_leader = self.replica.role is Role.LEADER and self.replica.epoch == epoch
+        self.run(self.replica.lead(epoch, replicas, in_sync, partition_epoch, self._services.now_ms()))
+        if not was_leader:
+            self._listener.role_changed(self)
+
+    def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> None:
+        self.run(self.replica.follow(epoch, leader, replicas, partition_epoch))
+        self._listener.role_changed(self)
+
+    def stop(self, error: ErrorCode) -> None:
+        self.closed = True
+        self.run(self.replica.stop(error))
+
+    @property
+    def tail(self) -> Tail:
+        return Tail(self.replica.last_epoch, self.log.end_offset)
+
+    # --- leading --------------------------------------------------------------------------------------------
+
+    def append(self, batch: memoryview, last_offset: int, max_timestamp: int) -> None:
+        """Append one batch whose base offset is the log's end; raises StorageError, then nothing was
+        written.
+        """
+        self.log.append(batch, last_offset, max_timestamp, self.replica.epoch, self._services.now_ms())
+        self.run(self.replica.appended())
+        self._listener.grown(self)
+        self._sync_if_needed()
+
+    def _write_leader_change(self, epoch: int) -> None:
+        """A record of the new epoch at once: only with one can what earlier leaders left be committed."""
+        now_ms = self._services.now_ms()
+        record = Record(self.log.end_offset, now_ms, control_key(ControlType.LEADER_CHANGE), b"", ())
+        batch = encode_batch([record], leader_epoch=epoch, control=True)
+        self.append(memoryview(batch), record.offset, now_ms)
+
+    # --- following ------------------------------------------------------------------------------------------
+
+    def take(self, epoch: int, records: bytes | None, leader_high_watermark: int) -> None:
+        """What the leader sent from our end on."""
+        if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
+            return
+        try:
+            if records:
+                self.log.append_batches(memoryview(records), self._services.now_ms())
+        except StorageError as error:
+            self._fail(error)
+            return
+        self.run(self.replica.received(epoch, leader_high_watermark))
+        self._sync_if_needed()
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything and go on at the leader's log start."""
+        try:
+            self.log.restart_at(offset)
+        except StorageError as error:
+            self._fail(error)
+            return
+        self.replica.high_watermark = max(self.replica.high_watermark, offset)
+
+    @property
+    def may_fetch(self) -> bool:
+        """A fetch acknowledges everything before its offset, so it waits until that is as durable as
+        promised.
+        """
+        return (
+            not self.closed
+            and self.log.failure is None
+            and self.replica.durable_end_offset >= self.log.end_offset
+        )
+
+    # --- effects --------------------------------------------------------------------------------------------
+
+    def run(self, effects: Effects) -> None:
+        for effect in effects:
+            match effect:
+                case Settle(done, error):
+                    done(error)
+                case Commit():
+                    self._listener.committed(self)
+                case BeginEpoch(epoch, start_offset):
+                    self.log.epochs.assign(epoch, start_offset)
+                case Truncate(end_offset):
+                    self._truncate(end_offset)
+                case ProposeInSync():
+                    self._listener.proposed(self, effect)
+
+    def _truncate(self, end_offset: int) -> None:
+        logger.info("%s: truncating from %s to %s", self.key, self.log.end_offset, end_offset)
+        try:
+            self.log.truncate_to(end_offset)
+        except StorageError as error:
+            self._fail(error)
+
+    def _fail(self, error: StorageError) -> None:
+        logger.error("%s: %s", self.key, error.message)
+        self._listener.failed(self, error)
+
+    def elect(self, effects: ElectionEffects) -> None:
+        """Carry out an election's effects, each behind the ballots it follows from."""
+        self._outbox.extend(effects)
+        self._drain()
+
+    def _drain(self) -> None:
+        while self._outbox and not self._saving and not self.closed:
+            match self._outbox.popleft():
+                case SaveBallot(ballot):
+                    self._save(ballot)
+                case AskVote() as effect:
+                    self._listener.ask_vote(self, effect)
+                case AnswerVote() as effect:
+                    self._listener.answer_vote(self, effect)
+                case Lead(epoch):
+                    self._begin_to_lead(epoch)
+                case Follow(epoch, leader):
+                    if epoch >= self.replica.epoch:
+                        self.follow(epoch, leader, self.replica.replicas, -1)
+
+    def _begin_to_lead(self, epoch: int) -> None:
+        election = self.election
+        if election is None or election.epoch != epoch or election.leader != self.replica.me:
+            return  # A higher epoch came while the ballot was being written.
+        self.lead(epoch, self.replica.replicas, self.replica.replicas, -1)
+        try:
+            self._write_leader_change(epoch)
+        except TidelogError as error:
+            logger.error("%s: cannot lead epoch %s: %s", self.key, epoch, error.message)
+
+    def _save(self, ballot: Ballot) -> None:
+        if self._ballots is None:
+            return
+        self._saving = True
+        self._services.offload(self._ballots.save(ballot), self._saved)
+
+    def _saved(self, result: object) -> None:
+        self._saving = False
+        if isinstance(result, BaseException):
+            # Without its ballot on disk this voter must not say anything more: it could vote twice.
+            self.closed = True
+            self._fail(StorageError(f"the ballot cannot be written: {result}"))
+            return
+        self._drain()
+
+    # --- syncing --------------------------------------------------------------------------------------------
+
+    def _sync_if_needed(self) -> None:
+        if self.replica.limits.durable and self.log.synced_end_offset < self.log.end_offset:
+            self.sync()
+
+    def sync(self) -> None:
+        """Group commit: one sync at a time, everything written before it began is covered."""
+        if self._syncing:
+            self._sync_again = True
+            return
+        if self.log.failure is not None or self.closed:
+            return
+        self._syncing = True
+        ticket = self.log.begin_sync()
+
+        def done(_: object) -> None:
+            self._syncing = False
+            if self.closed:
+                return
+            try:
+                self.log.finish_sync(ticket, self._services.now_ms())
+            except StorageError as error:
+                self._fail(error)
+                return
+            self.run(self.replica.synced())
+            self._listener.grown(self)
+            if self._sync_again:
+                self._sync_again = False
+                self._sync_if_needed()
+
+        self._services.offload(ticket.run, done)
