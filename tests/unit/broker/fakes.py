@@ -14,7 +14,7 @@ from uuid import UUID
 from kio.index import load_request_schema
 from kio.serial import entity_writer
 
-from interop.records import batch
+from interop.records import CODECS
 from interop.wire import API_KEYS, build, parse_response
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler, PendingFetch
@@ -32,6 +32,7 @@ from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.log.storage import Region
 from tidelog.protocol import messages
+from tidelog.protocol.records import Record, encode_batch
 from tidelog.runtime.syncer import Syncer
 from tidelog.sim.disk import SimulatedDisk
 
@@ -287,9 +288,18 @@ def wanted(topic: str, *offsets: int, first: int = 0, **more: Any) -> dict[str, 
     return {"topic": topic, "partitions": partitions}
 
 
-def records(*values: bytes, at_ms: int = NOW_MS, **more: Any) -> bytes:
-    """One batch of these values, by kafka-python's encoder."""
-    return bytes(batch(*values, timestamps_ms=[at_ms] * len(values), **more))
+def records(
+    *values: bytes | None,
+    at_ms: int = NOW_MS,
+    keys: Sequence[bytes | None] | None = None,
+    codec: str = "none",
+) -> bytes:
+    """One batch of these values as a producer sends it."""
+    given = keys or [None] * len(values)
+    rows = [
+        Record(place, at_ms, key, value) for place, (key, value) in enumerate(zip(given, values, strict=True))
+    ]
+    return bytes(encode_batch(rows, codec=CODECS[codec]))
 
 
 def request_body(api_key: int, version: int, values: dict[str, Any]) -> bytes:
