@@ -85,6 +85,15 @@ class Broker:
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start, and return once it answers. Nothing happens to data that is already there."""
+        self.launch()
+        try:
+            self._await_answer(time.monotonic() + timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+
+    def launch(self) -> None:
+        """Start without waiting for anything: for tests of what happens during a start."""
         if self._process is not None:
             raise RuntimeError(f"{self!r} runs already")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -97,11 +106,6 @@ class Broker:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        try:
-            self._await_answer(time.monotonic() + timeout_s)
-        except BaseException:
-            self.kill()
-            raise
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """Ask it to stop (SIGTERM), wait, and return its exit code."""

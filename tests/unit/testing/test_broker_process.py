@@ -58,6 +58,13 @@ def test_start_again_keeps_the_port(broker: Broker) -> None:
     assert broker.log_text().count("listening") == 2
 
 
+def test_launch_does_not_wait(tmp_path: Path) -> None:
+    broker = Silent(tmp_path)
+    broker.launch()
+    assert broker.pid > 0
+    broker.kill()
+
+
 def test_stop_returns_the_exit_code(broker: Broker) -> None:
     assert broker.stop() == 0
     assert not answers(broker.port)
