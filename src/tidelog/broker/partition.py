@@ -92,7 +92,14 @@ class Partition:
             max_timestamp = append_time = now_ms
         else:
             max_timestamp, append_time = header.max_timestamp, -1
-        log.append(records, base_offset + header.last_offset_delta, max_timestamp, self.leader_epoch, now_ms)
+        try:
+            log.append(
+                records, base_offset + header.last_offset_delta, max_timestamp, self.leader_epoch, now_ms
+            )
+        except StorageError as failure:
+            # A failed log is not synced any more: what waits for that would wait for ever.
+            self.failed(failure)
+            raise
         end_offset = log.end_offset
         if self.durable_acks:
             self.on_sync_wanted(self)
@@ -104,8 +111,8 @@ class Partition:
 
     def check_epoch(self, epoch: int) -> ErrorCode:
         """A reader that knows a leader epoch must know the right one: an older one hides that the log may
-        have
-        changed under it, a newer one shows that we are the ones who are behind."""
+        have changed under it, a newer one shows that we are the ones who are behind.
+        """
         if epoch in (NO_EPOCH, self.leader_epoch):
             return ErrorCode.NONE
         if epoch < self.leader_epoch:
@@ -116,6 +123,8 @@ class Partition:
         """Call ``done`` once everything before ``end_offset`` may be acknowledged."""
         if self.durable_end_offset >= end_offset:
             done(ErrorCode.NONE)
+        elif self.log.failure is not None:
+            done(self.log.failure.code)
         else:
             self._produce_waiters.append((end_offset, done))
 

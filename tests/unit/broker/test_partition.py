@@ -1,0 +1,348 @@
+"""One partition: what is written, when it is acknowledged and readable, and what a failing disk does."""
+
+from typing import Any
+
+import pytest
+from fakes import NOW_MS, FakeBroker, records
+
+from tidelog.broker.partition import Partition
+from tidelog.config import TopicConfig
+from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError, TidelogError
+from tidelog.log.log import Log
+from tidelog.protocol import batch as batches
+from tidelog.sim.disk import EIO, SimulatedDisk
+from tidelog.types import TopicPartition
+
+VERSION = 9
+NAME = TopicPartition("orders", 0)
+
+
+class Waiter:
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def data_arrived(self, size: int) -> None:
+        self.sizes.append(size)
+
+
+class Setup:
+    """A partition whose syncs are asked for and done by the test."""
+
+    def __init__(self, **config: Any) -> None:
+        self.disk = SimulatedDisk()
+        self.disk.make_directory("data")
+        topic = TopicConfig(**config)
+        log = Log.open(self.disk, "data/orders-0", topic, clean=False, now_ms=NOW_MS)
+        self.wanted: list[Partition] = []
+        self.partition = Partition(NAME, log, topic, 3, self.wanted.append)
+        self.told: list[tuple[str, ErrorCode]] = []
+
+    def append(self, *values: bytes, **more: Any) -> Any:
+        data = memoryview(bytearray(records(*values, **more)))
+        return self.partition.append(data, NOW_MS, VERSION)
+
+    def wait(self, name: str, end_offset: int) -> None:
+        self.partition.when_durable(end_offset, lambda error: self.told.append((name, error)))
+
+    def sync(self) -> None:
+        log = self.partition.log
+        ticket = log.begin_sync()
+        ticket.run()
+        log.finish_sync(ticket, NOW_MS)
+        self.partition.synced()
+
+    def stored(self) -> list[Any]:
+        log = self.partition.log
+        region = log.read(log.start_offset, 1 << 20, log.end_offset, at_least_one_batch=True)
+        return [header for _, header in batches.iterate(region.read())]
+
+    def fail_next(self) -> None:
+        self.disk.fail_at(self.disk.operations + 1, EIO)
+
+
+class TestAppend:
+    def test_offsets_and_epoch_are_assigned(self) -> None:
+        setup = Setup()
+        first, second = setup.append(b"a", b"b"), setup.append(b"c")
+        assert (first.base_offset, first.end_offset, first.log_append_time_ms) == (0, 2, -1)
+        assert (second.base_offset, second.end_offset) == (2, 3)
+        assert [(each.base_offset, each.leader_epoch) for each in setup.stored()] == [(0, 3), (2, 3)]
+
+    def test_append_time(self) -> None:
+        setup = Setup(message_timestamp_type="LogAppendTime")
+        appended = setup.append(b"a", at_ms=5)
+        assert appended.log_append_time_ms == NOW_MS
+        (header,) = setup.stored()
+        assert (header.max_timestamp, header.is_log_append_time) == (NOW_MS, True)
+
+    def test_another_codec_than_the_producers(self) -> None:
+        setup = Setup(compression_type="lz4")
+        setup.append(b"a" * 100, codec="gzip")
+        setup.append(b"a" * 100, codec="lz4")
+        assert [each.codec for each in setup.stored()] == [3, 3]
+
+    def test_a_refused_batch_leaves_nothing_behind(self) -> None:
+        setup = Setup(max_message_bytes=100)
+        setup.append(b"a")
+        with pytest.raises(TidelogError):
+            setup.append(b"x" * 200)
+        assert (setup.partition.log.end_offset, setup.partition.high_watermark) == (1, 1)
+
+
+class TestWatermark:
+    def test_what_is_written_can_be_read_at_once(self) -> None:
+        setup = Setup()
+        setup.append(b"a", b"b")
+        assert setup.partition.high_watermark == 2
+        setup.wait("a", 2)
+        assert setup.told == [("a", ErrorCode.NONE)]
+
+    def test_where_an_ok_means_synced_nobody_reads_before_the_sync(self) -> None:
+        setup = Setup(flush_messages=1)
+        appended = setup.append(b"a")
+        setup.wait("a", appended.end_offset)
+        assert (setup.partition.high_watermark, setup.told) == (0, [])
+        assert setup.wanted == [setup.partition]
+        setup.sync()
+        assert (setup.partition.high_watermark, setup.told) == (1, [("a", ErrorCode.NONE)])
+
+    def test_one_sync_answers_all_that_were_written_before_it_began(self) -> None:
+        setup = Setup(flush_messages=1)
+        for name in ("a", "b"):
+            setup.wait(name, setup.append(name.encode()).end_offset)
+        ticket = setup.partition.log.begin_sync()
+        setup.wait("c", setup.append(b"c").end_offset)
+        ticket.run()
+        setup.partition.log.finish_sync(ticket, NOW_MS)
+        setup.partition.synced()
+        assert setup.told == [("a", ErrorCode.NONE), ("b", ErrorCode.NONE)]
+        assert setup.partition.high_watermark == 2
+        setup.sync()
+        assert setup.told[2:] == [("c", ErrorCode.NONE)]
+
+    def test_a_larger_flush_interval_asks_for_syncs_but_waits_for_none(self) -> None:
+        setup = Setup(flush_messages=3)
+        setup.sync()  # of the new files
+        asked = []
+        for value in (b"a", b"b", b"c"):
+            setup.wait("x", setup.append(value).end_offset)
+            asked.append(len(setup.wanted))
+        assert asked[1:] == [asked[0], asked[0] + 1]
+        assert len(setup.told) == 3
+
+    def test_a_partition_that_is_opened_again_has_committed_what_it_holds(self) -> None:
+        setup = Setup(flush_messages=1)
+        setup.append(b"a")
+        setup.sync()
+        setup.append(b"b")
+        log = setup.partition.log
+        again = Partition(NAME, log, setup.partition.config, 4, setup.wanted.append)
+        assert again.high_watermark == 1
+        assert Partition(NAME, log, TopicConfig(), 4, setup.wanted.append).high_watermark == 2
+
+
+class TestReaders:
+    def test_are_told_of_new_data_and_its_size(self) -> None:
+        setup = Setup()
+        waiter, other = Waiter(), Waiter()
+        setup.partition.add_fetch_waiter(waiter)
+        setup.partition.add_fetch_waiter(other)
+        setup.append(b"a")
+        size = setup.partition.log.size_bytes
+        assert (waiter.sizes, other.sizes) == ([size], [size])
+        setup.partition.remove_fetch_waiter(other)
+        setup.partition.remove_fetch_waiter(other)
+        setup.append(b"a")
+        assert (waiter.sizes, other.sizes) == ([size, size], [size])
+
+    def test_are_told_when_data_is_durable_not_when_it_is_written(self) -> None:
+        setup = Setup(flush_messages=1)
+        waiter = Waiter()
+        setup.partition.add_fetch_waiter(waiter)
+        setup.append(b"a")
+        assert waiter.sizes == []
+        setup.sync()
+        assert len(waiter.sizes) == 1
+        setup.sync()
+        assert len(waiter.sizes) == 1
+
+    def test_may_leave_while_they_are_told(self) -> None:
+        setup = Setup()
+        partition = setup.partition
+
+        class Leaver(Waiter):
+            def data_arrived(self, size: int) -> None:
+                super().data_arrived(size)
+                partition.remove_fetch_waiter(self)
+
+        waiters = [Leaver() for _ in range(3)]
+        for waiter in waiters:
+            partition.add_fetch_waiter(waiter)
+        setup.append(b"a")
+        setup.append(b"b")
+        assert [len(waiter.sizes) for waiter in waiters] == [1, 1, 1]
+
+    def test_of_a_partition_that_leaves_are_told(self) -> None:
+        setup = Setup(flush_messages=1)
+        waiter = Waiter()
+        setup.partition.add_fetch_waiter(waiter)
+        setup.wait("a", setup.append(b"a").end_offset)
+        setup.partition.closed()
+        assert setup.told == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        assert len(waiter.sizes) == 1
+
+
+class TestReconfigure:
+    def test_waiters_stay_and_are_answered_by_the_sync_that_was_asked_for(self) -> None:
+        setup = Setup(flush_messages=1)
+        setup.wait("a", setup.append(b"a").end_offset)
+        setup.partition.reconfigure(TopicConfig())
+        setup.sync()
+        assert setup.told == [("a", ErrorCode.NONE)]
+
+    def test_asking_for_more_takes_nothing_back(self) -> None:
+        setup = Setup()
+        setup.append(b"a")
+        setup.partition.reconfigure(TopicConfig(flush_messages=1))
+        assert setup.partition.high_watermark == 1
+        setup.wait("b", setup.append(b"b").end_offset)
+        assert (setup.partition.high_watermark, setup.told) == (1, [])
+        setup.sync()
+        assert (setup.partition.high_watermark, setup.told) == (2, [("b", ErrorCode.NONE)])
+
+    def test_new_limits_hold_for_the_next_batch(self) -> None:
+        setup = Setup()
+        setup.append(b"x" * 200)
+        setup.partition.reconfigure(TopicConfig(max_message_bytes=100, segment_bytes=150))
+        with pytest.raises(TidelogError):
+            setup.append(b"x" * 200)
+        setup.append(b"a")
+        assert len(setup.partition.log.segments) == 2
+
+
+class TestFailingDisk:
+    def test_a_failed_write_is_refused_and_so_are_all_after_it(self) -> None:
+        setup = Setup()
+        setup.append(b"a")
+        setup.fail_next()
+        for _ in range(2):
+            with pytest.raises(StorageError) as refusal:
+                setup.append(b"b")
+            assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert setup.partition.high_watermark == 1
+        assert [each.base_offset for each in setup.stored()] == [0]
+
+    def test_a_failed_write_ends_the_wait_of_what_was_written_before(self) -> None:
+        """A failed log is not synced any more, so nobody else would ever tell them."""
+        setup = Setup(flush_messages=1)
+        setup.wait("a", setup.append(b"a").end_offset)
+        setup.fail_next()
+        with pytest.raises(StorageError):
+            setup.append(b"b")
+        assert setup.told == [("a", ErrorCode.KAFKA_STORAGE_ERROR)]
+
+    def test_waiting_for_a_log_that_has_failed_ends_at_once(self) -> None:
+        setup = Setup(flush_messages=1)
+        appended = setup.append(b"a")
+        setup.fail_next()
+        with pytest.raises(StorageError):
+            setup.partition.log.roll(NOW_MS)
+        setup.wait("a", appended.end_offset)
+        assert setup.told == [("a", ErrorCode.KAFKA_STORAGE_ERROR)]
+
+    def test_a_failed_sync_answers_everybody_and_commits_nothing(self) -> None:
+        setup = Setup(flush_messages=1)
+        for name in ("a", "b"):
+            setup.wait(name, setup.append(name.encode()).end_offset)
+        log = setup.partition.log
+        ticket = log.begin_sync()
+        setup.fail_next()
+        ticket.run()
+        with pytest.raises(StorageError) as failure:
+            log.finish_sync(ticket, NOW_MS)
+        setup.partition.failed(failure.value)
+        assert setup.told == [("a", ErrorCode.KAFKA_STORAGE_ERROR), ("b", ErrorCode.KAFKA_STORAGE_ERROR)]
+        assert setup.partition.high_watermark == 0
+        setup.partition.failed(failure.value)
+        assert len(setup.told) == 2
+
+
+class TestEpochs:
+    @pytest.mark.parametrize(
+        ("epoch", "code"),
+        [
+            (-1, ErrorCode.NONE),
+            (3, ErrorCode.NONE),
+            (2, ErrorCode.FENCED_LEADER_EPOCH),
+            (0, ErrorCode.FENCED_LEADER_EPOCH),
+            (4, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ],
+    )
+    def test_readers_must_know_the_right_one(self, epoch: int, code: ErrorCode) -> None:
+        assert Setup().partition.check_epoch(epoch) is code
+
+
+class TestDeleteRecords:
+    def test_up_to_an_offset_or_to_the_watermark(self) -> None:
+        setup = Setup()
+        setup.append(b"a", b"b", b"c")
+        setup.partition.delete_records(2)
+        assert setup.partition.log.start_offset == 2
+        setup.partition.delete_records(1)
+        assert setup.partition.log.start_offset == 2
+        setup.partition.delete_records(None)
+        assert setup.partition.log.start_offset == 3
+
+    @pytest.mark.parametrize("offset", [-2, -5, 4])
+    def test_not_outside_of_the_log(self, offset: int) -> None:
+        setup = Setup()
+        setup.append(b"a", b"b", b"c")
+        with pytest.raises(OffsetOutOfRange):
+            setup.partition.delete_records(offset)
+
+    def test_not_beyond_what_is_committed(self) -> None:
+        setup = Setup(flush_messages=1)
+        setup.append(b"a")
+        with pytest.raises(OffsetOutOfRange):
+            setup.partition.delete_records(1)
+
+    def test_not_in_a_topic_that_is_only_compacted(self) -> None:
+        setup = Setup(cleanup_policy=frozenset({"compact"}))
+        with pytest.raises(TidelogError) as refusal:
+            setup.partition.delete_records(0)
+        assert refusal.value.code is ErrorCode.POLICY_VIOLATION
+
+
+class TestGroupCommit:
+    """Together with the syncer: the requests at hand share a sync, the next ones share the next."""
+
+    def test_written_while_a_sync_runs_is_covered_by_the_next(self) -> None:
+        broker = FakeBroker()
+        broker.create("orders", flush_messages=1)
+        syncs = broker.syncer.syncs
+        broker.services.held = True
+        sent = [broker.produce(("orders", 0, records(b"x"))) for _ in range(3)]
+        broker.services.settle()
+        sent += [broker.produce(("orders", 0, records(b"x"))) for _ in range(2)]
+        broker.services.settle()
+        assert sent == [[]] * 5
+        broker.services.held = False
+        broker.services.settle()
+        offsets = [answer.responses[0].partition_responses[0].base_offset for (answer,) in sent]
+        assert offsets == [0, 1, 2, 3, 4]
+        assert broker.syncer.syncs - syncs == 2
+
+    def test_a_failed_sync_reaches_the_producers(self) -> None:
+        broker = FakeBroker()
+        broker.create("orders", flush_messages=1)
+        broker.append("orders", b"a")
+        broker.services.held = True
+        sent = broker.produce(("orders", 0, records(b"b")))
+        broker.services.settle()
+        broker.disk.fail_at(broker.disk.operations + 1, EIO)
+        broker.services.held = False
+        broker.services.settle()
+        refused = sent[0].responses[0].partition_responses[0]
+        assert (refused.error_code, refused.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        assert broker.append("orders", b"c").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.partition("orders").high_watermark == 1
