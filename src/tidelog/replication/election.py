@@ -111,6 +111,9 @@ class Election:
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._heard: dict[int, int] = {}  # While leading: when each voter was last heard of.
+        # When the leader itself was last heard. Others' word for it is a reason to try it, not a reason to
+        # believe in it: two followers could assure each other of a dead leader for ever.
+        self._leader_heard_ms = -1
         # A new process waits a little before it disturbs anybody: there may be a leader it has not heard of.
         self.deadline_ms = now_ms + timing.round_ms + int(chance * timing.round_ms)
 
@@ -154,6 +157,7 @@ class Election:
     def leader_lost(self, leader: int, now_ms: int, chance: float) -> None:
         """Its connection closed: a dead process is noticed long before it is silent for too long."""
         if self.state is State.FOLLOWER and self.leader == leader:
+            self._leader_heard_ms = -1
             grace = self.timing.grace_ms + int(chance * self.timing.grace_ms)
             self.deadline_ms = min(self.deadline_ms, now_ms + grace)
 
@@ -200,7 +204,7 @@ class Election:
             return []
         if not got.granted:
             if got.leader not in (NO_BROKER, self.me):
-                return self.leader_heard(got.leader, got.epoch, now_ms)
+                return self.leader_named(got.leader, got.epoch, now_ms)
             self._refused.add(got.voter)
             return []
         self._granted.add(got.voter)
@@ -221,18 +225,24 @@ class Election:
         effects: ElectionEffects = []
         if ask.epoch > self.epoch and not ask.pre:
             effects = self._newer_epoch(ask.epoch, NO_BROKER, now_ms, chance)
-        granted = self._would_elect(ask, tail) if ask.pre else self._grant(ask, tail)
+        granted = self._would_elect(ask, now_ms, tail) if ask.pre else self._grant(ask, tail)
         if granted and not ask.pre:
             self.voted_for = ask.candidate
             self.deadline_ms = now_ms + self.timing.round_ms + int(chance * self.timing.round_ms)
             effects.append(SaveBallot(self.ballot))
-        got = VoteGot(self.me, self.epoch, granted, self.leader, ask.pre)
+        leader = self.leader if self._hears_leader(now_ms) else NO_BROKER
+        got = VoteGot(self.me, self.epoch, granted, leader, ask.pre)
         effects.append(AnswerVote(ask.candidate, got))
         return effects
 
-    def _would_elect(self, ask: VoteAsk, tail: Tail) -> bool:
+    def _would_elect(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
         """Not while we hear a leader: the asker may only be cut off from it."""
-        return ask.epoch >= self.epoch and self.leader == NO_BROKER and ask.tail >= tail
+        return ask.epoch >= self.epoch and not self._hears_leader(now_ms) and ask.tail >= tail
+
+    def _hears_leader(self, now_ms: int) -> bool:
+        if self.state is State.LEADER:
+            return True
+        return self.leader != NO_BROKER and now_ms - self._leader_heard_ms < self.timing.silence_ms
 
     def _grant(self, ask: VoteAsk, tail: Tail) -> bool:
         if ask.epoch < self.epoch or self.leader != NO_BROKER:
@@ -245,14 +255,24 @@ class Election:
     # --- hearing of leaders ---------------------------------------------------------------------------------
 
     def leader_heard(self, leader: int, epoch: int, now_ms: int) -> ElectionEffects:
-        """Somebody who knows says that ``leader`` leads ``epoch``: the leader itself, or its answer to a
-        fetch.
-        """
-        if epoch < self.epoch:
+        """The leader of ``epoch`` itself has spoken to us."""
+        effects = self._attach(leader, epoch)
+        if self.state is State.FOLLOWER and self.leader == leader and self.epoch == epoch:
+            self._leader_heard_ms = now_ms
+            self.deadline_ms = now_ms + self.timing.silence_ms
+        return effects
+
+    def leader_named(self, leader: int, epoch: int, now_ms: int) -> ElectionEffects:
+        """Somebody says that ``leader`` leads ``epoch``: worth a try, for the length of a round."""
+        effects = self._attach(leader, epoch)
+        if effects:
+            self.deadline_ms = now_ms + 2 * self.timing.round_ms
+        return effects
+
+    def _attach(self, leader: int, epoch: int) -> ElectionEffects:
+        if epoch < self.epoch or (epoch == self.epoch and self.leader == leader):
             return []
-        if epoch == self.epoch and self.leader == leader:
-            if self.state is State.FOLLOWER:
-                self.deadline_ms = now_ms + self.timing.silence_ms
+        if epoch == self.epoch and self.state is State.LEADER:
             return []
         invariant(
             epoch > self.epoch or self.leader == NO_BROKER, "one leader per epoch", epoch, self.leader, leader
@@ -264,7 +284,7 @@ class Election:
             effects.append(SaveBallot(self.ballot))
         self.state = State.FOLLOWER
         self.leader = leader
-        self.deadline_ms = now_ms + self.timing.silence_ms
+        self._leader_heard_ms = -1
         effects.append(Follow(epoch, leader))
         return effects
 
@@ -274,7 +294,7 @@ class Election:
 
     def _newer_epoch(self, epoch: int, leader: int, now_ms: int, chance: float) -> ElectionEffects:
         if leader not in (NO_BROKER, self.me):
-            return self.leader_heard(leader, epoch, now_ms)
+            return self.leader_named(leader, epoch, now_ms)
         self.epoch = epoch
         self.voted_for = NO_BROKER
         self.leader = NO_BROKER

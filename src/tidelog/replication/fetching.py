@@ -25,12 +25,14 @@ class FetchLoop:
         services: Services,
         peers: Peers,
         leader_heard: Callable[[Hosted, int, int], None],
+        leader_named: Callable[[Hosted, int, int], None],
     ) -> None:
         self._me = me
         self._leader = leader
         self._services = services
         self._peers = peers
-        self._leader_heard = leader_heard
+        self._leader_heard = leader_heard  # it answered us itself
+        self._leader_named = leader_named  # a refusal says who leads, or that nobody does
         self._partitions: dict[PartitionKey, Hosted] = {}
         self._resting: dict[PartitionKey, int] = {}  # after an error: until when
         self._generation = 0
@@ -150,5 +152,4 @@ class FetchLoop:
                 # The leader no longer has what comes next for us: begin again where its log begins.
                 hosted.restart_at(part.log_start_offset)
             return
-        if part.epoch > hosted.replica.epoch:
-            self._leader_heard(hosted, part.leader, part.epoch)
+        self._leader_named(hosted, part.leader, part.epoch)

@@ -244,13 +244,25 @@ class Host:
             return
         loop = self._loops.get(replica.leader)
         if loop is None:
-            loop = FetchLoop(self.me, replica.leader, self._services, self._peers, self._leader_heard)
+            loop = FetchLoop(
+                self.me, replica.leader, self._services, self._peers, self._leader_heard, self._leader_named
+            )
             self._loops[replica.leader] = loop
         loop.want(hosted)
 
     def _leader_heard(self, hosted: Hosted, leader: int, epoch: int) -> None:
         if hosted.election is not None and leader != NO_BROKER:
             hosted.elect(hosted.election.leader_heard(leader, epoch, self._services.now_ms()))
+
+    def _leader_named(self, hosted: Hosted, leader: int, epoch: int) -> None:
+        election = hosted.election
+        if election is None or epoch < election.epoch:
+            return
+        now_ms = self._services.now_ms()
+        if leader != NO_BROKER:
+            hosted.elect(election.leader_named(leader, epoch, now_ms))
+        elif epoch == election.epoch:
+            election.leader_lost(election.leader, now_ms, self._chance())  # It has resigned.
 
     def proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
         self.on_proposal(hosted, proposal)
