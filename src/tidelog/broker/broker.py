@@ -1,6 +1,6 @@
 """The broker: what all handlers share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.partitions import PartitionTable
@@ -20,6 +20,8 @@ class Broker:
     ) -> None:
         self.broker_id = config.node_id
         self.config = config  # replaced when a dynamic setting changes
+        # As the client wrote them: the config's own are respelled, and would differ with every change.
+        self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
         self.store = store
         self.partitions = partitions
         self.services = services
@@ -34,8 +36,9 @@ class Broker:
 
     def metadata_changed(self, image: ClusterImage) -> None:
         """Follow the metadata log: settings first, as the partitions are opened with them."""
-        own, everyone = image.broker_configs.get(str(self.broker_id), {}), image.broker_configs.get("", {})
-        if own != self.config.dynamic_values or everyone != self.config.dynamic_defaults:
-            self.config = self.config.with_dynamic(own, everyone)
+        dynamic = image.broker_configs.get(str(self.broker_id), {}), image.broker_configs.get("", {})
+        if dynamic != self._dynamic:
+            self._dynamic = dynamic
+            self.config = self.config.with_dynamic(*dynamic)
             self.on_config(self.config)
         self.partitions.follow(image, self.config)
