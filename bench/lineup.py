@@ -2,13 +2,17 @@
 rounds.
 
 Owns the order of things. Servers all run for the whole bench and take turns (A B C, B C A, …), so that a slow
-minute of the machine hits all of them; the figures are medians over the rounds. Before anything is timed,
-memory for the page cache is touched once, because the first write into memory that the machine has not handed
-out before is several times slower, and every server gets the same number of seconds of warm-up load.
+minute of the machine hits all of them; the figures are medians over the rounds.
+
+A measurement writes a limited volume, into memory that was in use just before, and its topic is gone when the
+next one starts. A virtual machine gives free memory back to its host, and growing the page cache into memory
+that the host has to find first costs ten times a plain write: without these limits whoever writes most pays
+most, and the figures are the host's.
 """
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +42,7 @@ class Options:
     quick: bool = False
     rounds: int = 3
     seconds: float = 3.0  # per measurement
+    volume_mb: int = 400  # written per measurement at most
     warm_seconds: float = 15.0  # per server, before the first measurement
     client: str = "librdkafka"
     servers: tuple[str, ...] = NAMES
@@ -93,6 +98,7 @@ class Lineup:
 
     def __init__(self, options: Options, directory: Path, stack: ExitStack) -> None:
         self.options = options
+        self._directory = directory
         self.servers: list[Server] = []
         self._topics: dict[str, Topics] = {}
         self._next_topic = 0
@@ -144,9 +150,15 @@ class Lineup:
         job.setdefault("client", self.options.client)
         job.setdefault("seconds", self.options.seconds)
         job.setdefault("ramp_seconds", self.options.seconds / 3)
-        outcome = self.load.run(
-            Job(kind=kind, port=server.port, broker_pid=server.pid, topic=topic, **job),
-        )
+        if server.name != "sink":
+            job.setdefault("max_bytes", self.options.volume_mb * 1_000_000)
+        return self.load.run(Job(kind=kind, port=server.port, broker_pid=server.pid, topic=topic, **job))
+
+    def measure(self, server: Server, kind: str, topic: str, **job: Any) -> Outcome:
+        """``run`` for the tables: into memory that is at hand, and with an eye on who else is running."""
+        if kind != "consume" and server.name != "sink":
+            touch_page_cache(self._directory / "touched", self.options.volume_mb * 1_000_000)
+        outcome = self.run(server, kind, topic, **job)
         self.others_cores.append(outcome.other_cpu_seconds / outcome.seconds)
         return outcome
 
@@ -154,32 +166,30 @@ class Lineup:
         """Load on every server until its cost per record stops falling.
 
         Everyone gets ``warm_seconds``; whoever still gets cheaper then (a JVM compiles for a minute) gets
-        more, up to ``WARM_LIMIT`` times as much, because the figures are meant to be those of a broker that
-        has run for long.
+        more, up to ``WARM_LIMIT`` times as much: the figures are meant to be those of a broker that has run
+        for long.
         """
         for server in self.servers:
+            started = time.monotonic()
             spent = 0.0
             costs: list[float] = []
             with self.options.console.status(f"warming up {server.name}"):
-                while spent < self.options.warm_seconds * WARM_LIMIT and not self._settled(spent, costs):
-                    cost = 0.0
-                    for load in loads:
-                        outcome = self._warm_once(server, load)
-                        spent += outcome.seconds
-                        cost += outcome.broker_cpu_seconds / outcome.records
-                    costs.append(cost)
+                while not self._settled(spent, costs):
+                    costs.append(sum(self._warm_once(server, load) for load in loads))
+                    spent = time.monotonic() - started
             self.warmed_seconds[server.name] = spent
-        self.others_cores.clear()
 
-    def _warm_once(self, server: Server, load: Load) -> Outcome:
+    def _warm_once(self, server: Server, load: Load) -> float:
+        """The broker's CPU seconds per record."""
         with self.topic(server, load.partitions) as topic:
             size, partitions = load.value_size, load.partitions
-            return self.run(server, load.kind, topic, value_size=size, partitions=partitions, seconds=1.0)
+            outcome = self.run(server, load.kind, topic, value_size=size, partitions=partitions, seconds=1.0)
+        return outcome.broker_cpu_seconds / outcome.records
 
     def _settled(self, spent: float, costs: list[float]) -> bool:
-        if spent < self.options.warm_seconds or len(costs) < 3:
-            return False
-        return costs[-1] > 0.9 * min(costs[:-1])
+        if spent >= self.options.warm_seconds * WARM_LIMIT:
+            return True
+        return spent >= self.options.warm_seconds and len(costs) >= 3 and costs[-1] > 0.9 * min(costs[:-1])
 
     def rounds(
         self, label: str, measure: Callable[[Server], dict[str, float | None]]
@@ -208,15 +218,14 @@ class Lineup:
 @contextmanager
 def lineup(options: Options) -> Iterator[Lineup]:
     with work_directory() as directory, ExitStack() as stack:
-        with options.console.status("touching memory for the page cache"):
-            _touch_page_cache(directory / "touched", 1_500_000_000 if options.quick else 4_000_000_000)
         running = Lineup(options, directory, stack)
         yield running
         stack.close()
         running.profiler.show(options.console)
 
 
-def _touch_page_cache(path: Path, size: int) -> None:
+def touch_page_cache(path: Path, size: int) -> None:
+    """Make the kernel hold ``size`` bytes, and free them for the page cache of whoever writes next."""
     block = b"\0" * (1 << 20)
     with path.open("wb", buffering=0) as file:
         for _ in range(size // len(block)):

@@ -94,9 +94,9 @@ class Child:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads of a process, ended ones included; resolution 10 ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+    """User and system time of all threads of a process, ended ones included."""
+    # The id of its CPU clock as clock_getcpuclockid(3) makes it: nanoseconds, where /proc counts in 10 ms.
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def machine_cpu_seconds() -> float:

@@ -6,7 +6,6 @@ deleting one is nothing there.
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Protocol
 
@@ -130,7 +129,8 @@ class Topics:
     _CONFIG = {"file.delete.delay.ms": "100"}  # noqa: RUF012
 
     def __init__(self, server: Server) -> None:
-        self._stateless = server.name == "sink"
+        self._data: Path | None = getattr(server, "data", None)
+        self._stateless = self._data is None
         if not self._stateless:
             self._admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{server.port}", "log_level": 2})
 
@@ -155,6 +155,8 @@ class Topics:
         if self._stateless:
             return
         self._admin.delete_topics([topic])[topic].result(timeout=30)
-        time.sleep(
-            0.25
-        )  # the files go after the delay above, and that work must not fall into the next measurement
+        # Removing the files is work too, and must not fall into the next measurement.
+        wait_until(lambda: not self._has_files(topic), 30, f"the removal of {topic}'s files")
+
+    def _has_files(self, topic: str) -> bool:
+        return self._data is not None and any(self._data.glob(f"{topic}-*"))

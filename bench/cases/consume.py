@@ -24,8 +24,8 @@ def run(options: Options) -> list[Report]:
 
         def measure(server: Server) -> dict[str, float | None]:
             with running.topic(server) as topic:
-                produced = running.run(server, "produce", topic, value_size=VALUE_SIZE)
-                consumed = running.run(
+                produced = running.measure(server, "produce", topic, value_size=VALUE_SIZE)
+                consumed = running.measure(
                     server, "consume", topic, value_size=VALUE_SIZE, count=produced.records
                 )
             figures = consumed.throughput(VALUE_SIZE)

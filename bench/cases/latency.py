@@ -22,7 +22,7 @@ def run(options: Options) -> list[Report]:
 
         def measure(server: Server) -> dict[str, float | None]:
             with running.topic(server) as topic:
-                outcome = running.run(server, "latency", topic, value_size=VALUE_SIZE)
+                outcome = running.measure(server, "latency", topic, value_size=VALUE_SIZE)
             return outcome.throughput(VALUE_SIZE)
 
         for name, figures in running.rounds("latency", measure).items():

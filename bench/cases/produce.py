@@ -28,7 +28,7 @@ def run(options: Options) -> list[Report]:
                     server: Server, size: int = size, partitions: int = partitions
                 ) -> dict[str, float | None]:
                     with running.topic(server, partitions) as topic:
-                        outcome = running.run(
+                        outcome = running.measure(
                             server, "produce", topic, value_size=size, partitions=partitions
                         )
                     return outcome.throughput(size)

@@ -23,7 +23,7 @@ def run(options: Options) -> list[Report]:
 
         def measure(server: Server) -> dict[str, float | None]:
             with running.topic(server) as topic:
-                outcome = running.run(server, "requests", topic, value_size=VALUE_SIZE)
+                outcome = running.measure(server, "requests", topic, value_size=VALUE_SIZE)
             return outcome.throughput(VALUE_SIZE)
 
         for name, figures in running.rounds("requests", measure).items():

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from bench.process import cpu_seconds, machine_cpu_seconds
 
+NO_LIMIT = 1 << 60
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -19,8 +21,21 @@ class Job:
     partitions: int = 1
     seconds: float = 1.0  # how long to measure; consuming ends with the count
     ramp_seconds: float = 0.0  # of the same load before that: connections, first appends, new files
+    max_bytes: int = 0  # of record values to write, ramp included; 0: no limit. See bench.lineup.
     count: int = 0  # records to consume
     start_offset: int = 0
+
+    @property
+    def ramp_records_max(self) -> int:
+        return self._records_max // 4
+
+    @property
+    def measured_records_max(self) -> int:
+        return self._records_max - self.ramp_records_max
+
+    @property
+    def _records_max(self) -> int:
+        return self.max_bytes // self.value_size if self.max_bytes else NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

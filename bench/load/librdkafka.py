@@ -19,7 +19,7 @@ from bench.load.job import Job, Meter, Outcome, percentile
 from bench.process import BenchError
 
 QUEUE_KBYTES = 64 * 1024
-STATISTICS_WINDOW_MS = 250
+STATISTICS_WINDOW_MS = 100
 CONSUME_CALL_RECORDS = 2_000
 CALL_BYTES = (
     250_000  # per produce_batch call: small enough to spread over partitions, large enough to be cheap
@@ -102,10 +102,11 @@ class _Flood:
         self._next_partition = cycle(range(job.partitions)).__next__
         self._queued = 0
 
-    def run(self, seconds: float) -> None:
+    def run(self, seconds: float, records_max: int) -> None:
         producer, messages = self._producer, self._messages
         end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
+        queued_max = self._queued + records_max
+        while time.perf_counter() < end and self._queued < queued_max:
             accepted = producer.produce_batch(
                 self._job.topic,
                 messages,
@@ -131,11 +132,11 @@ class _Flood:
 def _flood(job: Job, settings: dict[str, Any], records_per_call: int) -> Outcome:
     """What is acknowledged in ``job.seconds`` in the middle of a flood."""
     flood = _Flood(job, settings, records_per_call)
-    flood.run(job.ramp_seconds)
+    flood.run(job.ramp_seconds, job.ramp_records_max)
     flood.reports.forget()
     before = flood.acknowledged
     meter = Meter(job.broker_pid)
-    flood.run(job.seconds)
+    flood.run(job.seconds, job.measured_records_max)
     acknowledged = flood.acknowledged - before
     meter.stop()
     flood.wind_down()

@@ -84,9 +84,10 @@ class _Pipeline:
         self.acknowledged = 0
         self.samples: list[float] = []  # milliseconds from each send to its last acknowledgement
 
-    def run(self, seconds: float) -> None:
+    def run(self, seconds: float, requests_max: int) -> None:
         end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
+        sent_max = self._sent + requests_max
+        while time.perf_counter() < end and self._sent < sent_max:
             while self._sent - self.acknowledged <= self._window:
                 self._sent_at.append(time.perf_counter())
                 self._socket.sendall(self._next_send())
@@ -114,11 +115,11 @@ class _Pipeline:
 
 def _flood(job: Job, pipeline: _Pipeline, records_per_request: int) -> Outcome:
     """What is acknowledged in ``job.seconds`` in the middle of a flood."""
-    pipeline.run(job.ramp_seconds)
+    pipeline.run(job.ramp_seconds, job.ramp_records_max // records_per_request)
     pipeline.samples.clear()
     before = pipeline.acknowledged
     meter = Meter(job.broker_pid)
-    pipeline.run(job.seconds)
+    pipeline.run(job.seconds, job.measured_records_max // records_per_request)
     acknowledged = pipeline.acknowledged - before
     meter.stop()
     pipeline.wind_down()
