@@ -11,9 +11,11 @@ import msgspec
 
 from tidelog.controller.records import (
     BrokerConfigChanged,
+    BrokerFencingChanged,
     BrokerRegistered,
     ClusterFounded,
     MetadataRecord,
+    PartitionChanged,
     PartitionsAdded,
     TopicConfigChanged,
     TopicCreated,
@@ -28,6 +30,8 @@ class BrokerImage(msgspec.Struct, frozen=True):
     host: str
     port: int
     rack: str | None
+    broker_epoch: int = 0
+    fenced: bool = False
 
 
 class PartitionImage(msgspec.Struct, frozen=True):
@@ -35,6 +39,12 @@ class PartitionImage(msgspec.Struct, frozen=True):
     in_sync: tuple[int, ...]
     leader: int  # -1 when nobody leads
     leader_epoch: int
+    partition_epoch: int = 0  # rises with every change; a proposal based on an older one is refused
+    eligible: tuple[
+        int, ...
+    ] = ()  # former members that hold everything committed; only while too few are in sync
+    last_leader: int = -1
+    unclean: bool = False  # the present leader may lack committed records; followers truncate to it
 
 
 class TopicImage(msgspec.Struct, frozen=True):
@@ -82,8 +92,12 @@ class _Draft:
             case ClusterFounded(cluster_id):
                 invariant(not self.cluster_id, "a cluster is founded once", self.cluster_id, cluster_id)
                 self.cluster_id = cluster_id
-            case BrokerRegistered(broker_id, incarnation, host, port, rack):
-                self.brokers[broker_id] = BrokerImage(broker_id, incarnation, host, port, rack)
+            case BrokerRegistered(broker_id, incarnation, host, port, rack, broker_epoch, fenced):
+                self.brokers[broker_id] = BrokerImage(
+                    broker_id, incarnation, host, port, rack, broker_epoch, fenced
+                )
+            case BrokerFencingChanged(broker_id, fenced):
+                self.brokers[broker_id] = msgspec.structs.replace(self.brokers[broker_id], fenced=fenced)
             case TopicCreated(name, topic_id, assignments, configs):
                 invariant(name not in self.topics, "a topic is created once", name)
                 self.topics[name] = TopicImage(name, topic_id, _new_partitions(assignments), configs)
@@ -92,6 +106,8 @@ class _Draft:
                 topic = self._topic(topic_id)
                 partitions = topic.partitions + _new_partitions(assignments)
                 self.topics[topic.name] = msgspec.structs.replace(topic, partitions=partitions)
+            case PartitionChanged():
+                self._change_partition(record)
             case TopicDeleted(topic_id):
                 del self.topics[self._topic(topic_id).name]
                 del self.topic_names[topic_id]
@@ -103,6 +119,23 @@ class _Draft:
             case BrokerConfigChanged(broker, changes):
                 self.broker_configs[broker] = _changed(self.broker_configs.get(broker, {}), changes)
 
+    def _change_partition(self, record: PartitionChanged) -> None:
+        topic = self._topic(record.topic_id)
+        old = topic.partitions[record.partition]
+        invariant(record.leader_epoch >= old.leader_epoch, "leader epochs only rise", record, old)
+        new = PartitionImage(
+            old.replicas if record.replicas is None else tuple(record.replicas),
+            tuple(record.in_sync),
+            record.leader,
+            record.leader_epoch,
+            old.partition_epoch + 1,
+            tuple(record.eligible),
+            record.last_leader,
+            record.unclean,
+        )
+        partitions = (*topic.partitions[: record.partition], new, *topic.partitions[record.partition + 1 :])
+        self.topics[topic.name] = msgspec.structs.replace(topic, partitions=partitions)
+
     def _topic(self, topic_id: UUID) -> TopicImage:
         invariant(topic_id in self.topic_names, "a metadata record names an unknown topic", topic_id)
         return self.topics[self.topic_names[topic_id]]
@@ -111,7 +144,7 @@ class _Draft:
 def _new_partitions(assignments: Iterable[Iterable[int]]) -> tuple[PartitionImage, ...]:
     partitions = []
     for replicas in map(tuple, assignments):
-        partitions.append(PartitionImage(replicas, replicas, replicas[0], 0))
+        partitions.append(PartitionImage(replicas, replicas, replicas[0], 0, last_leader=replicas[0]))
     return tuple(partitions)
 
 

@@ -21,6 +21,15 @@ class BrokerRegistered(msgspec.Struct, frozen=True, tag="broker-registered"):
     host: str
     port: int
     rack: str | None = None
+    broker_epoch: int = 0  # rises with every registration; what an older run of the broker says is refused
+    fenced: bool = False
+
+
+class BrokerFencingChanged(msgspec.Struct, frozen=True, tag="broker-fencing-changed"):
+    """A fenced broker leads nothing and is a member of nothing."""
+
+    broker_id: int
+    fenced: bool
 
 
 class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
@@ -35,6 +44,20 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
 class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
     topic_id: UUID
     assignments: list[list[int]]  # of the new partitions only, numbered on from the existing ones
+
+
+class PartitionChanged(msgspec.Struct, frozen=True, tag="partition-changed"):
+    """Who leads and who is in sync from now on; all of it, so that a reader needs no history."""
+
+    topic_id: UUID
+    partition: int
+    leader: int  # -1 when nobody can lead
+    leader_epoch: int
+    in_sync: list[int]
+    eligible: list[int]  # former members that still hold everything committed
+    last_leader: int
+    unclean: bool = False  # the leader was chosen though committed records may be missing from it
+    replicas: list[int] | None = None  # None: unchanged
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):
@@ -54,8 +77,10 @@ class BrokerConfigChanged(msgspec.Struct, frozen=True, tag="broker-config-change
 MetadataRecord = (
     ClusterFounded
     | BrokerRegistered
+    | BrokerFencingChanged
     | TopicCreated
     | PartitionsAdded
+    | PartitionChanged
     | TopicDeleted
     | TopicConfigChanged
     | BrokerConfigChanged

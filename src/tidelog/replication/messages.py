@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
 from tidelog.errors import ErrorCode
-from tidelog.protocol.batch import Buffer
 from tidelog.replication.election import VoteAsk, VoteGot
 
 PartitionKey = Hashable
@@ -85,14 +84,14 @@ class Peers(Protocol):
 class Bytes:
     """Records in memory."""
 
-    __slots__ = ("data",)
+    __slots__ = ("_data",)
 
-    def __init__(self, data: Buffer) -> None:
-        self.data = data
+    def __init__(self, data: bytes) -> None:
+        self._data = data
 
     @property
     def size(self) -> int:
-        return len(self.data)
+        return len(self._data)
 
-    def read(self) -> Buffer:
-        return self.data
+    def read(self) -> bytes:
+        return self._data

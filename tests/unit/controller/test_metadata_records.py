@@ -40,7 +40,7 @@ WRITTEN: list[tuple[bytes, MetadataRecord]] = [
     (b'{"type":"cluster-founded","cluster_id":"c"}', ClusterFounded("c")),
     (
         b'{"type":"broker-registered","broker_id":1,"incarnation":"00000000-0000-0000-0000-000000000001",'
-        b'"host":"h","port":9092,"rack":null}',
+        b'"host":"h","port":9092,"rack":null,"broker_epoch":0,"fenced":false}',
         BrokerRegistered(1, UUID(int=1), "h", 9092),
     ),
     (
