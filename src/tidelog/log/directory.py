@@ -15,7 +15,7 @@ from uuid import UUID
 from tidelog.config import TopicConfig
 from tidelog.errors import CorruptBatch, StorageError, TidelogError
 from tidelog.log import checkpoints, layout
-from tidelog.log.files import read_whole, remove_tree, replace_whole, write_beside
+from tidelog.log.files import make_directories, read_whole, remove_tree, replace_whole, write_beside
 from tidelog.log.handles import HandleCache
 from tidelog.log.log import Log
 from tidelog.log.settings import LogSettings
@@ -91,7 +91,7 @@ class DataDirectory:
     ) -> "DataDirectory":  # fmt: skip
         """Lock the directory and read what speaks of all logs; the logs are opened one by one."""
         try:
-            storage.make_directory(path)
+            make_directories(storage, path)
             lock = storage.lock(f"{path}/{checkpoints.LOCK_FILE}")
         except BlockingIOError:
             raise StorageError(f"{path} is in use by another broker") from None

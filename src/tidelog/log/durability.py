@@ -14,7 +14,7 @@ import logging
 from tidelog.errors import StorageError
 from tidelog.log import layout
 from tidelog.log.epochs import EpochCache
-from tidelog.log.files import write_beside
+from tidelog.log.files import parent_of, write_beside
 from tidelog.log.storage import File, Storage
 from tidelog.log.sync import SyncTicket
 
@@ -74,7 +74,7 @@ class Durability:
         files = [*self.waiting, active]
         directories = [self._directory] if self.names_changed else []
         if self.parent_changed:
-            directories.append(self._directory.rpartition("/")[0])
+            directories.append(parent_of(self._directory))
         ticket = SyncTicket(self._storage, end_offset, files, directories, self.waiting[:])
         if epochs.version != self._epochs_written:
             ticket.epochs_version = epochs.version

@@ -31,6 +31,22 @@ def replace_whole(storage: Storage, path: str, data: bytes) -> None:
     storage.rename(temporary, path)
 
 
+def parent_of(path: str) -> str:
+    """The directory that holds ``path``; empty for the current one."""
+    head, separator, _ = path.rpartition("/")
+    return head or separator
+
+
+def make_directories(storage: Storage, path: str) -> None:
+    """Make a directory and those above it that are missing, each durable before anything is put into it."""
+    if not path or storage.exists(path):
+        return
+    parent = parent_of(path)
+    make_directories(storage, parent)
+    storage.make_directory(path)
+    storage.sync_directory(parent)
+
+
 def remove_tree(storage: Storage, directory: str) -> None:
     """Remove a partition's directory with everything in it."""
     for entry in storage.list(directory):

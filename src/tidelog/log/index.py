@@ -25,7 +25,7 @@ _OFFSET_ENTRY = Struct(">II")
 _TIME_ENTRY = Struct(">qI")
 
 
-class DamagedIndex(Exception):  # noqa: N818  (named like the refusals in tidelog.errors)
+class DamagedIndex(Exception):
     """The entries cannot be right: too few bytes, zeros behind them, or places the log does not have."""
 
 

@@ -410,8 +410,10 @@ class Log:
     # -- shortening --------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that reaches ``offset`` or beyond; ``end_offset`` becomes ``offset``, or the start
-        of the batch that held it."""
+        """Drop every batch that reaches ``offset`` or beyond; the log then ends behind the last batch left.
+
+        That is at ``offset`` itself, unless it was inside a batch or where compaction left no record.
+        """
         if offset >= self.end_offset:
             return
         if offset < self._row.first_offset:
@@ -439,7 +441,9 @@ class Log:
                 # them and never see the hole before them.
                 self._storage.sync_directory(self.directory)
             segment.activate()
-        segment.truncate(position, end_offset)
+        # The end of the last batch, not some offset behind it: the next segment may begin there, and recovery
+        # takes a hole between segments for lost data.
+        self._lower_ends(segment.truncate(position, end_offset))
         self._segments_changed()
 
     def _lower_ends(self, end_offset: int) -> None:
@@ -583,6 +587,7 @@ class Log:
     def abandon(self) -> None:
         """Let go of all files without another write: the log is about to be deleted, or has failed."""
         self.closed = True
+        self._write = _not_prepared
         self._durability.abandon()
         self._row.release_all()
 

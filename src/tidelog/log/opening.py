@@ -64,6 +64,7 @@ class Opening:
         start_offset = max(log_start_offset, self._segments[0].base_offset)
         self._epochs.truncate_from(end_offset)
         self._epochs.truncate_before(start_offset)
+        self._segments[-1].release()  # A thousand quiet logs shall not hold a thousand open files.
         return Loaded(
             self._segments,
             end_offset,

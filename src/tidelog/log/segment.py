@@ -176,8 +176,8 @@ class Segment:
         self._handles.add(self)
         return files
 
-    def truncate(self, position: int, end_offset: int) -> None:
-        """Cut at a batch boundary; ``end_offset`` is the first offset that goes."""
+    def truncate(self, position: int, end_offset: int) -> int:
+        """Cut at a batch boundary; ``end_offset`` is the first offset that goes. Where what is left ends."""
         self.file().truncate(position)
         self.size = position
         self.index.truncate(end_offset)
@@ -186,10 +186,13 @@ class Segment:
         self.indexed_position = last[1] if last else 0
         self.max_timestamp = _NOT_LOADED
         self.load_max_timestamp()
+        next_offset = self.base_offset
         # What is left between the newest index entry and the cut may hold a larger timestamp than any entry.
         for _, header in headers(self.file(), self.indexed_position, position):
+            next_offset = header.next_offset
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        return next_offset
 
     # -- reading -----------------------------------------------------------------------
 

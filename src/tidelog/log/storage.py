@@ -71,7 +71,7 @@ class Lock(Protocol):
 
 
 class Storage(Protocol):
-    """A file system. Paths are strings with ``/`` between their parts."""
+    """A file system. Paths are strings with ``/`` between their parts; empty: the current directory."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and writing; ``create`` makes an empty file where there is none."""

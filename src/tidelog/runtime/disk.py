@@ -133,7 +133,7 @@ class Disk:
         return Path(path).stat().st_mtime_ns // 1_000_000
 
     def make_directory(self, path: str) -> None:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        Path(path).mkdir(exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         Path(source).replace(target)
@@ -146,7 +146,7 @@ class Disk:
         Path(path).rmdir()
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:

@@ -51,7 +51,8 @@ def make_batch(
 def record_batch(base_offset: int, timestamps: list[int], *, epoch: int = 0) -> bytearray:
     """A batch of real records, one per timestamp."""
     records = [
-        Record(base_offset + number, timestamp, None, b"v%d" % number) for number, timestamp in enumerate(timestamps)
+        Record(base_offset + number, timestamp, None, b"v%d" % number)
+        for number, timestamp in enumerate(timestamps)
     ]
     batch = bytearray(encode_batch(records))
     batches.assign(batch, 0, base_offset, epoch)

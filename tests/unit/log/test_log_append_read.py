@@ -16,7 +16,9 @@ def disk() -> SimulatedDisk:
 
 
 def first_offset(log: Log, offset: int) -> int:
-    return batches.parse_header(log.read(offset, 1, log.end_offset, at_least_one_batch=True).read()).base_offset
+    return batches.parse_header(
+        log.read(offset, 1, log.end_offset, at_least_one_batch=True).read()
+    ).base_offset
 
 
 def test_a_new_log_is_empty_and_lies_on_disk_as_kafka_names_it(disk: SimulatedDisk) -> None:
@@ -184,7 +186,9 @@ class TestAppendBatches:
         assert first_offset(log, 10) == 20
         assert log.epochs.entries == [(2, 4)]
 
-    def test_a_long_answer_is_spread_over_segments_and_written_in_few_writes(self, disk: SimulatedDisk) -> None:
+    def test_a_long_answer_is_spread_over_segments_and_written_in_few_writes(
+        self, disk: SimulatedDisk
+    ) -> None:
         log = open_log(disk)
         data = b"".join(bytes(make_batch(offset, epoch=offset // 20)) for offset in range(50))
         disk.story.clear()
@@ -212,7 +216,9 @@ class TestAppendBatches:
         assert log.end_offset == 3
         assert log.epochs.entries == [(1, 0)]
 
-    def test_an_epoch_led_without_a_record_gives_way_to_the_leaders_history(self, disk: SimulatedDisk) -> None:
+    def test_an_epoch_led_without_a_record_gives_way_to_the_leaders_history(
+        self, disk: SimulatedDisk
+    ) -> None:
         log = open_log(disk)
         append_many(log, 3, epoch=4)
         log.epochs.assign(6, 3)

@@ -265,7 +265,9 @@ def check(run: Run, *, killed: bool, context: str) -> None:
             states += [run.batches[:end] for end in range(len(run.wanted), len(run.batches))]
         for state in states:
             start = max(log.start_offset, state[0][0] if state else 0)
-            if [batch for batch in found if batch[0] >= start] == [batch for batch in state if batch[0] >= start]:
+            if [batch for batch in found if batch[0] >= start] == [
+                batch for batch in state if batch[0] >= start
+            ]:
                 break
         else:
             raise AssertionError(f"{context}: {found} is neither {run.batches} nor {run.wanted}")

@@ -22,7 +22,9 @@ class LogMachine(RuleBasedStateMachine):
         index_bytes=st.sampled_from([48, 120, 4096]),
         preallocate=st.booleans(),
     )
-    def open(self, segment_bytes: int, index_interval_bytes: int, index_bytes: int, preallocate: bool) -> None:
+    def open(
+        self, segment_bytes: int, index_interval_bytes: int, index_bytes: int, preallocate: bool
+    ) -> None:
         self.disk = SimulatedDisk()
         self.settings = SMALL.but(
             segment_bytes=segment_bytes,
@@ -44,7 +46,9 @@ class LogMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 5), size=st.integers(1, 300), timestamp=st.integers(0, 100))
     def append(self, count: int, size: int, timestamp: int) -> None:
         payload = self._payload(size)
-        append(self.log, make_batch(self.end_offset, payload, count=count, timestamp=timestamp, epoch=self.epoch))
+        append(
+            self.log, make_batch(self.end_offset, payload, count=count, timestamp=timestamp, epoch=self.epoch)
+        )
         self.model.append((self.end_offset, self.end_offset + count - 1, payload))
         self.end_offset += count
 
@@ -72,9 +76,11 @@ class LogMachine(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.start_offset, self.end_offset))
         self.log.truncate_to(offset)
-        cut = [batch for batch in self.model if batch[1] >= offset]
         self.model = [batch for batch in self.model if batch[1] < offset]
-        self.end_offset = min(offset, cut[0][0]) if cut else min(offset, self.end_offset)
+        if self.model:
+            assert self.log.end_offset in (self.model[-1][1] + 1, self.end_offset)
+        assert self.log.end_offset <= self.end_offset
+        self.end_offset = self.log.end_offset
         self.start_offset = min(self.start_offset, self.end_offset)
 
     @rule()

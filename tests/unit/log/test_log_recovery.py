@@ -133,7 +133,9 @@ def test_everything_behind_a_cut_segment_goes(disk: SimulatedDisk) -> None:
 
 
 @pytest.mark.parametrize("left_bytes", [0, 100, 900])
-def test_a_segment_that_lost_whole_batches_takes_what_follows_along(disk: SimulatedDisk, left_bytes: int) -> None:
+def test_a_segment_that_lost_whole_batches_takes_what_follows_along(
+    disk: SimulatedDisk, left_bytes: int
+) -> None:
     """The file ends exactly between two batches: only the next segment's name tells that something is missing."""
     append_many(open_log(disk), 35)
     kill(disk)
@@ -344,3 +346,15 @@ def test_a_batch_larger_than_the_scan_reads_at_once(disk: SimulatedDisk) -> None
     path = FIRST + ".log"
     write_raw(disk, path, read_raw(disk, path)[: 10 + 61 + (1 << 20) + 61 + 100 + 61 + (2 << 20)])
     assert bases(open_log(disk, settings)) == list(range(3))
+
+
+def test_a_truncation_into_a_gap_leaves_no_hole_for_recovery_to_fall_into(disk: SimulatedDisk) -> None:
+    """Found by test_log_properties: the next segment began behind the gap and was taken for a leftover."""
+    log = open_log(disk)
+    log.append_batches(memoryview(b"".join(bytes(make_batch(offset)) for offset in (0, 1, 5))), 1000)
+    log.truncate_to(4)
+    assert log.end_offset == 2
+    log.roll(1000)
+    append_many(log, 2)
+    kill(disk)
+    assert bases(open_log(disk)) == [0, 1, 2, 3]

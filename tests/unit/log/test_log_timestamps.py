@@ -44,9 +44,7 @@ def test_the_first_record_not_older(
 
 @given(batch_timestamps, st.integers(0, 130), st.booleans())
 @settings(deadline=None)
-def test_the_newest_record_of_whole_batches_before_the_end(
-    rows: Timestamps, end: int, reopen: bool
-) -> None:
+def test_the_newest_record_of_whole_batches_before_the_end(rows: Timestamps, end: int, reopen: bool) -> None:
     log, records = build(rows, reopen=reopen)
     whole_end = max((last + 1 for _, last, _ in contents(log, end_offset=end)), default=0)
     readable = [record for record in records if record[1] < whole_end]

@@ -1,0 +1,247 @@
+"""A broker's data directory on a disk that loses power."""
+
+from uuid import UUID
+
+import pytest
+from log_model import SMALL, append_many, contents, sync
+
+from tidelog.errors import StorageError
+from tidelog.log import checkpoints
+from tidelog.log.directory import DataDirectory
+from tidelog.sim.disk import EIO, SimulatedDisk, everything
+from tidelog.types import TopicPartition
+
+ORDERS = TopicPartition("orders-eu", 3)
+PAYMENTS = TopicPartition("payments", 0)
+ID = UUID("0f5e2a3c-9d55-4f3a-8a56-0c4f2d7a9b10")
+OTHER_ID = UUID("7b0b7c53-55f4-4e0c-a0ab-000000000001")
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+def open_directory(disk: SimulatedDisk, node_id: int = 1, cluster_id: str | None = "c1") -> DataDirectory:
+    return DataDirectory.open(disk, "data", node_id=node_id, cluster_id=cluster_id, now_ms=1000)
+
+
+def read_raw(disk: SimulatedDisk, path: str) -> bytes:
+    file = disk.open(path)
+    return file.read_at(0, file.size())
+
+
+def test_files_are_kafkas(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 15)
+    log.advance_start(7)
+    directory.close({ORDERS: 12})
+    assert read_raw(disk, "data/meta.properties") == b"cluster.id=c1\nnode.id=1\nversion=1\n"
+    assert read_raw(disk, "data/orders-eu-3/partition.metadata") == (
+        b"version: 0\ntopic_id: D14qPJ1VTzqKVgxPLXqbEA\n"
+    )
+    assert read_raw(disk, "data/recovery-point-offset-checkpoint") == b"0\n1\norders-eu 3 15\n"
+    assert read_raw(disk, "data/log-start-offset-checkpoint") == b"0\n1\norders-eu 3 7\n"
+    assert read_raw(disk, "data/replication-offset-checkpoint") == b"0\n1\norders-eu 3 12\n"
+    assert disk.exists("data/.kafka_cleanshutdown")
+
+
+def test_a_clean_shutdown_is_remembered_once(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 15)
+    assert directory.close()
+    disk.crash()  # All of it must be on disk.
+    directory = open_directory(disk)
+    assert directory.was_clean
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    assert len(contents(log)) == 15
+    append_many(log, 3)
+    disk.crash(survive=everything, names=everything)
+    directory = open_directory(disk)
+    assert not directory.was_clean
+    assert len(contents(directory.open_log(ORDERS, ID, SMALL, 1000))) == 18
+
+
+def test_a_log_that_failed_makes_the_shutdown_unclean(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 3)
+    disk.fail_at(disk.operations + 1, EIO, 50)
+    with pytest.raises(StorageError):
+        append_many(log, 1)
+    assert not directory.close()
+    assert not open_directory(disk).was_clean
+
+
+def test_one_broker_at_a_time(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    with pytest.raises(StorageError, match="in use"):
+        open_directory(disk)
+    directory.close()
+    open_directory(disk)
+
+
+def test_a_directory_of_another_broker_or_cluster_is_refused(disk: SimulatedDisk) -> None:
+    open_directory(disk).close()
+    with pytest.raises(StorageError, match="belongs to broker 1"):
+        open_directory(disk, node_id=2)
+    with pytest.raises(StorageError, match="belongs to cluster c1"):
+        open_directory(disk, cluster_id="c2")
+    assert open_directory(disk, cluster_id=None).cluster_id == "c1"
+
+
+def test_the_cluster_may_become_known_later(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk, cluster_id=None)
+    assert directory.cluster_id is None
+    directory.join_cluster("c9")
+    directory.close()
+    assert open_directory(disk, cluster_id=None).cluster_id == "c9"
+
+
+def test_a_deleted_partition_is_gone_at_once_and_its_files_later(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 5)
+    region = log.read(0, 100, 5, at_least_one_batch=True)
+    directory.remove_log(ORDERS, 1000)
+    assert ORDERS not in directory.logs
+    assert log.closed
+    assert not disk.exists("data/orders-eu-3")
+    assert disk.exists(f"data/orders-eu-3.{ID.hex}-delete")
+    assert directory.remove_doomed(60_999) == 1
+    assert directory.remove_doomed(61_000) == 0
+    assert not disk.exists(f"data/orders-eu-3.{ID.hex}-delete")
+    assert len(region.read()) == 100
+
+
+def test_a_deletion_is_finished_after_a_restart(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    directory.remove_log(ORDERS, 1000)
+    disk.crash(survive=everything, names=everything)
+    directory = open_directory(disk)
+    assert directory.remove_doomed(1000) == 0
+    assert [entry.name for entry in disk.list("data") if entry.is_directory] == []
+
+
+def test_a_partition_made_anew_under_an_old_name_inherits_nothing(disk: SimulatedDisk) -> None:
+    """Not even when the machine dies before the next checkpoint: the old start would hide the new records."""
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 50)
+    log.advance_start(45)
+    sync(log)
+    directory.checkpoint()
+    directory.remove_log(ORDERS, 1000)
+    log = directory.open_log(ORDERS, OTHER_ID, SMALL, 1000)
+    assert (log.start_offset, log.end_offset) == (0, 0)
+    append_many(log, 8)
+    sync(log)
+    disk.crash()
+    log = open_directory(disk).open_log(ORDERS, OTHER_ID, SMALL, 1000)
+    assert [base for base, _, _ in contents(log)] == list(range(8))
+
+
+def test_what_a_topic_of_the_same_name_left_is_set_aside(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    directory.close()
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, OTHER_ID, SMALL, 1000)
+    assert log.end_offset == 0
+    assert disk.exists(f"data/orders-eu-3.{ID.hex}-stray/00000000000000000000.log")
+
+
+def test_directories_nobody_claims_are_set_aside_not_deleted(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    append_many(directory.open_log(PAYMENTS, OTHER_ID, SMALL, 1000), 5)
+    directory.close()
+    directory = open_directory(disk)
+    directory.open_log(PAYMENTS, OTHER_ID, SMALL, 1000)
+    assert directory.forget_strays() == ["orders-eu-3"]
+    assert disk.exists(f"data/orders-eu-3.{ID.hex}-stray")
+    assert disk.exists("data/payments-0")
+    assert directory.forget_strays() == []
+
+
+def test_a_torn_partition_file_is_written_again(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    disk.crash(survive=lambda path, n: 9 if path.endswith("metadata") else n, names=everything)
+    directory = open_directory(disk)
+    assert directory.open_log(ORDERS, ID, SMALL, 1000).end_offset == 5
+    assert checkpoints.decode_topic_id(read_raw(disk, "data/orders-eu-3/partition.metadata")) == ID
+
+
+def test_recovery_points_spare_the_scan_and_never_claim_too_much(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 25)
+    sync(log)
+    append_many(log, 10)
+    directory.checkpoint()
+    assert checkpoints.decode_offsets(read_raw(disk, "data/recovery-point-offset-checkpoint")) == {ORDERS: 25}
+    assert log.checkpointed_recovery_point == 25
+    disk.crash()
+    assert open_directory(disk).open_log(ORDERS, ID, SMALL, 1000).end_offset == 25
+
+
+def test_a_damaged_checkpoint_costs_a_scan_and_nothing_else(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 25)
+    sync(log)
+    directory.checkpoint()
+    disk.open("data/recovery-point-offset-checkpoint").write_at(0, b"9\nxx")
+    disk.crash(survive=everything, names=everything)
+    assert open_directory(disk).open_log(ORDERS, ID, SMALL, 1000).end_offset == 25
+
+
+def test_a_checkpoint_begun_in_a_thread_does_not_undo_a_newer_one(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 25)
+    sync(log)
+    old = directory.begin_checkpoint()
+    append_many(log, 5)
+    sync(log)
+    directory.checkpoint()
+    old.run()
+    directory.finish_checkpoint(old)
+    assert checkpoints.decode_offsets(read_raw(disk, "data/recovery-point-offset-checkpoint")) == {ORDERS: 30}
+    assert not any(entry.name.endswith(".tmp") for entry in disk.list("data"))
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    disk.fail_at(disk.operations + 2, EIO)
+    with pytest.raises(StorageError):
+        directory.checkpoint()
+
+
+def test_the_metadata_log_keeps_everything(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    log = directory.open_metadata_log(1000)
+    append_many(log, 5)
+    assert log.enforce_retention(1 << 60, 5) == []
+    assert disk.exists("data/__cluster_metadata-0/00000000000000000000.log")
+    assert directory.forget_strays() == []
+
+
+def test_reopening_a_log_in_the_same_process_checks_it(disk: SimulatedDisk) -> None:
+    open_directory(disk).close()
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 5)
+    disk.fail_at(disk.operations + 1, EIO, 50)
+    disk.fail_at(disk.operations + 2, EIO)
+    with pytest.raises(StorageError):
+        append_many(log, 1)
+    log.close()
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    assert log.failure is None
+    append_many(log, 1)
+    assert len(contents(log)) == 6
