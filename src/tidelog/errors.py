@@ -1,7 +1,7 @@
 """Errors that carry a Kafka error code, so that every layer can refuse in words a client understands.
 
-A handler turns a ``TidelogError`` into the code and message of its answer; anything else that escapes a handler
-is a defect: it is logged with its traceback and the client sees UNKNOWN_SERVER_ERROR.
+A handler turns a ``TidelogError`` into the code and message of its answer; anything else that escapes a
+handler is a defect: it is logged with its traceback and the client sees UNKNOWN_SERVER_ERROR.
 """
 
 from enum import IntEnum

@@ -11,12 +11,12 @@ from typing import Protocol
 from uuid import UUID
 
 from tidelog.broker.partition import Partition
-from tidelog.services import Services
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
+from tidelog.services import Services
 from tidelog.types import TopicPartition
 
 logger = logging.getLogger(__name__)

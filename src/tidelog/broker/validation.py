@@ -16,9 +16,10 @@ ZSTD_FROM_VERSION = 7  # of Produce; older clients do not know the codec
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEEP_CODEC = "producer"
 LOG_APPEND_TIME = "LogAppendTime"
+_BROKERS_OWN = batches.CONTROL_MASK | batches.DELETE_HORIZON_MASK
 
 
-class InvalidRecord(TidelogError):  # noqa: N818 - named like Kafka's
+class InvalidRecord(TidelogError):
     code = ErrorCode.INVALID_RECORD
 
 
@@ -63,8 +64,9 @@ def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_ve
     if header.count < 1 or header.last_offset_delta != header.count - 1:
         raise InvalidRecord(f"{header.count} records cannot span offsets 0 to {header.last_offset_delta}")
     attributes = header.attributes
-    if attributes & batches.CONTROL_MASK:
-        raise InvalidRecord("clients may not write control records")
+    if attributes & _BROKERS_OWN:
+        # A delete horizon from outside would let tombstones vanish early and bring old values back.
+        raise InvalidRecord("clients may not write control records or delete horizons")
     codec = attributes & batches.CODEC_MASK
     if codec > ZSTD:
         raise InvalidRecord(f"unknown compression codec {codec}")
@@ -103,10 +105,11 @@ def _check_timestamps(header: BatchHeader, rules: AppendRules, now_ms: int) -> N
 
 
 def _check_keys(records: memoryview) -> None:
-    from tidelog.protocol.records import has_null_key  # opened only for compacted topics
+    from tidelog.protocol.records import validate_records  # opened only for compacted topics
 
-    if has_null_key(records):
-        raise InvalidRecord("a compacted topic needs a key on every record")
+    missing = validate_records(records).first_missing_key
+    if missing is not None:
+        raise InvalidRecord(f"a compacted topic needs a key on every record; record {missing} has none")
 
 
 def recompressed(records: memoryview, rules: AppendRules) -> memoryview:

@@ -3,7 +3,7 @@
 import sys
 
 
-class CommandFailed(Exception):  # noqa: N818 — a command that failed, not a kind of error
+class CommandFailed(Exception):
     """What went wrong, in one sentence that says what to do about it where we know."""
 
     def __init__(self, sentence: str, kafka_error: str = "") -> None:

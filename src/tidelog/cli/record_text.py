@@ -28,7 +28,7 @@ class Record(NamedTuple):
     offset: int = NO_OFFSET
 
 
-class BadRecord(ValueError):  # noqa: N818 — the record is bad
+class BadRecord(ValueError):
     """A line that is no record, and why."""
 
 

@@ -20,6 +20,10 @@ class MetadataStore(Protocol):
     def image(self) -> ClusterImage:
         """Everything committed so far. Handlers answer from it."""
 
+    @property
+    def committed_offset(self) -> int:
+        """End of what the image holds."""
+
     def submit(self, decide: Decide, done: Done) -> None:
         """Append what ``decide`` makes of the newest image; ``done`` is called once it is committed and
         applied.

@@ -34,8 +34,8 @@ class BallotFile:
         try:
             state = msgspec.json.decode(text, type=_State)
         except msgspec.DecodeError as error:
-            # It was written beside and renamed: a damaged one is no torn write. Whoever cannot know how it voted
-            # must not vote.
+            # It was written beside and renamed: a damaged one is no torn write. Whoever cannot know how it
+            # voted must not vote.
             raise StorageError(f"{self._path} is damaged: {error}") from error
         return Ballot(state.leader_epoch, state.voted_id)
 

@@ -1,6 +1,7 @@
 """Drives compaction: one pass at a time, the heavy part in a thread, the swaps in order with everything else.
 
-The thread gives way after every quarter of a megabyte: Python runs one thread at a time, and the broker comes first.
+The thread gives way after every few milliseconds of work: Python runs one thread at a time, and the broker
+comes first.
 """
 
 import logging
@@ -17,7 +18,7 @@ from tidelog.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-GIVE_WAY_AFTER_BYTES = 256 * 1024
+GIVE_WAY_AFTER_BYTES = 64 * 1024
 GIVE_WAY_S = 0.002
 
 
@@ -30,7 +31,9 @@ class Compactor:
         self._since_pause = 0
 
     def run(self) -> None:
-        """Begin a pass if a log needs one and none is under way; passes follow each other until none is needed."""
+        """Begin a pass if a log needs one and none is under way; passes follow each other until none is
+        needed.
+        """
         config = self._broker.config
         if self._busy or self._stopped or not config.log_cleaner_enable:
             return

@@ -7,7 +7,6 @@ the next sync. When the disk fails, nothing more can be changed; what is known s
 import logging
 from collections.abc import Callable, Sequence
 
-from tidelog.services import Services
 from tidelog.controller import records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -16,6 +15,7 @@ from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.sync import SyncTicket
 from tidelog.protocol.records import Record, decode_batch, encode_batch
+from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,10 @@ class LocalMetadataLog:
     @property
     def image(self) -> ClusterImage:
         return self._image
+
+    @property
+    def committed_offset(self) -> int:
+        return self._log.synced_end_offset
 
     def submit(self, decide: Decide, done: Done) -> None:
         try:

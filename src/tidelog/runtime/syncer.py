@@ -6,9 +6,9 @@ Also the clock behind ``flush.ms``: on every tick, partitions whose oldest unsyn
 import logging
 
 from tidelog.broker.partition import Partition
-from tidelog.services import Services
 from tidelog.errors import StorageError
 from tidelog.log.sync import SyncTicket
+from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,8 @@ class Syncer:
 
     def _begin(self, partition: Partition) -> None:
         self._scheduled.discard(partition)
-        if partition in self._running or partition.log.failure is not None:
+        # A topic may have been deleted since, and with it everything that waited for this sync.
+        if partition in self._running or partition.log.closed or partition.log.failure is not None:
             return
         self._running.add(partition)
         ticket = partition.log.begin_sync()
@@ -40,6 +41,9 @@ class Syncer:
     def _done(self, partition: Partition, ticket: SyncTicket) -> None:
         self._running.discard(partition)
         self.syncs += 1
+        if partition.log.closed:
+            self._again.discard(partition)
+            return
         try:
             partition.log.finish_sync(ticket, self._services.now_ms())
         except StorageError as error:

@@ -1,4 +1,6 @@
-"""A network between simulated nodes that delays, drops, doubles and reorders, and can be cut in any direction."""
+"""A network between simulated nodes that delays, drops, doubles and reorders, and can be cut in any
+direction.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +39,9 @@ class Network:
         self._lost[node] = peer_lost
 
     def leave(self, node: int, *, noticed: bool) -> None:
-        """The process is gone. When its machine lives on, the others' connections close at once (``noticed``)."""
+        """The process is gone. When its machine lives on, the others' connections close at once
+        (``noticed``).
+        """
         self._nodes.pop(node, None)
         self._lost.pop(node, None)
         if noticed:

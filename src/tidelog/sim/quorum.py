@@ -123,7 +123,9 @@ class QuorumChecker:
     def __init__(self, world: World) -> None:
         self._world = world
         self._leaders: dict[int, int] = {}  # epoch → leader
-        self.committed_batches: dict[int, tuple[int, int, int]] = {}  # base offset → (next offset, epoch, crc)
+        self.committed_batches: dict[
+            int, tuple[int, int, int]
+        ] = {}  # base offset → (next offset, epoch, crc)
         self._watermarks: dict[int, tuple[Hosted, int]] = {}
 
     def role_changed(self, hosted: Hosted) -> None:
@@ -140,12 +142,16 @@ class QuorumChecker:
         process, before = self._watermarks.get(replica.me, (hosted, 0))
         start = before if process is hosted else 0
         if process is hosted and replica.high_watermark < before:
-            raise Violation(f"the watermark of {replica.me} went back from {before} to {replica.high_watermark}")
+            raise Violation(
+                f"the watermark of {replica.me} went back from {before} to {replica.high_watermark}"
+            )
         self._watermarks[replica.me] = (hosted, replica.high_watermark)
         for base_offset, found in batches_between(hosted.log, start, replica.high_watermark):
             known = self.committed_batches.setdefault(base_offset, found)
             if known != found:
-                raise Violation(f"offset {base_offset}: {replica.me} committed {found}, before it was {known}")
+                raise Violation(
+                    f"offset {base_offset}: {replica.me} committed {found}, before it was {known}"
+                )
 
 
 def batches_between(log: Log, start: int, end: int) -> list[tuple[int, tuple[int, int, int]]]:
@@ -176,12 +182,16 @@ class QuorumCluster:
             node.start()
 
     def leader(self) -> QuorumNode | None:
-        leading = [node for node in self.nodes.values() if node.hosted and node.hosted.replica.role is Role.LEADER]
+        leading = [
+            node for node in self.nodes.values() if node.hosted and node.hosted.replica.role is Role.LEADER
+        ]
         return max(leading, key=lambda node: node.hosted.replica.epoch, default=None)  # type: ignore[union-attr]
 
     def write(self) -> None:
         """A client sends one value to whoever it takes for the leader."""
-        leading = [node for node in self.nodes.values() if node.hosted and node.hosted.replica.role is Role.LEADER]
+        leading = [
+            node for node in self.nodes.values() if node.hosted and node.hosted.replica.role is Role.LEADER
+        ]
         if not leading:
             return
         node = self.world.chance.choice(leading)
@@ -197,7 +207,9 @@ class QuorumCluster:
         if replica.before_append(-1) is not ErrorCode.NONE:
             return
         offset = hosted.log.end_offset
-        batch = encode_batch([Record(offset, services.now_ms(), None, b"%d" % value, ())], leader_epoch=replica.epoch)
+        batch = encode_batch(
+            [Record(offset, services.now_ms(), None, b"%d" % value, ())], leader_epoch=replica.epoch
+        )
 
         def done(error: ErrorCode) -> None:
             self.world.note(f"value {value} at {offset}: {error.name}")
@@ -225,7 +237,9 @@ class QuorumCluster:
             raise Violation("the voters did not converge:\n" + "\n".join(stories))
 
 
-def run_quorum(seed: int, *, size: int = 3, fault_ms: float = 20_000, calm_ms: float = 10_000) -> dict[str, Any]:
+def run_quorum(
+    seed: int, *, size: int = 3, fault_ms: float = 20_000, calm_ms: float = 10_000
+) -> dict[str, Any]:
     """One run: a phase with faults, then a healthy one in which everything must come right."""
     cluster = QuorumCluster(seed, size)
     world, chance = cluster.world, cluster.world.chance
@@ -300,7 +314,9 @@ def _calm_down(cluster: QuorumCluster, calm_ms: float) -> dict[str, Any]:
         cluster.write()
         world.run_until(world.now_ms + 200)
     if len(cluster.acknowledged) < before + 10:
-        raise Violation(f"only {len(cluster.acknowledged) - before} of 10 writes to a healthy group were acknowledged")
+        raise Violation(
+            f"only {len(cluster.acknowledged) - before} of 10 writes to a healthy group were acknowledged"
+        )
     world.run_until(world.now_ms + 2000)
     cluster.check_converged()
     cluster.check_acknowledged()

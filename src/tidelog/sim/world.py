@@ -30,7 +30,9 @@ class World:
         return self.now_ms - self.started_ms
 
     def note(self, line: str) -> None:
-        """A line of the trace. Whatever decides anything must be told here, or two runs could differ unseen."""
+        """A line of the trace. Whatever decides anything must be told here, or two runs could differ
+        unseen.
+        """
         text = f"{self.elapsed_ms:10.1f} {line}"
         self.trace.append(text)
         self._digest.update(text.encode())
@@ -70,7 +72,9 @@ class SimTimer:
 
 
 class SimServices:
-    """Time and threads of one simulated process. When the process dies, nothing it planned happens any more."""
+    """Time and threads of one simulated process. When the process dies, nothing it planned happens any
+    more.
+    """
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world

@@ -98,7 +98,6 @@ class TestFollowing:
         broker.services.held = False
         broker.services.settle()  # the sync of the log that is gone comes back
 
-    @pytest.mark.xfail(strict=True, reason="the syncer begins a sync of a log that was closed meanwhile")
     def test_a_topic_deleted_before_its_sync_began(self, broker: FakeBroker) -> None:
         broker.submit(created(**{"flush.messages": "1"}))
         broker.produce(("orders", 0, records(b"a")))

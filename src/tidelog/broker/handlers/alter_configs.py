@@ -6,7 +6,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.resources import Change, alter_all
 from tidelog.broker.request import Outcome, RequestContext
-from tidelog.errors import InvalidConfig
+from tidelog.errors import InvalidRequest
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
@@ -17,7 +17,7 @@ def _replace(resource: Any) -> Change:
     def change(current: Mapping[str, str]) -> Mapping[str, str]:
         missing = [config.name for config in resource.configs if config.value is None]
         if missing:
-            raise InvalidConfig(f"settings without a value: {', '.join(missing)}")
+            raise InvalidRequest(f"settings without a value: {', '.join(missing)}")
         return {config.name: config.value for config in resource.configs}
 
     return change

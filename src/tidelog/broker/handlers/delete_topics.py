@@ -1,11 +1,15 @@
 """DeleteTopics, versions 1 to 6: by name, and from version 6 on by id. Ignored: the timeout."""
 
+from collections import Counter
 from typing import Any
+from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.submission import Decide, refuse, submit_each
 from tidelog.broker.request import Outcome, RequestContext
 from tidelog.controller import topics
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -15,30 +19,46 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         wishes = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         wishes = [(name, None) for name in request.topic_names]
-    image = broker.image
-    named: list[Fields] = []
-    decisions = []
-    for name, topic_id in wishes:
-        by_id = None if topic_id is None else image.topic_by_id(topic_id)
-        shown = name if by_id is None else by_id.name
-        known = image.topics.get(shown) if shown is not None else None
-        named.append({"name": shown, "topic_id": topic_id or (known.topic_id if known else None)})
-        decisions.append(_decide(broker, name, topic_id, shown))
+    shown = [_show(broker.image, name, topic_id) for name, topic_id in wishes]
+    times_named = Counter((topic["name"], topic["topic_id"]) for topic in shown)
+    decisions = [
+        refuse(InvalidRequest("the topic is named twice in the request"))
+        if times_named[topic["name"], topic["topic_id"]] > 1
+        else _decide(broker, name, topic_id)
+        for (name, topic_id), topic in zip(wishes, shown, strict=True)
+    ]
 
     def answer(refusals: list[TidelogError | None]) -> Fields:
         return {
             "responses": [
-                {**shown, "error_code": refusal.code, "error_message": refusal.message} if refusal else shown
-                for shown, refusal in zip(named, refusals, strict=True)
+                {**topic, "error_code": refusal.code, "error_message": refusal.message} if refusal else topic
+                for topic, refusal in zip(shown, refusals, strict=True)
             ]
         }
 
     return submit_each(broker, decisions, answer)
 
 
-def _decide(broker: Broker, name: str | None, topic_id: Any, shown: str | None) -> Decide:
-    if name is not None and topic_id is not None:
-        return refuse(InvalidRequest("name the topic or give its id, not both"))
-    if shown is None:
-        return refuse(TidelogError(f"there is no topic with id {topic_id}", ErrorCode.UNKNOWN_TOPIC_ID))
-    return lambda image: [topics.delete(image, shown, broker.config)]
+def _show(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Fields:
+    """Name and id of a topic of which the client gave one."""
+    if name is not None:
+        known = image.topics.get(name)
+        return {"name": name, "topic_id": known.topic_id if known else topic_id}
+    known = None if topic_id is None else image.topic_by_id(topic_id)
+    return {"name": known.name if known else None, "topic_id": topic_id}
+
+
+def _decide(broker: Broker, name: str | None, topic_id: UUID | None) -> Decide:
+    if (name is None) == (topic_id is None):
+        return refuse(InvalidRequest("name the topic or give its id, one of the two"))
+
+    def decide(image: ClusterImage) -> list[MetadataRecord]:
+        if name is not None:
+            return [topics.delete(image, name, broker.config)]
+        # Looked up only now: the name may belong to another topic since the request came.
+        topic = None if topic_id is None else image.topic_by_id(topic_id)
+        if topic is None:
+            raise TidelogError(f"there is no topic with id {topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)
+        return [topics.delete(image, topic.name, broker.config)]
+
+    return decide

@@ -28,7 +28,7 @@ def _describe(broker: Broker, resource: Any, synonyms: bool, documented: bool) -
     except TidelogError as refusal:
         return {**answer, "error_code": refusal.code, "error_message": refusal.message}
     keys = resource.configuration_keys
-    shown = settings if keys is None else [setting for setting in settings if setting.name in keys]
+    shown = [setting for setting in settings if setting.name in keys] if keys else settings
     return {
         **answer,
         "error_code": ErrorCode.NONE,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.metadata import describe_partition
+from tidelog.broker.handlers.metadata import describe_partition, why_unknown
 from tidelog.broker.request import RequestContext
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode
@@ -27,7 +27,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
             return {"topics": described, "next_cursor": {"topic_name": name, "partition_index": 0}}
         topic = image.topics.get(name)
         if topic is None:
-            described.append({"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "name": name})
+            described.append({"error_code": why_unknown(name), "name": name})
             continue
         shown = range(first_index, min(first_index + room, len(topic.partitions)))
         described.append(

@@ -11,11 +11,11 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.fetch_sessions import FetchSession, Remembered
 from tidelog.broker.partition import Partition
 from tidelog.broker.request import RequestContext
-from tidelog.services import Timer
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import fetch
 from tidelog.protocol.fetch import NO_SESSION, FetchPartition, FetchRequest, Part, PartitionAnswer, Records
 from tidelog.protocol.produce import TopicKey
+from tidelog.services import Timer
 
 Send = Callable[[list[Part]], None]
 

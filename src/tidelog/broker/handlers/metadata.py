@@ -15,13 +15,16 @@ from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.protocol.messages import Fields
+from tidelog.protocol.messages import ZERO_UUID, Fields
 from tidelog.types import NO_BROKER
 
 Wanted = str | UUID
+IDS_FROM_VERSION = 12  # versions 10 and 11 have room for ids in the request, but none for a missing name
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    if context.version < IDS_FROM_VERSION and any(topic.name is None for topic in request.topics or ()):
+        return _refuse_ids(request)
     wanted = _wanted(request, context.version)
     missing = _missing(broker, wanted)
     may_create = (
@@ -40,11 +43,20 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return promise
 
 
+def _refuse_ids(request: Any) -> Fields:
+    return {
+        "topics": [
+            {"error_code": ErrorCode.INVALID_REQUEST, "name": topic.name or "", "topic_id": topic.topic_id}
+            for topic in request.topics
+        ]
+    }
+
+
 def _wanted(request: Any, version: int) -> Sequence[Wanted] | None:
     """Names and ids asked for; None for all topics."""
     if request.topics is None or (version == 0 and not request.topics):
         return None
-    return [topic.name if topic.name is not None else topic.topic_id for topic in request.topics]
+    return [topic.name if topic.name is not None else topic.topic_id or ZERO_UUID for topic in request.topics]
 
 
 def _missing(broker: Broker, wanted: Sequence[Wanted] | None) -> list[str]:
@@ -90,12 +102,12 @@ def _describe_wanted(image: ClusterImage, wanted: Wanted, refused: dict[str, Err
     else:
         topic = image.topics.get(wanted)
         if topic is None:
-            error = refused.get(wanted) or _why_unknown(wanted)
+            error = refused.get(wanted) or why_unknown(wanted)
             return {"error_code": error, "name": wanted, "topic_id": None}
     return describe_topic(topic, image)
 
 
-def _why_unknown(name: str) -> ErrorCode:
+def why_unknown(name: str) -> ErrorCode:
     try:
         topics.check_name(name)
     except TidelogError as refusal:
