@@ -36,7 +36,7 @@ ZEROS: tuple[tuple[type, Any], ...] = (
 )
 
 
-class ConnectionEnded(Exception):  # noqa: N818 (often the wanted outcome)
+class ConnectionEnded(Exception):
     """The broker closed the connection."""
 
 
