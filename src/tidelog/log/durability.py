@@ -71,7 +71,9 @@ class Durability:
 
     def begin(self, end_offset: int, active: File, epochs: EpochCache) -> SyncTicket:
         """A ticket for everything before ``end_offset``. May raise ``OSError``."""
-        files = [*self.waiting, active]
+        files = self.waiting[:]
+        if active not in files:
+            files.append(active)
         directories = [self._directory] if self.names_changed else []
         if self.parent_changed:
             directories.append(parent_of(self._directory))
@@ -112,14 +114,21 @@ class Durability:
     def _epochs_path(self, suffix: str) -> str:
         return f"{self._directory}/{layout.EPOCHS_FILE}{suffix}"
 
+    def is_complete(self, end_offset: int, epochs: EpochCache) -> bool:
+        """Whether everything before ``end_offset`` is durable, and recovery would find nothing to do."""
+        return (
+            self.recovery_point >= end_offset
+            and not self.waiting
+            and not self.names_changed
+            and epochs.version == self._epochs_written
+        )
+
     def sync_now(self, end_offset: int, active: File, epochs: EpochCache) -> None:
-        """Sync in place until the recovery point is there, too. Raises OSError or StorageError."""
-        while True:
+        """Sync in place until nothing is left to do. Raises OSError or StorageError."""
+        while not self.is_complete(end_offset, epochs):
             ticket = self.begin(end_offset, active, epochs)
             ticket.run()
             self.finish(ticket, self.last_sync_ms)
-            if not self.names_changed:
-                return
 
     def abandon(self) -> None:
         """Whatever is still being synced is nobody's business any more."""

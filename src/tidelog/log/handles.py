@@ -1,8 +1,8 @@
-"""How many files the inactive segments of all logs may keep open: the least recently used one gives way.
+"""How many files all logs may keep open: the least recently used one gives way.
 
-Counts everything that holds a file descriptor: a segment's log file and each of its mapped indexes. Active
-segments are not counted: they hold theirs for as long as they are written to, and open them only when first
-used.
+Counts everything that holds a file descriptor and can be opened again: the mapped indexes of all segments
+and the log files of inactive ones. The log file of an active segment is not counted: it is written with
+every append. It is opened when first used.
 """
 
 from collections import OrderedDict

@@ -47,11 +47,13 @@ class SparseIndex:
         self.base_offset = base_offset
         self.entry_size = entry_size
         self.count = file_size // entry_size  # Entries; the zeros behind them do not count.
-        self.writable = False  # Whether the segment is active: its map is writable and never given up.
+        self.writable = False  # Whether the segment is active.
         self._bytes_max = bytes_max - bytes_max % entry_size
         self._mapping: Mapping | None = None
         self._view: memoryview | None = None
-        self._capacity = 0  # Bytes of the writable mapping.
+        self._capacity = (
+            0  # Bytes of the mapping when it is writable, else 0: look-ups alone never extend a file.
+        )
 
     @property
     def full(self) -> bool:
@@ -62,36 +64,31 @@ class SparseIndex:
         self._bytes_max = bytes_max - bytes_max % self.entry_size
 
     def view(self) -> memoryview:
-        """The mapped entries. Must not be called on an empty index that is not writable."""
+        """The mapped entries; there must be some."""
         view = self._view
         if view is None:
-            return self._map()
-        if not self.writable:
-            self._handles.touch(self)
+            return self._map(self.count * self.entry_size, writable=False)
+        self._handles.touch(self)
         return view
 
-    def _map(self) -> memoryview:
-        used = self.count * self.entry_size
-        if self.writable:
-            needed = used + self.entry_size
-            self._capacity = max(
-                needed, min(self._bytes_max, max(_FIRST_STEP_BYTES, 1 << needed.bit_length()))
-            )
-            self._mapping = self._storage.map(self.path, self._capacity, writable=True)
-        else:
-            self._mapping = self._storage.map(self.path, used, writable=False)
-            self._handles.add(self)
-        self._view = self._mapping.view
-        return self._view
+    def _map(self, size: int, *, writable: bool) -> memoryview:
+        mapping = self._storage.map(self.path, size, writable=writable)
+        self._mapping, self._view = mapping, mapping.view
+        self._capacity = size if writable else 0
+        self._handles.add(self)
+        return mapping.view
 
     def _room_for_entry(self) -> memoryview:
         """The mapping, grown where needed. May raise ``OSError`` (disk full): then no entry was added."""
         view = self._view
-        if view is not None and (self.count + 1) * self.entry_size <= self._capacity:
+        needed = (self.count + 1) * self.entry_size
+        if view is not None and needed <= self._capacity:
+            self._handles.touch(self)
             return view
         invariant(self.writable, "only the index of an active segment grows", self.path)
         self._unmap()
-        return self._map()
+        step = max(_FIRST_STEP_BYTES, 1 << needed.bit_length())
+        return self._map(max(needed, min(self._bytes_max, step)), writable=True)
 
     def _unmap(self) -> None:
         if self._mapping is not None:

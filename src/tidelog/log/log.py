@@ -250,6 +250,7 @@ class Log:
 
     def _require_working(self) -> None:
         invariant(not self.closed, "the log is closed", self.directory)
+        invariant(self._active.active, "the log is closing", self.directory)
         if self.failure is not None:
             raise StorageError(self.failure.message)
 
@@ -553,7 +554,9 @@ class Log:
 
     def begin_sync(self) -> SyncTicket:
         """What must be synced so that everything appended so far is durable."""
-        self._require_working()
+        invariant(not self.closed, "the log is closed", self.directory)
+        if self.failure is not None:
+            raise StorageError(self.failure.message)
         try:
             return self._durability.begin(self.end_offset, self._active.file(), self.epochs)
         except OSError as error:
@@ -568,15 +571,34 @@ class Log:
             self._size_limit = _ALWAYS
             raise
 
+    def begin_close(self) -> None:
+        """Take no more writes and complete the indexes. Syncs may follow, in threads, before ``close``."""
+        if self.closed or self.failure is not None or not self._active.active:
+            return
+        durability = self._durability
+        untouched = self._write is _not_prepared and durability.is_complete(self.end_offset, self.epochs)
+        if untouched:
+            return  # As the last process left it.
+        try:
+            durability.waiting += self._active.seal()
+        except OSError as error:
+            self._fail("close", error)
+        self._write = _not_prepared
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether something of the log could be lost in a power failure."""
+        if self.closed or self.failure is not None:
+            return False
+        return not self._durability.is_complete(self.end_offset, self.epochs)
+
     def close(self) -> bool:
         """Make everything durable and let go of all files. False when the log had failed: it must be checked
         when it is opened again."""
-        if not self.closed and self.failure is None:
-            durability = self._durability
+        self.begin_close()
+        if self.needs_sync:
             try:
-                durability.waiting += self._active.seal()
-                durability.names_changed = True
-                durability.sync_now(self.end_offset, self._active.file(), self.epochs)
+                self._durability.sync_now(self.end_offset, self._active.file(), self.epochs)
             except OSError as error:
                 self._fail("close", error)
             except StorageError:

@@ -1,5 +1,6 @@
 """A broker's data directory on a disk that loses power."""
 
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import pytest
@@ -245,3 +246,24 @@ def test_reopening_a_log_in_the_same_process_checks_it(disk: SimulatedDisk) -> N
     assert log.failure is None
     append_many(log, 1)
     assert len(contents(log)) == 6
+
+
+def test_logs_close_together_in_threads(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    for number in range(5):
+        append_many(directory.open_log(TopicPartition("t", number), ID, SMALL, 1000), 25)
+    rounds = []
+
+    def run_all(jobs: Sequence[Callable[[], None]]) -> None:
+        rounds.append(len(jobs))
+        for job in jobs:
+            job()
+
+    assert directory.close(run_all=run_all)
+    assert rounds == [5, 5]
+    disk.crash()
+    directory = open_directory(disk)
+    assert directory.was_clean
+    for number in range(5):
+        log = directory.open_log(TopicPartition("t", number), ID, SMALL, 1000)
+        assert (log.end_offset, log.epochs.entries) == (25, [(0, 0)])

@@ -210,3 +210,16 @@ def test_a_large_sparse_log_costs_the_same_everywhere(tmp_path: Path, disk: Stor
         assert region.size == size
         found = batches.parse_header(region.file.read_at(region.position, 61))
         assert found.base_offset == offset - offset % 10
+
+
+def test_a_log_that_was_only_read_is_left_as_it_was(tmp_path: Path, disk: Storage) -> None:
+    log = open_log(disk, ONE_SEGMENT, directory=str(tmp_path / "t-0"))
+    append_many(log, 100)
+    log.close()
+    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "t-0").iterdir()}
+    log = open_log(disk, ONE_SEGMENT, clean=True, directory=str(tmp_path / "t-0"))
+    assert len(contents(log)) == 100
+    log.read(37, 100, 100, at_least_one_batch=True)
+    assert log.close()
+    after = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "t-0").iterdir()}
+    assert after == before

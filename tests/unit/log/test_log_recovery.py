@@ -343,6 +343,7 @@ def test_a_batch_larger_than_the_scan_reads_at_once(disk: SimulatedDisk) -> None
         append(log, make_batch(log.end_offset, b"z" * size))
     kill(disk)
     assert bases(open_log(disk, settings)) == list(range(6))
+    kill(disk)
     path = FIRST + ".log"
     write_raw(disk, path, read_raw(disk, path)[: 10 + 61 + (1 << 20) + 61 + 100 + 61 + (2 << 20)])
     assert bases(open_log(disk, settings)) == list(range(3))
