@@ -66,7 +66,7 @@ def _led_by_other(partition: PartitionImage, alive: Alive, rules: Rules) -> Part
         for replica in partition.replicas:
             if alive(replica):
                 return _changed(partition, replica, (replica,), (), unclean=True)
-    return _changed(partition, NO_BROKER, partition.in_sync, partition.eligible, unclean=partition.unclean)
+    return _changed(partition, NO_BROKER, partition.in_sync, partition.eligible, unclean=False)
 
 
 def _changed(
@@ -86,7 +86,7 @@ def _changed(
         in_sync=in_sync,
         eligible=eligible,
         last_leader=partition.last_leader if leader == NO_BROKER else leader,
-        unclean=partition.unclean if same_leader else unclean,
+        unclean_epoch=partition.leader_epoch + 1 if unclean and not same_leader else partition.unclean_epoch,
     )
 
 
@@ -103,7 +103,7 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         list(new.in_sync),
         list(new.eligible),
         new.last_leader,
-        new.unclean,
+        unclean=new.unclean_epoch == new.leader_epoch,
     )
 
 

@@ -44,7 +44,9 @@ class PartitionImage(msgspec.Struct, frozen=True):
         int, ...
     ] = ()  # former members that hold everything committed; only while too few are in sync
     last_leader: int = -1
-    unclean: bool = False  # the present leader may lack committed records; followers truncate to it
+    # Epoch of the latest leader that was chosen though committed records might be missing from it. A replica
+    # whose log is older may hold such records, and gives them up when it follows again.
+    unclean_epoch: int = -1
 
 
 class TopicImage(msgspec.Struct, frozen=True):
@@ -131,7 +133,7 @@ class _Draft:
             old.partition_epoch + 1,
             tuple(record.eligible),
             record.last_leader,
-            record.unclean,
+            record.leader_epoch if record.unclean else old.unclean_epoch,
         )
         partitions = (*topic.partitions[: record.partition], new, *topic.partitions[record.partition + 1 :])
         self.topics[topic.name] = msgspec.structs.replace(topic, partitions=partitions)

@@ -135,7 +135,7 @@ class FetchLoop:
             return  # An answer to an ask from before something changed here.
         self._leader_heard(hosted, self._leader, part.epoch)
         if part.diverging is not None:
-            hosted.run(replica.diverged(part.epoch, part.diverging))
+            hosted.diverged(part.epoch, part.diverging)
             return
         try:
             records = None if part.records is None else part.records.read()

@@ -83,6 +83,8 @@ class Hosted:
         self._syncing = False
         self._sync_again = False
         self.closed = False
+        # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
+        self.unclean_epoch = -1
 
     # --- from the controller or the election ----------------------------------------------------------------
 
@@ -93,10 +95,13 @@ class Hosted:
         self.run(self.replica.lead(epoch, replicas, in_sync, partition_epoch, self._services.now_ms()))
         if not was_leader:
             self._listener.role_changed(self)
+        self._sync_if_needed()
 
     def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> None:
         self.run(self.replica.follow(epoch, leader, replicas, partition_epoch))
         self._listener.role_changed(self)
+        # What a restart found in the log may be written and not synced; it counts when it is.
+        self._sync_if_needed()
 
     def stop(self, error: ErrorCode) -> None:
         self.closed = True
@@ -138,6 +143,11 @@ class Hosted:
             return
         self.run(self.replica.received(epoch, leader_high_watermark))
         self._sync_if_needed()
+
+    def diverged(self, epoch: int, diverging: tuple[int, int]) -> None:
+        """The leader's history is another one from somewhere on."""
+        unclean = self.replica.last_epoch < self.unclean_epoch
+        self.run(self.replica.diverged(epoch, diverging, unclean=unclean))
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at the leader's log start."""

@@ -482,9 +482,10 @@ class Connection(asyncio.BufferedProtocol):
         self._server.broker.services.offload(lambda: files.load(region), loaded)
 
     def _leave_to_transport(self, data: bytes | memoryview) -> None:
-        self._unsent = True
         if self._transport is not None:
             self._transport.write(data)
+            # The socket may have room again by now: then the transport has nothing left, and will tell nothing.
+            self._unsent = self._transport.get_write_buffer_size() > 0
 
     def pause_writing(self) -> None:
         self._unsent = True

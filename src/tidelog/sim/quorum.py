@@ -7,7 +7,6 @@ from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant
 from tidelog.log.log import Log
-from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.ballot_file import BallotFile
 from tidelog.replication.election import Election, Timing
@@ -16,6 +15,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Bytes, FetchGot, Message
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.sim.checkers import Violation, batches_between
 from tidelog.sim.disk import SimulatedDisk, everything
 from tidelog.sim.network import Network
 from tidelog.sim.world import SimServices, World
@@ -23,10 +23,6 @@ from tidelog.sim.world import SimServices, World
 KEY = "log"
 DIRECTORY = "data/log-0"
 CONFIG = TopicConfig(segment_bytes=4096, index_interval_bytes=512, segment_index_bytes=1024, flush_messages=1)
-
-
-class Violation(AssertionError):
-    """A promise was broken: what the whole simulator is looking for."""
 
 
 class QuorumNode:
@@ -85,7 +81,7 @@ class QuorumNode:
             services.run(lambda: host.peer_lost(peer))
 
     def send(self, to: int, message: Message) -> None:
-        self.cluster.network.send(self.node_id, to, _detached(message))
+        self.cluster.network.send(self.node_id, to, detached(message))
 
     def kill(self) -> None:
         """The process dies; the machine, and with it everything written, lives on."""
@@ -106,7 +102,7 @@ class QuorumNode:
         self.cluster.network.leave(self.node_id, noticed=noticed)
 
 
-def _detached(message: Message) -> Message:
+def detached(message: Any) -> Any:
     """Records as they are at the moment of sending: a file may be truncated before the message arrives."""
     if isinstance(message, FetchGot):
         parts = [
@@ -152,18 +148,6 @@ class QuorumChecker:
                 raise Violation(
                     f"offset {base_offset}: {replica.me} committed {found}, before it was {known}"
                 )
-
-
-def batches_between(log: Log, start: int, end: int) -> list[tuple[int, tuple[int, int, int]]]:
-    """(base offset, (next offset, epoch, crc)) of the batches in a range of offsets."""
-    found = []
-    offset = start
-    while offset < end:
-        data = memoryview(log.read(offset, 1 << 20, end, at_least_one_batch=True).read())
-        for _, header in iterate(data):
-            found.append((header.base_offset, (header.next_offset, header.leader_epoch, header.crc)))
-            offset = header.next_offset
-    return found
 
 
 class QuorumCluster:

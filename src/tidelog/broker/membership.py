@@ -1,0 +1,107 @@
+"""This broker as a member of the cluster: it registers, sends heartbeats, and knows when it is on its own.
+
+A broker that has not heard from a controller for the length of a session has been fenced, or will be:
+somebody else may lead its partitions. It then serves nothing that only a leader may serve, though it knows of
+no successor.
+"""
+
+import logging
+from collections.abc import Callable
+from uuid import UUID
+
+from tidelog.controller.messages import (
+    ControllerAsk,
+    ControllerGot,
+    HeartbeatAsk,
+    HeartbeatGot,
+    RegisterAsk,
+    RegisterGot,
+)
+from tidelog.errors import ErrorCode
+from tidelog.services import Services, Timer
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_MS = 400
+RETRY_MS = 150
+
+
+class Membership:
+    def __init__(
+        self,
+        registration: RegisterAsk,
+        services: Services,
+        ask: Callable[[ControllerAsk], None],
+        metadata_offset: Callable[[], int],
+        session_ms: int,
+    ) -> None:
+        self._registration = registration
+        self._services = services
+        self._ask = ask
+        self._metadata_offset = metadata_offset
+        self._session_ms = session_ms
+        self.broker_epoch = -1  # -1 until registered
+        self.fenced = True
+        self._heard_ms = (
+            services.now_ms() - session_ms
+        )  # when the last heartbeat that was answered had been sent
+        self._sent_ms = 0
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    @property
+    def incarnation(self) -> UUID:
+        return self._registration.incarnation
+
+    def start(self) -> None:
+        self._beat()
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def alone(self) -> bool:
+        """Whether the controllers may have given this broker up."""
+        return self._services.now_ms() - self._heard_ms >= self._session_ms
+
+    def _beat(self) -> None:
+        if self._stopped:
+            return
+        self._sent_ms = self._services.now_ms()
+        if self.broker_epoch < 0:
+            self._ask(self._registration)
+        else:
+            self._ask(HeartbeatAsk(self._registration.broker_id, self.broker_epoch, self._metadata_offset()))
+        waiting = self.broker_epoch < 0 or self.fenced
+        self._timer = self._services.later(RETRY_MS if waiting else HEARTBEAT_MS, self._beat)
+
+    def answered(self, got: ControllerGot) -> None:
+        if isinstance(got, RegisterGot):
+            self._registered(got)
+        elif isinstance(got, HeartbeatGot) and got.broker_epoch == self.broker_epoch:
+            self._heartbeat_answered(got)
+
+    def _registered(self, got: RegisterGot) -> None:
+        if got.incarnation != self.incarnation or self.broker_epoch >= 0:
+            return
+        if got.error is ErrorCode.NONE:
+            self.broker_epoch = got.broker_epoch
+            logger.info("registered as broker %s, epoch %s", got.broker_id, got.broker_epoch)
+            self._beat_now()
+        elif got.error is not ErrorCode.NOT_CONTROLLER:
+            logger.warning("broker %s cannot register yet: %s", got.broker_id, got.error.name)
+
+    def _heartbeat_answered(self, got: HeartbeatGot) -> None:
+        if got.error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+            self.broker_epoch = -1  # Another run of this broker came after us, or the cluster forgot us.
+            self.fenced = True
+        elif got.error is ErrorCode.NONE:
+            # Counted from when it was sent: the controller's session began no earlier.
+            self._heard_ms = self._sent_ms
+            self.fenced = got.fenced
+
+    def _beat_now(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._beat()

@@ -1,0 +1,300 @@
+"""A node of the cluster: controller and broker in one process, whatever its surroundings are made of.
+
+Holds together what is pure: the metadata quorum, the controller on top of it, this broker's membership, and
+the replicas the metadata gives it. The simulator runs it as it is; a real process adds sockets and files
+around it.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast
+from uuid import UUID
+
+from tidelog.broker.membership import Membership
+from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.config import BrokerConfig, TopicConfig
+from tidelog.controller.controller import Controller, SessionTiming
+from tidelog.controller.elections import InSyncWish, Rules
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.messages import ControllerAsk, ControllerGot, InSyncAsk, InSyncGot, RegisterAsk
+from tidelog.errors import ErrorCode, StorageError
+from tidelog.log.log import Log
+from tidelog.replication.effects import ProposeInSync
+from tidelog.replication.election import Election
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Ballots, Hosted
+from tidelog.replication.messages import Message, PartitionKey, Peers
+from tidelog.replication.policies import BY_NAME
+from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.services import Services
+from tidelog.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+METADATA_KEY: PartitionKey = "metadata"
+PROPOSAL_REPEAT_MS = 500
+TICK_MS = 50
+
+
+class Asked(NamedTuple):
+    """A broker's question to the node it takes for the active controller."""
+
+    sender: int
+    ask: ControllerAsk
+
+
+class Answered(NamedTuple):
+    sender: int
+    got: ControllerGot
+
+
+NodeMessage = Message | Asked | Answered
+
+
+class NodePeers(Peers, Protocol):
+    def send(self, to: int, message: NodeMessage) -> None: ...
+
+
+class Logs(Protocol):
+    def open_log(self, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log: ...
+
+    def remove_log(self, name: TopicPartition, now_ms: int) -> None: ...
+
+
+class Node:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        registration: RegisterAsk,
+        voters: frozenset[int],
+        metadata_log: Log,
+        ballots: Ballots,
+        election: Election,
+        logs: Logs,
+        services: Services,
+        peers: NodePeers,
+        chance: Callable[[], float],
+        session: SessionTiming,
+    ) -> None:
+        self.me = config.node_id
+        self.config = config
+        self._logs = logs
+        self._services = services
+        self._peers = peers
+        self.host = Host(self.me, services, peers, chance)
+        replica = Replica(self.me, metadata_log, BY_NAME["quorum"], Limits(durable=True))
+        replica.replicas = tuple(sorted(voters))
+        replica.epoch = election.epoch
+        self._metadata_hosted = Hosted(
+            METADATA_KEY, metadata_log, replica, services, self.host, election, ballots
+        )
+        self.host.add(self._metadata_hosted)
+        self.metadata = MetadataQuorum(self._metadata_hosted, services)
+        self.metadata.on_change = self._metadata_changed
+        self.metadata.on_active = self._activity_changed
+        self.controller = Controller(self.metadata, self.rules_of, session)
+        self.membership = Membership(
+            registration,
+            services,
+            self._ask_controller,
+            lambda: self.metadata.committed_offset,
+            session.session_ms,
+        )
+        self.host.on_committed = self._committed
+        self.host.on_role = self._role_changed
+        self.host.on_proposal = self._proposed
+        self.host.on_failed = self._failed
+        self._topics: dict[UUID, TopicImage] = {}
+        self._proposals: dict[PartitionKey, ProposeInSync] = {}
+        self._stopped = False
+        # Whoever embeds the node listens here.
+        self.on_committed: Callable[[Hosted], None] = lambda hosted: None
+        self.on_role: Callable[[Hosted], None] = lambda hosted: None
+
+    def start(self) -> None:
+        self.host.start()
+        self.membership.start()
+        self._services.later(TICK_MS, self._tick)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.host.stop()
+        self.membership.stop()
+
+    def _tick(self) -> None:
+        if self._stopped:
+            return
+        self.controller.tick(self._services.now_ms())
+        self._services.later(TICK_MS, self._tick)
+
+    # --- messages -------------------------------------------------------------------------------------------
+
+    def receive(self, message: NodeMessage) -> None:
+        match message:
+            case Asked(sender, ask):
+                self.controller.handle(ask, self._services.now_ms(), lambda got: self._answer(sender, got))
+            case Answered(_, got):
+                self._controller_answered(got)
+            case _:
+                self.host.receive(message)
+
+    def peer_lost(self, peer: int) -> None:
+        self.host.peer_lost(peer)
+        self.controller.broker_lost(peer, self._services.now_ms())
+
+    def _ask_controller(self, ask: ControllerAsk) -> None:
+        leader = self.metadata.leader
+        if leader == self.me:
+            self._services.soon(
+                lambda: self.controller.handle(ask, self._services.now_ms(), self._controller_answered)
+            )
+        elif leader >= 0:
+            self._peers.send(leader, Asked(self.me, ask))
+
+    def _answer(self, sender: int, got: ControllerGot) -> None:
+        if not self._stopped:
+            self._peers.send(sender, Answered(self.me, got))
+
+    def _controller_answered(self, got: ControllerGot) -> None:
+        if isinstance(got, InSyncGot):
+            self._proposal_answered(got)
+        else:
+            self.membership.answered(got)
+
+    # --- the metadata log -----------------------------------------------------------------------------------
+
+    def _committed(self, hosted: Hosted) -> None:
+        if hosted is self._metadata_hosted:
+            self.metadata.committed()
+        self.on_committed(hosted)
+
+    def _role_changed(self, hosted: Hosted) -> None:
+        if hosted is self._metadata_hosted:
+            self.metadata.role_changed()
+        self.on_role(hosted)
+
+    def _activity_changed(self, active: bool) -> None:
+        if active:
+            self.controller.activate(self._services.now_ms())
+        else:
+            self.controller.deactivate()
+
+    def rules_of(self, topic: TopicImage) -> Rules:
+        config = TopicConfig.resolve(topic.configs, self.config)
+        return Rules(config.min_insync_replicas, config.unclean_leader_election_enable)
+
+    # --- the replicas the metadata gives us -----------------------------------------------------------------
+
+    def _metadata_changed(self, image: ClusterImage) -> None:
+        for topic_id in [known for known in self._topics if known not in image.topic_names]:
+            self._drop(self._topics.pop(topic_id))
+        for topic in image.topics.values():
+            known = self._topics.get(topic.topic_id)
+            if known is topic:
+                continue
+            self._topics[topic.topic_id] = topic
+            for index, partition in enumerate(topic.partitions):
+                old = known.partitions[index] if known is not None and index < len(known.partitions) else None
+                if partition is not old and self.me in partition.replicas:
+                    self._assign(topic, index, partition)
+
+    def _assign(self, topic: TopicImage, index: int, partition: PartitionImage) -> None:
+        key = (topic.topic_id, index)
+        hosted = self.host.hosted.get(key) or self._open(topic, index)
+        if hosted is None:
+            return
+        replica = hosted.replica
+        if partition.leader_epoch < replica.epoch:
+            return
+        if partition.leader == self.me:
+            self._proposals.pop(key, None)
+            hosted.lead(
+                partition.leader_epoch, partition.replicas, partition.in_sync, partition.partition_epoch
+            )
+        elif (partition.leader_epoch, partition.leader) != (replica.epoch, replica.leader):
+            hosted.unclean_epoch = partition.unclean_epoch
+            hosted.follow(
+                partition.leader_epoch, partition.leader, partition.replicas, partition.partition_epoch
+            )
+
+    def _open(self, topic: TopicImage, index: int) -> Hosted | None:
+        name = TopicPartition(topic.name, index)
+        config = TopicConfig.resolve(topic.configs, self.config)
+        try:
+            log = self._logs.open_log(name, topic.topic_id, config, self._services.now_ms())
+        except StorageError as error:
+            logger.error("partition %s is offline: %s", name, error.message)
+            return None
+        limits = Limits(
+            min_in_sync=config.min_insync_replicas,
+            lag_max_ms=LAG_MAX_MS,
+            durable=config.flush_messages == 1,
+        )
+        replica = Replica(self.me, log, BY_NAME[config.replication_mode], limits)
+        hosted = Hosted((topic.topic_id, index), log, replica, self._services, self.host)
+        self.host.add(hosted)
+        return hosted
+
+    def _drop(self, topic: TopicImage) -> None:
+        for index in range(len(topic.partitions)):
+            key = (topic.topic_id, index)
+            if key in self.host.hosted:
+                self.host.remove(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                self._logs.remove_log(TopicPartition(topic.name, index), self._services.now_ms())
+
+    def _failed(self, hosted: Hosted, error: StorageError) -> None:
+        logger.error("%s is offline: %s", hosted.key, error.message)
+
+    # --- in-sync sets ---------------------------------------------------------------------------------------
+
+    def _proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
+        self._proposals[hosted.key] = proposal
+        self._send_proposal(hosted, proposal)
+        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._repeat(hosted, proposal))
+
+    def _repeat(self, hosted: Hosted, proposal: ProposeInSync) -> None:
+        """No answer and no new metadata: the question or the answer was lost."""
+        if not self._stopped and self._proposals.get(hosted.key) is proposal:
+            hosted.run(hosted.replica.repeat_proposal())
+
+    def _send_proposal(self, hosted: Hosted, proposal: ProposeInSync) -> None:
+        topic_id, index = cast(tuple[UUID, int], hosted.key)
+        wish = InSyncWish(
+            self.me,
+            self.membership.broker_epoch,
+            topic_id,
+            index,
+            proposal.leader_epoch,
+            proposal.partition_epoch,
+            proposal.members,
+        )
+        self._ask_controller(InSyncAsk(wish))
+
+    def _proposal_answered(self, got: InSyncGot) -> None:
+        """Only a refusal that was judged on the present state ends a proposal.
+
+        When the state has moved on (INVALID_UPDATE_VERSION), an earlier copy of this very proposal may have
+        been taken: the leader keeps waiting for the proposed members until the metadata log tells what holds.
+        """
+        key = (got.wish.topic_id, got.wish.partition)
+        proposal = self._proposals.get(key)
+        hosted = self.host.hosted.get(key)
+        if hosted is None or proposal is None or proposal.partition_epoch != got.wish.partition_epoch:
+            return
+        if proposal.leader_epoch != got.wish.leader_epoch or proposal.members != got.wish.members:
+            return
+        if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
+            del self._proposals[key]
+            hosted.run(hosted.replica.proposal_refused())
+
+    # --- for clients ----------------------------------------------------------------------------------------
+
+    def leads(self, key: PartitionKey) -> Hosted | None:
+        """The partition, if this node leads it and the controllers still know it."""
+        hosted = self.host.hosted.get(key)
+        if hosted is None or hosted.replica.role is not Role.LEADER or self.membership.alone():
+            return None
+        return hosted
+
+
+LAG_MAX_MS = 2000
