@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from kio.schema.index import schema_name_map
 
+from tidelog.testing import Broker
+
 from .requests import ALL
 from .wire import ConnectionEnded, Wire, request_bytes
 
@@ -33,6 +35,21 @@ def test_impossible_length(wire: Wire, length: int) -> None:
 def test_garbage(wire: Wire) -> None:
     wire.send_bytes(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert wire.wait_until_closed() == b""
+
+
+@pytest.mark.not_kafka
+def test_each_bad_connection_leaves_one_line_in_the_log(shared_broker: Broker) -> None:
+    bad = [b"GET / HTTP/1.1\r\n\r\n", struct.pack(">i", -5), struct.pack(">ihhih", 10, 999, 0, 1, -1)]
+    lines_before = shared_broker.log_text().splitlines()
+    peers = []
+    for data in bad:
+        with Wire(shared_broker.bootstrap) as wire:
+            peers.append(f"127.0.0.1:{wire.socket.getsockname()[1]}")
+            wire.send_bytes(data)
+            wire.wait_until_closed()
+    lines = shared_broker.log_text().splitlines()[len(lines_before) :]
+    assert len(lines) == len(bad)
+    assert all(peer in line for peer, line in zip(peers, lines, strict=True))
 
 
 def test_random_garbage(bootstrap: str) -> None:

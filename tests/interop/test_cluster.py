@@ -121,6 +121,9 @@ class TestDescribeTopicPartitions:
         assert found.topic_id == calls.topic_id(wire, topic)
         assert [part.partition_index for part in found.partitions] == [0, 1, 2]
         assert all(part.leader_id in part.isr_nodes for part in found.partitions)
+        # Null is allowed by the schema, but Kafka's Java client takes these two for granted.
+        assert all(part.eligible_leader_replicas == () for part in found.partitions)
+        assert all(part.last_known_elr == () for part in found.partitions)
         assert answer.next_cursor is None
 
     def test_page_by_page(self, wire: Wire, create_topic: CreateTopic) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+import kafka
+
 from . import calls
-from .clients import ConfluentClient, Message
 from .conftest import CreateTopic
 from .records import batch, values
 from .wire import Wire
@@ -184,12 +185,30 @@ def test_a_topic_made_anew_under_its_old_name_is_another_topic(wire: Wire, topic
         assert answer.error_code in (ErrorCode.fetch_session_topic_id_error, ErrorCode.unknown_topic_id)
 
 
-def test_a_long_reading_client_uses_them_without_noticing(bootstrap: str, create_topic: CreateTopic) -> None:
-    """librdkafka and the Java client keep one session while partitions fill at different times."""
-    topic = create_topic(partitions=2)
-    client = ConfluentClient()
-    for turn in range(3):
-        for partition in range(2):
-            client.produce(bootstrap, topic, [Message(None, f"{turn}".encode())], partition=partition)
-            received = client.consume(bootstrap, topic, turn + 1, partition=partition)
-            assert [record.value for record in received] == [f"{n}".encode() for n in range(turn + 1)]
+def test_a_long_reading_client_uses_them_without_noticing(
+    wire: Wire, bootstrap: str, create_topic: CreateTopic
+) -> None:
+    """kafka-python keeps one session while partitions fill, are paused and go on at different times."""
+    topic = create_topic(partitions=3)
+    places = [kafka.TopicPartition(topic, partition) for partition in range(3)]
+    consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="earliest")
+    read: list[tuple[int, bytes]] = []
+
+    def read_count(count: int) -> bool:
+        for found in consumer.poll(timeout_ms=200).values():
+            read.extend((record.partition, record.value) for record in found)
+        return len(read) >= count
+
+    try:
+        consumer.assign(places)
+        written = []
+        for turn, partition in enumerate([0, 1, 2, 2, 0, 1, 1, 0, 2]):
+            paused = places[(partition + 1) % 3]
+            consumer.pause(paused)
+            calls.produce(wire, topic, bytes(batch(b"%d" % turn)), partition=partition)
+            written.append((partition, b"%d" % turn))
+            calls.eventually(lambda: read_count(len(written)), f"record {turn} arrives")
+            consumer.resume(paused)
+        assert read == written
+    finally:
+        consumer.close()
