@@ -50,7 +50,10 @@ log.dirs={data}
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+log.segment.delete.delay.ms=100
+log.initial.task.delay.ms=100
 """
+# The last two: a measurement starts when the files of the one before are gone, not a minute later.
 
 
 def missing_tool() -> str | None:

@@ -125,7 +125,7 @@ class TidelogServer(_ChildServer):
 class Topics:
     """Creates and deletes topics on one server through the admin API."""
 
-    # Deleted data should free the page cache before the next round, not a minute later.
+    # A measurement starts when the files of the one before are gone, not a minute later.
     _CONFIG = {"file.delete.delay.ms": "100"}  # noqa: RUF012
 
     def __init__(self, server: Server) -> None:
