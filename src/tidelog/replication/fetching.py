@@ -113,16 +113,17 @@ class FetchLoop:
         )
 
     def answered(self, got: FetchGot, now_ms: int) -> None:
-        newest = got.generation == self._generation
-        if newest:
-            self._under_way = False
-            self._asked.clear()
+        # Only an answer to the newest ask, and only once: an old one may fit our log again by accident, and tell us
+        # to truncate what we have fetched since.
+        if got.generation != self._generation or not self._under_way:
+            return
+        self._under_way = False
+        self._asked.clear()
         for part in got.parts:
             hosted = self._partitions.get(part.key)
             if hosted is not None:
                 self._take(hosted, part, now_ms)
-        if not self._under_way:
-            self._soon()
+        self._soon()
 
     def _take(self, hosted: Hosted, part: FetchPart, now_ms: int) -> None:
         replica = hosted.replica
