@@ -216,6 +216,10 @@ class TestOffline:
         offline.submit(TopicDeleted(FIRST), created(topic_id=SECOND))
         assert error(offline, "orders") is ErrorCode.NONE
 
+    def test_a_new_topic_of_the_name_elsewhere_is_not_offline_here(self, offline: FakeBroker) -> None:
+        offline.submit(TopicDeleted(FIRST), TopicCreated("orders", SECOND, [[7]], {}))
+        assert error(offline, "orders") is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def test_whoever_waits_for_the_rest_is_called(self, broker: FakeBroker) -> None:
         settled: list[str] = []
         broker.disk.fail_at(broker.disk.operations + 1, EIO)

@@ -7,11 +7,13 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kio.index import load_response_schema
 from sample_requests import TOPIC_ID, request_body
 
 from interop.wire import parse_response
 from tidelog.errors import ErrorCode
 from tidelog.protocol import fetch, wire
+from tidelog.protocol.extents import walker
 from tidelog.protocol.fetch import Answer, FetchPartition, PartitionAnswer
 from tidelog.protocol.produce import NodeAddress
 from tidelog.protocol.wire import Malformed
@@ -249,7 +251,9 @@ class TestAnswer:
     def test_divergence_leader_hint_and_addresses(self, version: int) -> None:
         nodes = [NodeAddress(5, "h", 9)]
         both = DATA._replace(diverging=(3, 1 << 33), leader=(5, 6))
-        answer = parse(answered(version, both, EMPTY._replace(leader=(5, 7)), nodes=nodes), version)
+        parts = answered(version, both, EMPTY._replace(leader=(5, 7)), nodes=nodes)
+        answer = parse(parts, version)
+        assert walker(load_response_schema(1, version))(joined(parts), 9, []) == len(joined(parts))
         first, second = answer.responses[0].partitions
         assert (first.diverging_epoch.epoch, first.diverging_epoch.end_offset) == (3, 1 << 33)
         assert (first.current_leader.leader_id, first.current_leader.leader_epoch) == (5, 6)
