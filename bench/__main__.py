@@ -36,11 +36,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("name", choices=[*CASES, "all"], metavar="NAME", help="which bench; see below")
     option = parser.add_argument
-    option("--quick", action="store_true", help="about a minute per bench: two rounds, short warm-up")
-    option("--rounds", type=int, help="interleaved rounds; medians are shown (default 7, quick 2)")
+    option("--quick", action="store_true", help="about a minute per bench: one round, short warm-up")
+    option("--rounds", type=int, help="interleaved rounds; medians are shown (default 7, quick 1)")
     option("--seconds", type=float, help="per measurement at most (default 3, quick 1)")
     option("--volume", type=int, default=400, metavar="MB", help="per measurement at most (default 400)")
-    option("--warm", type=float, help="least seconds of warm-up load per server (default 15, quick 4)")
+    option("--warm", type=float, help="least seconds of warm-up load per server (default 15, quick 3)")
     option("--client", choices=("librdkafka", "raw"), default="librdkafka", help="raw: a bare socket")
     option("--only", help=f"servers to run, separated by commas (default {','.join(NAMES)})")
     option("--no-kafka", action="store_true", help="leave the peer out")
@@ -60,10 +60,10 @@ def options_from(arguments: argparse.Namespace) -> Options:
         names = tuple(name for name in names if name != "kafka")
     return Options(
         quick=quick,
-        rounds=arguments.rounds or (2 if quick else 7),
+        rounds=arguments.rounds or (1 if quick else 7),
         seconds=arguments.seconds or (1.0 if quick else 3.0),
         volume_mb=arguments.volume,
-        warm_seconds=arguments.warm if arguments.warm is not None else (4.0 if quick else 15.0),
+        warm_seconds=arguments.warm if arguments.warm is not None else (3.0 if quick else 15.0),
         client=arguments.client,
         servers=names,
         profile=arguments.profile,
