@@ -248,11 +248,16 @@ class Log:
         self._size_limit = _ALWAYS
         return self._durability.fail(action, error)
 
-    def _require_working(self) -> None:
-        invariant(not self.closed, "the log is closed", self.directory)
-        invariant(self._active.active, "the log is closing", self.directory)
+    def _require_open(self) -> None:
+        if self.closed:
+            raise StorageError(f"{self.directory} is closed")  # Its partition was deleted a moment ago.
         if self.failure is not None:
             raise StorageError(self.failure.message)
+
+    def _require_working(self) -> None:
+        self._require_open()
+        if not self._active.active:
+            raise StorageError(f"{self.directory} is closing")
 
     # -- rolling -----------------------------------------------------------------------
 
@@ -481,7 +486,8 @@ class Log:
 
         Works on a failed log, too: it may have failed because the disk is full.
         """
-        invariant(not self.closed, "the log is closed", self.directory)
+        if self.closed:
+            return []
         try:
             self.remove_deleted(now_ms)
             count = retention.expired(
@@ -554,9 +560,7 @@ class Log:
 
     def begin_sync(self) -> SyncTicket:
         """What must be synced so that everything appended so far is durable."""
-        invariant(not self.closed, "the log is closed", self.directory)
-        if self.failure is not None:
-            raise StorageError(self.failure.message)
+        self._require_open()
         try:
             return self._durability.begin(self.end_offset, self._active.file(), self.epochs)
         except OSError as error:
@@ -583,7 +587,7 @@ class Log:
             durability.waiting += self._active.seal()
         except OSError as error:
             self._fail("close", error)
-        self._write = _not_prepared
+        self._segments_changed()
 
     @property
     def needs_sync(self) -> bool:
@@ -609,7 +613,7 @@ class Log:
     def abandon(self) -> None:
         """Let go of all files without another write: the log is about to be deleted, or has failed."""
         self.closed = True
-        self._write = _not_prepared
+        self._segments_changed()
         self._durability.abandon()
         self._row.release_all()
 

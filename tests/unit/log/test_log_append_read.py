@@ -58,7 +58,7 @@ def test_reading_outside_the_log_is_refused_and_at_its_end_is_empty(disk: Simula
     assert log.read(6, 100, 6, at_least_one_batch=True) is EMPTY_REGION
 
 
-@pytest.mark.parametrize("end_offset", range(0, 61))
+@pytest.mark.parametrize("end_offset", range(61))
 def test_nothing_at_or_behind_the_given_end_offset_is_returned(disk: SimulatedDisk, end_offset: int) -> None:
     log = open_log(disk)
     for _ in range(30):

@@ -1,11 +1,12 @@
-"""Power loss at every single operation on the disk, with every kind of survival, against a plain list of batches.
+"""Power loss at every single operation on the disk, with every kind of survival, against a list of batches.
 
-A scenario does what a broker does to a log. It is run once to count its disk operations, then once per operation
-with the power going right there. After each crash the log is opened with the recovery point that was on disk, and
-compared with what the scenario had done so far.
+A scenario does what a broker does to a log. It is run once to count its disk operations, then once per
+operation with the power going right there. After each crash the log is opened with the recovery point that
+was on disk, and compared with what the scenario had done so far.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from log_model import SMALL, Batch, Settings, append, contents, make_batch, open_log, sync
@@ -234,15 +235,13 @@ def run_until_power_loss(scenario: Callable[[Run], None], operation: int, torn_a
     run.disk.operations = 0
     if operation:
         run.disk.lose_power_at(operation, torn_at)
-    try:
+    with suppress(PowerLoss):
         scenario(run)
-    except PowerLoss:
-        pass
     return run
 
 
 def is_prefix(found: list[Batch], state: list[Batch]) -> bool:
-    """Whether ``found`` is ``state`` without some of its newest batches (and maybe with older ones before it)."""
+    """Whether ``found`` is ``state`` without its newest batches (and maybe with older ones before it)."""
     if not found:
         return True
     if not state:
@@ -257,8 +256,8 @@ def check(run: Run, *, killed: bool, context: str) -> None:
     log = open_log(run.disk, run.settings, recovery_point=run.checkpoint)
     found = contents(log)
     if killed:
-        # A dead process loses nothing: exactly the state before or after the operation under way. Segments that
-        # retention had on its way out may or may not be there.
+        # A dead process loses nothing: exactly the state before or after the operation under way. Segments
+        # that retention had on its way out may or may not be there.
         states = [run.batches, run.wanted]
         if len(run.wanted) < len(run.batches) and run.wanted == run.batches[: len(run.wanted)]:
             # A truncation drops segment after segment, newest first.
@@ -328,9 +327,7 @@ def test_power_loss_in_the_middle_of_the_recovery_from_one(scenario: Callable[[R
             again = run_until_power_loss(scenario, operation, 30)
             again.disk.crash(survive=half, names=everything)
             again.disk.lose_power_at(again.disk.operations + second)
-            try:
+            with suppress(PowerLoss):
                 open_log(again.disk, again.settings, recovery_point=again.checkpoint)
-            except PowerLoss:
-                pass
             again.disk.crash(survive=half, names=everything)
             check(again, killed=False, context=f"operation {operation}, then {second}")

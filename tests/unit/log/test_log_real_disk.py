@@ -161,7 +161,7 @@ while True:
 
 
 def test_a_really_full_disk(tmp_path: Path) -> None:
-    """A limit on file size makes the kernel take a part of the write and refuse the rest, as a full disk does."""
+    """A file size limit makes the kernel take a part of a write and refuse the rest, as a full disk does."""
     program = """
 import resource, signal, sys
 sys.path.insert(0, sys.argv[2])
@@ -216,7 +216,9 @@ def test_a_log_that_was_only_read_is_left_as_it_was(tmp_path: Path, disk: Storag
     log = open_log(disk, ONE_SEGMENT, directory=str(tmp_path / "t-0"))
     append_many(log, 100)
     log.close()
-    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "t-0").iterdir()}
+    before = {
+        path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "t-0").iterdir()
+    }
     log = open_log(disk, ONE_SEGMENT, clean=True, directory=str(tmp_path / "t-0"))
     assert len(contents(log)) == 100
     log.read(37, 100, 100, at_least_one_batch=True)

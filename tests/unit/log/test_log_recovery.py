@@ -136,7 +136,7 @@ def test_everything_behind_a_cut_segment_goes(disk: SimulatedDisk) -> None:
 def test_a_segment_that_lost_whole_batches_takes_what_follows_along(
     disk: SimulatedDisk, left_bytes: int
 ) -> None:
-    """The file ends exactly between two batches: only the next segment's name tells that something is missing."""
+    """The file ends exactly between two batches: only the next segment's name tells that some are missing."""
     append_many(open_log(disk), 35)
     kill(disk)
     path = "t-0/00000000000000000010.log"

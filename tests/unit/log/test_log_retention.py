@@ -1,4 +1,4 @@
-"""What leaves the log, from its start: retention by time and size, DeleteRecords, and removal in two steps."""
+"""What leaves the log: retention by time and size, DeleteRecords, truncation, and removal in two steps."""
 
 import pytest
 from log_model import ONE_SEGMENT, SMALL, append, append_many, contents, make_batch, open_log

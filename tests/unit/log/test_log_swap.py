@@ -1,4 +1,4 @@
-"""Replacing a run of segments by one: seen by readers, refused where it would leave a hole, whole after a crash.
+"""Replacing a run of segments by one: seen by readers, refused where it leaves a hole, whole after a crash.
 
 The crash at every single step is in test_log_crash_points.py; here are the states by themselves.
 """

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from log_model import ONE_SEGMENT, SMALL, append_many, contents, open_log, sync
+from log_model import ONE_SEGMENT, append_many, contents, open_log, sync
 
 from tidelog.errors import StorageError
 from tidelog.sim.disk import EIO, SimulatedDisk, everything
