@@ -318,7 +318,7 @@ class Log:
         if durability.checkpointed_recovery_point > self.end_offset:
             # After a truncation the recovery point on disk is too high. Recovery would begin at the new
             # segment and trust this one, so it must be durable first.
-            durability.sync_now(self.end_offset, self._active.file(), self.epochs)
+            self._sync_now()
         old = self._active
         self._begin_segment(base_offset)
         durability.waiting += old.seal()
@@ -575,6 +575,13 @@ class Log:
             self._size_limit = _ALWAYS
             raise
 
+    def _sync_now(self) -> None:
+        try:
+            self._durability.sync_now(self.end_offset, self._active.file(), self.epochs)
+        except StorageError:
+            self._size_limit = _ALWAYS
+            raise
+
     def begin_close(self) -> None:
         """Take no more writes and complete the indexes. Syncs may follow, in threads, before ``close``."""
         if self.closed or self.failure is not None or not self._active.active:
@@ -602,7 +609,7 @@ class Log:
         self.begin_close()
         if self.needs_sync:
             try:
-                self._durability.sync_now(self.end_offset, self._active.file(), self.epochs)
+                self._sync_now()
             except OSError as error:
                 self._fail("close", error)
             except StorageError:

@@ -1,10 +1,10 @@
 """A full or failing disk: writes are refused, nothing false is acknowledged, reads go on."""
 
 import pytest
-from log_model import ONE_SEGMENT, SMALL, append, append_many, contents, make_batch, open_log
+from log_model import ONE_SEGMENT, SMALL, append, append_many, contents, make_batch, open_log, sync
 
 from tidelog.errors import ErrorCode, StorageError
-from tidelog.sim.disk import EIO, ENOSPC, SimulatedDisk, everything
+from tidelog.sim.disk import EIO, ENOSPC, Fault, SimulatedDisk, everything
 
 
 @pytest.fixture
@@ -142,3 +142,19 @@ def test_truncating_and_rolling_a_failed_log_is_refused(disk: SimulatedDisk) -> 
         with pytest.raises(StorageError):
             action()
     assert len(contents(log)) == 5
+
+
+def test_a_sync_that_fails_while_rolling_fails_the_log_for_good(disk: SimulatedDisk) -> None:
+    log = open_log(disk, ONE_SEGMENT.but(segment_ms=50))
+    for timestamp in (1000, 1040, 1041):
+        append(log, make_batch(log.end_offset, timestamp=timestamp))
+    sync(log)
+    log.checkpointed_recovery_point = 3
+    log.truncate_to(2)
+    disk.faults = {disk.operations + step: Fault(EIO) for step in range(3, 30)}
+    with pytest.raises(StorageError):
+        append(log, make_batch(2, timestamp=2000))
+    disk.faults.clear()
+    with pytest.raises(StorageError):
+        append(log, make_batch(2, timestamp=1000))  # Would not have needed to roll.
+    assert (log.end_offset, log.synced_end_offset) == (2, 2)
