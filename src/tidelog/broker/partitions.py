@@ -13,7 +13,7 @@ from uuid import UUID
 from tidelog.broker.partition import Partition
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.controller.image import ClusterImage, TopicImage
-from tidelog.errors import ErrorCode, StorageError, TidelogError
+from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
 from tidelog.services import Services
@@ -134,10 +134,10 @@ class PartitionTable:
 
     def _open(self, topic: TopicImage, index: int) -> None:
         name = TopicPartition(topic.name, index)
-        config = self._topic_config(topic)
         try:
+            config = self._topic_config(topic)
             log = self._logs.open_log(name, topic.topic_id, config, self._services.now_ms())
-        except StorageError as error:
+        except TidelogError as error:
             logger.error("partition %s is offline: %s", name, error.message)
             self._offline.add(name)
             return

@@ -3,10 +3,15 @@
 from typing import NamedTuple
 
 from tidelog.broker.promise import Promise
+from tidelog.errors import TidelogError
 from tidelog.protocol.messages import Fields
 
 Outcome = Fields | Promise[Fields]
 """A handler's answer, now or later."""
+
+
+class HangUp(TidelogError):
+    """Close the connection: the only way to tell a client something went wrong when it wants no answers."""
 
 
 class RequestContext(NamedTuple):

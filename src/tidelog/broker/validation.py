@@ -27,6 +27,7 @@ class AppendRules(NamedTuple):
     """A topic's settings in the form the hot path wants them; made once per change of settings."""
 
     max_message_bytes: int
+    segment_bytes: int
     stamp_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
@@ -38,6 +39,7 @@ class AppendRules(NamedTuple):
         codec = -1 if config.compression_type == KEEP_CODEC else CODECS[config.compression_type]
         return cls(
             config.max_message_bytes,
+            config.segment_bytes,
             config.message_timestamp_type == LOG_APPEND_TIME,
             config.message_timestamp_before_max_ms,
             config.message_timestamp_after_max_ms,
@@ -61,6 +63,11 @@ def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_ve
         raise InvalidRecord("a produce request holds exactly one record batch per partition")
     if size > rules.max_message_bytes:
         raise _too_large(size, rules)
+    if size > rules.segment_bytes:
+        raise TidelogError(
+            f"the batch has {size} bytes, segment.bytes is {rules.segment_bytes}",
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+        )
     if header.count < 1 or header.last_offset_delta != header.count - 1:
         raise InvalidRecord(f"{header.count} records cannot span offsets 0 to {header.last_offset_delta}")
     attributes = header.attributes

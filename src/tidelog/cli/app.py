@@ -13,6 +13,7 @@ from tidelog.cli import broker as broker_process
 from tidelog.cli import configs, consume, log_dump, produce, topics
 from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.options import Settings
+from tidelog.cli.simulate import sim
 from tidelog.cli.up import up
 from tidelog.errors import TidelogError
 
@@ -21,7 +22,7 @@ class _Commands(TyperGroup):
     """Lists the commands as a newcomer meets them, and knows what a closed pipe means."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        order = ["up", "topic", "produce", "consume", "config", "log", "broker", "version"]
+        order = ["up", "topic", "produce", "consume", "config", "log", "sim", "broker", "version"]
         return sorted(
             super().list_commands(ctx), key=lambda name: order.index(name) if name in order else len(order)
         )
@@ -85,6 +86,7 @@ app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(configs.app, name="config")
 app.add_typer(log_dump.app, name="log")
+app.command("sim")(sim)
 
 
 def run(words: Sequence[str]) -> int:

@@ -113,8 +113,8 @@ class FetchLoop:
         )
 
     def answered(self, got: FetchGot, now_ms: int) -> None:
-        # Only an answer to the newest ask, and only once: an old one may fit our log again by accident, and tell us
-        # to truncate what we have fetched since.
+        # Only an answer to the newest ask, and only once: an old one may fit our log again by accident, and
+        # tell us to truncate what we have fetched since.
         if got.generation != self._generation or not self._under_way:
             return
         self._under_way = False

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from tidelog.broker.handlers import api_versions
 from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
-from tidelog.broker.request import RequestContext
+from tidelog.broker.request import HangUp, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.storage import Region
 from tidelog.protocol import fetch, messages, produce
@@ -40,11 +40,13 @@ logger = logging.getLogger(__name__)
 
 SCRATCH_BYTES = 64 * 1024
 OWN_BUFFER_FROM_BYTES = 16 * 1024  # a smaller request waits in scratch for its rest
+PLAIN_BYTES_MAX = 8 * 1024 * 1024  # of a request other than Produce
 PIECE_BYTES = 256 * 1024  # of a region, once the socket is full
 COPY_BELOW_BYTES = 32 * 1024  # a smaller region is read and sent with its surroundings in one call
 MAX_PARTS_PER_CALL = 64
 
 _SIZE = Struct(">i")
+_API_KEY = Struct(">h")
 _HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
 
 SendMore = getattr(socket, "MSG_MORE", 0)
@@ -217,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
                 break
             end = self._start + 4 + size
             if end > self._end:
-                if size >= OWN_BUFFER_FROM_BYTES:
+                if size >= OWN_BUFFER_FROM_BYTES and self._end - self._start >= 6:
                     self._begin_frame(size)
                 break
             # Copied out: the next read overwrites scratch while this batch may still be on its way.
@@ -231,6 +233,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin_frame(self, size: int) -> None:
         """Receive the rest of a request straight into a buffer of its size; wait while memory is short."""
+        (api_key,) = _API_KEY.unpack_from(self._view, self._start + 4)
+        if size > PLAIN_BYTES_MAX and api_key != produce.API_KEY:
+            # Only records are that large. Parsing so many small fields would hold up everybody else.
+            self.close(
+                f"a {messages.name_of(api_key)} request of {size} bytes; allowed are {PLAIN_BYTES_MAX}"
+            )
+            return
         if not self._server.reserve_memory(size, self):
             self._stop_reading()
             return
@@ -283,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
     def _dispatch(self, request: memoryview) -> None:
         try:
             self._handle(request)
-        except Malformed as error:
+        except (Malformed, HangUp) as error:
             self.close(error.message)
         except (STRUCT_ERROR, IndexError):
             self.close("a request header that ends too early")
@@ -325,23 +334,31 @@ class Connection(asyncio.BufferedProtocol):
         decoded = messages.decode(api_key, version, request, position)
 
         def answer(fields: messages.Fields) -> None:
-            self._finish(slot, messages.encode(api_key, version, context.correlation_id, fields))
+            # Also called by whoever keeps a promise: a defect here must not reach them, and the slot must be
+            # answered, or nothing behind it ever would be.
+            try:
+                frame = messages.encode(api_key, version, context.correlation_id, fields)
+            except Exception:
+                logger.exception("the answer to %s v%s cannot be encoded", messages.name_of(api_key), version)
+                self._fail(slot, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
+                self._finish(slot, frame)
 
         handler = SERVED[api_key].handler
         try:
             outcome = handler(self._server.broker, decoded, context)  # type: ignore[misc]
-            if isinstance(outcome, Promise):
-                outcome.then(answer)
-            else:
-                answer(outcome)
         except TidelogError as refusal:
-            logger.error(
-                "%s v%s of %s failed: %s", messages.name_of(api_key), version, self.peer, refusal.message
-            )
+            name = messages.name_of(api_key)
+            logger.error("%s v%s of %s failed: %s", name, version, self.peer, refusal.message)
             self._fail(slot, context, refusal.code)
         except Exception:
             logger.exception("%s v%s of %s failed", messages.name_of(api_key), version, self.peer)
             self._fail(slot, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            if isinstance(outcome, Promise):
+                outcome.then(answer)
+            else:
+                answer(outcome)
 
     def _fail(self, slot: Slot, context: RequestContext, code: ErrorCode) -> None:
         """A defect of ours must not cost the client more than this request."""
@@ -484,7 +501,8 @@ class Connection(asyncio.BufferedProtocol):
     def _leave_to_transport(self, data: bytes | memoryview) -> None:
         if self._transport is not None:
             self._transport.write(data)
-            # The socket may have room again by now: then the transport has nothing left, and will tell nothing.
+            # The socket may have room again by now: then the transport has nothing left, and will tell
+            # nothing.
             self._unsent = self._transport.get_write_buffer_size() > 0
 
     def pause_writing(self) -> None:

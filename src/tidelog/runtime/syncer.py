@@ -32,10 +32,17 @@ class Syncer:
     def _begin(self, partition: Partition) -> None:
         self._scheduled.discard(partition)
         # A topic may have been deleted since, and with it everything that waited for this sync.
-        if partition in self._running or partition.log.closed or partition.log.failure is not None:
+        if partition in self._running or partition.log.closed:
+            return
+        if partition.log.failure is not None:
+            partition.failed(partition.log.failure)
+            return
+        try:
+            ticket = partition.log.begin_sync()
+        except StorageError as error:
+            partition.failed(error)
             return
         self._running.add(partition)
-        ticket = partition.log.begin_sync()
         self._services.offload(ticket.run, lambda _: self._done(partition, ticket))
 
     def _done(self, partition: Partition, ticket: SyncTicket) -> None:

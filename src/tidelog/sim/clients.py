@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.batch import parse_header
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.world import SimServices
@@ -26,7 +27,7 @@ class Producer:
         self._partition = partition
         self._acks = acks
         self.sent = 0
-        self.acknowledged: list[tuple[int, int]] = []  # (value, base offset)
+        self.acknowledged: list[tuple[int, int, int]] = []  # (value, base offset, CRC of its batch)
         self.stopped = False
 
     def start(self) -> None:
@@ -50,14 +51,14 @@ class Producer:
         value = self.sent
         answered = False
 
-        def done(offset: int, error: ErrorCode) -> None:
+        def done(offset: int, error: ErrorCode, crc: int = 0) -> None:
             nonlocal answered
             if answered:
                 return
             answered = True
             self._cluster.world.note(f"producer {self._name} value {value} at {offset}: {error.name}")
             if error is ErrorCode.NONE:
-                self.acknowledged.append((value, offset))
+                self.acknowledged.append((value, offset, crc))
             self._next()
 
         self._cluster.world.after(REQUEST_TIMEOUT_MS, lambda: done(-1, ErrorCode.REQUEST_TIMED_OUT))
@@ -76,12 +77,12 @@ class Producer:
         return self._cluster.world.chance.choice(leading) if leading else None
 
     def _append(
-        self, services: SimServices, hosted: Hosted, value: int, done: Callable[[int, ErrorCode], None]
+        self, services: SimServices, hosted: Hosted, value: int, done: Callable[[int, ErrorCode, int], None]
     ) -> None:
         replica = hosted.replica
         error = replica.before_append(self._acks)
         if error is not ErrorCode.NONE:
-            done(-1, error)
+            done(-1, error, 0)
             return
         offset, now_ms = hosted.log.end_offset, services.now_ms()
         record = Record(offset, now_ms, None, b"%d/%d" % (self._name, value), ())
@@ -89,9 +90,10 @@ class Producer:
             batch = encode_batch([record], leader_epoch=replica.epoch)
             hosted.append(memoryview(batch), offset, now_ms)
         except TidelogError as refusal:
-            done(-1, refusal.code)
+            done(-1, refusal.code, 0)
             return
+        crc = parse_header(batch).crc
         deadline_ms = now_ms + REQUEST_TIMEOUT_MS
         hosted.run(
-            replica.wait(hosted.log.end_offset, self._acks, deadline_ms, lambda code: done(offset, code))
+            replica.wait(hosted.log.end_offset, self._acks, deadline_ms, lambda code: done(offset, code, crc))
         )

@@ -46,6 +46,7 @@ class SimNode:
         world = cluster.world
         world.note(f"node {self.node_id} starts")
         services = self.services = SimServices(world, f"node {self.node_id}")
+        services.disk_delay_ms = cluster.disk_delay_ms
         config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings})
         now_ms = services.now_ms()
         self.disk.story.clear()
@@ -130,6 +131,8 @@ class SimCluster:
         for node_id in range(1, size + 1):
             self.nodes[node_id] = SimNode(self, node_id)
         self.producers: list[Producer] = []
+        # Slow disks stretch the time in which something is written and not yet synced.
+        self.disk_delay_ms = self.world.chance.choice([(0.05, 2.0), (0.05, 2.0), (2.0, 30.0)])
 
     def start(self) -> None:
         for node in self.nodes.values():

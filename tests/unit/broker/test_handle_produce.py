@@ -6,6 +6,7 @@ import pytest
 from fakes import NOW_MS, FakeBroker, records
 
 from tidelog.broker.handlers import produce as handler
+from tidelog.broker.request import HangUp
 from tidelog.errors import ErrorCode
 from tidelog.protocol import produce
 from tidelog.protocol.wire import Malformed
@@ -91,8 +92,14 @@ class TestAcks:
     def test_no_answer_where_none_is_wanted(self, broker: FakeBroker, version: int) -> None:
         broker.create("orders")
         assert broker.produce(("orders", 0, records(b"a")), acks=0, version=version) == [None]
-        assert broker.produce(("bills", 0, records(b"a")), acks=0, version=version) == [None]
         assert broker.partition("orders").log.end_offset == 1
+
+    @every_version
+    def test_a_client_that_wants_no_answer_notices_a_refusal_all_the_same(
+        self, broker: FakeBroker, version: int
+    ) -> None:
+        with pytest.raises(HangUp, match="UNKNOWN_TOPIC"):
+            broker.produce(("bills", 0, records(b"a")), acks=0, version=version)
 
     @pytest.mark.parametrize("acks", [2, -2, 7, 32767])
     def test_no_other_numbers(self, broker: FakeBroker, acks: int) -> None:

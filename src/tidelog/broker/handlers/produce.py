@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tidelog.broker.broker import Broker
 from tidelog.broker.partition import Appended, Partition
 from tidelog.broker.promise import Gather
-from tidelog.broker.request import RequestContext
+from tidelog.broker.request import HangUp, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
 from tidelog.protocol.produce import PartitionAnswer, PlainEncoder, ProduceRequest, TopicAnswers
@@ -72,7 +72,10 @@ class ProduceHandler:
                 if partition is not None and appended is not None:
                     waiting.append((partition, appended, results, len(results) - 1))
         if request.acks == 0:
-            self._answer(request, context, send, answers)
+            failed = [answer for _, results in answers for answer in results if answer.error]
+            if failed:
+                raise HangUp(f"records sent with acks=0 were refused: {failed[0].error.name}")
+            send(None)
             return
         gather = Gather(len(waiting))
         for partition, appended, results, place in waiting:
@@ -112,7 +115,7 @@ class ProduceHandler:
     def _answer(
         self, request: ProduceRequest, context: RequestContext, send: Send, answers: TopicAnswers
     ) -> None:
-        send(None if request.acks == 0 else produce.encode(context.version, context.correlation_id, answers))
+        send(produce.encode(context.version, context.correlation_id, answers))
 
 
 def _outcome(partition: Partition, index: int, appended: Appended, error: ErrorCode) -> PartitionAnswer:

@@ -1,0 +1,206 @@
+"""The simulator can find bugs: each mutation breaks one rule, and some seed must notice within a bounded number.
+
+A checker that catches no mutation is not finished; a mutation that nobody catches shows a rule without a guard.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.replication.election import Election, SaveBallot, State
+from tidelog.replication.effects import Truncate
+from tidelog.replication.fetching import FetchLoop
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.policies.isr import IsrPolicy
+from tidelog.replication.policies.quorum import QuorumPolicy
+from tidelog.replication.replica import Replica
+from tidelog.replication.view import YES
+from tidelog.sim.checkers import Violation
+from tidelog.sim.run import run
+
+MAX_SEEDS = 60
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def vote_before_sync(patch: pytest.MonkeyPatch) -> None:
+    """The ballot is written, but nobody waits for it."""
+    original = Hosted._save
+
+    def save(self: Hosted, ballot: Any) -> None:
+        original(self, ballot)
+        self._saving = False
+
+    patch.setattr(Hosted, "_save", save)
+
+
+def forget_the_ballot(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Hosted, "_save", lambda self, ballot: None)
+
+
+def vote_for_anybody(patch: pytest.MonkeyPatch) -> None:
+    """Whether the candidate's log is complete does not matter."""
+
+    def grant(self: Election, ask: Any, tail: Any) -> bool:
+        free = self.voted_for in (-1, ask.candidate)
+        return bool(ask.epoch >= self.epoch and self.leader == -1 and free)
+
+    patch.setattr(Election, "_grant", grant)
+
+
+def vote_twice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        Election,
+        "_grant",
+        lambda self, ask, tail: ask.epoch >= self.epoch and self.leader == -1 and ask.tail >= tail,
+    )
+
+
+def count_unsynced_copies(patch: pytest.MonkeyPatch) -> None:
+    """Followers fetch on, and so acknowledge, before their disk has the records."""
+    patch.setattr(Hosted, "may_fetch", property(lambda self: not self.closed and self.log.failure is None))
+    patch.setattr(Replica, "durable_end_offset", property(lambda self: self.log.end_offset))
+
+
+def commit_with_one_copy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QuorumPolicy, "committed", lambda self, view: view.durable_end_offset)
+
+
+def acknowledge_before_commit(patch: pytest.MonkeyPatch) -> None:
+    for policy in (QuorumPolicy, IsrPolicy):
+        patch.setattr(policy, "acknowledged", lambda self, view, end_offset, acks: YES)
+
+
+def truncate_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
+    """What Kafka did before leader epochs: a follower drops everything above its watermark and trusts the rest."""
+
+    def diverged(self: Replica, epoch: int, parts: Any, *, unclean: bool = False) -> Any:
+        return []
+
+    def follow(self: Replica, *args: Any) -> Any:
+        effects = original(self, *args)
+        return [*effects, Truncate(max(self.high_watermark, self.log.start_offset))]
+
+    original = Replica.follow
+    patch.setattr(Replica, "diverged", diverged)
+    patch.setattr(Replica, "_divergence", lambda self, offset, last_epoch: None)
+    patch.setattr(Replica, "follow", follow)
+
+
+def ignore_divergence(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "_divergence", lambda self, offset, last_epoch: None)
+
+
+def take_old_answers(patch: pytest.MonkeyPatch) -> None:
+    """Answers to any ask count, however old and however often."""
+
+    def answered(self: FetchLoop, got: Any, now_ms: int) -> None:
+        self._under_way = False
+        self._asked.clear()
+        for part in got.parts:
+            hosted = self._partitions.get(part.key)
+            if hosted is not None:
+                self._take(hosted, part, now_ms)
+        self._soon()
+
+    patch.setattr(FetchLoop, "answered", answered)
+
+
+def forget_pending_members(patch: pytest.MonkeyPatch) -> None:
+    """The watermark waits for confirmed members only."""
+    original = Replica._maybe_join
+
+    def maybe_join(self: Replica, replica: int, progress: Any) -> Any:
+        before = self.maximal_in_sync
+        effects = original(self, replica, progress)
+        self.maximal_in_sync = before
+        return effects
+
+    patch.setattr(Replica, "_maybe_join", maybe_join)
+
+
+def join_too_early(patch: pytest.MonkeyPatch) -> None:
+    """Any follower that fetches is proposed, and nobody waits for it."""
+
+    def maybe_join(self: Replica, replica: int, progress: Any) -> Any:
+        if not self.policy.tracks_in_sync or replica in self.in_sync or self._proposed is not None:
+            return []
+        return self._propose((*self.in_sync, replica))
+
+    patch.setattr(Replica, "_maybe_join", maybe_join)
+
+
+def shrink_without_the_controller(patch: pytest.MonkeyPatch) -> None:
+    """A lagging member is left out as soon as the leader thinks so."""
+    original = Replica._propose
+
+    def propose(self: Replica, members: tuple[int, ...]) -> Any:
+        effects = original(self, members)
+        if len(members) < len(self.in_sync):
+            self._set_members(members)
+            return [*effects, *self._advance()]
+        return effects
+
+    patch.setattr(Replica, "_propose", propose)
+    patch.setattr(Replica, "min_in_sync", property(lambda self: 1))
+
+
+def commit_below_the_minimum(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "min_in_sync", property(lambda self: 1))
+
+
+def never_fence(patch: pytest.MonkeyPatch) -> None:
+    """Answers of leaders of older epochs are taken for answers of the present one."""
+    patch.setattr(Replica, "check_epoch", lambda self, epoch: ErrorCode.NONE)
+
+
+MUTATIONS: list[tuple[str, Patch]] = [
+    ("quorum", forget_the_ballot),
+    ("quorum", vote_for_anybody),
+    ("quorum", vote_twice),
+    ("quorum", count_unsynced_copies),
+    ("quorum", commit_with_one_copy),
+    ("quorum", acknowledge_before_commit),
+    ("quorum", truncate_to_the_watermark),
+    ("quorum", ignore_divergence),
+    ("quorum", take_old_answers),
+    ("isr", acknowledge_before_commit),
+    ("isr", ignore_divergence),
+    ("isr", shrink_without_the_controller),
+]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("mode", "mutation"), MUTATIONS, ids=lambda value: getattr(value, "__name__", value))
+def test_a_seed_notices(mode: str, mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    for seed in range(MAX_SEEDS):
+        try:
+            run(mode, seed)
+        except (Violation, InvariantViolation):
+            return
+        except Exception as error:
+            # A broken rule may also show as a crash of the code under test; that counts, if it is one of ours.
+            if isinstance(error, AssertionError):
+                return
+            raise
+    pytest.fail(f"{MAX_SEEDS} seeds ran without noticing {mutation.__name__}")
+
+
+def test_the_state_table_is_complete() -> None:
+    """Every state an election can be in is described, so that the docs' table and the code cannot part."""
+    from tidelog.replication import election
+
+    for state in State:
+        assert state.value in (election.__doc__ or "")
+    assert SaveBallot.__name__ in (election.__doc__ or "")
