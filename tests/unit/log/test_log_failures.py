@@ -4,7 +4,7 @@ import pytest
 from log_model import ONE_SEGMENT, SMALL, append, append_many, contents, make_batch, open_log, sync
 
 from tidelog.errors import ErrorCode, StorageError
-from tidelog.sim.disk import EIO, ENOSPC, Fault, SimulatedDisk, everything
+from tidelog.sim.disk import EIO, ENOSPC, SimulatedDisk, everything
 
 
 @pytest.fixture
@@ -146,15 +146,14 @@ def test_truncating_and_rolling_a_failed_log_is_refused(disk: SimulatedDisk) -> 
 
 def test_a_sync_that_fails_while_rolling_fails_the_log_for_good(disk: SimulatedDisk) -> None:
     log = open_log(disk, ONE_SEGMENT.but(segment_ms=50))
-    for timestamp in (1000, 1040, 1041):
+    for timestamp in (1000, 1040):
         append(log, make_batch(log.end_offset, timestamp=timestamp))
     sync(log)
-    log.checkpointed_recovery_point = 3
-    log.truncate_to(2)
-    disk.faults = {disk.operations + step: Fault(EIO) for step in range(3, 30)}
+    append(log, make_batch(2, timestamp=1041))  # Not synced yet.
+    log.checkpointed_recovery_point = 10  # As after a truncation: rolling must sync first.
+    disk.fail_at(disk.operations + 2, EIO)  # Behind the read that tells the segment's age.
+    with pytest.raises(StorageError, match="sync"):
+        append(log, make_batch(3, timestamp=2000))
     with pytest.raises(StorageError):
-        append(log, make_batch(2, timestamp=2000))
-    disk.faults.clear()
-    with pytest.raises(StorageError):
-        append(log, make_batch(2, timestamp=1000))  # Would not have needed to roll.
-    assert (log.end_offset, log.synced_end_offset) == (2, 2)
+        append(log, make_batch(3, timestamp=1000))  # Would not have needed to roll.
+    assert (log.end_offset, log.synced_end_offset) == (3, 2)
