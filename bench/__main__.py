@@ -44,7 +44,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     option("--client", choices=("librdkafka", "raw"), default="librdkafka", help="raw: a bare socket")
     option("--only", help=f"servers to run, separated by commas (default {','.join(NAMES)})")
     option("--no-kafka", action="store_true", help="leave the peer out")
-    option("--profile", action="store_true", help="show where Tidelog's broker spends its time")
+    option("--profile", choices=("python", "native"), help="show where Tidelog's broker spends its time")
     option("--json", action="store_true", help="print one JSON object instead of tables")
     option("--check", action="store_true", help="exit with 1 when a target is missed")
     return parser.parse_args(arguments)

@@ -46,7 +46,7 @@ class Options:
     warm_seconds: float = 15.0  # per server, before the first measurement
     client: str = "librdkafka"
     servers: tuple[str, ...] = NAMES
-    profile: bool = False
+    profile: str | None = None  # python or native
     left_out: list[str] = field(default_factory=list)  # servers that were asked for and failed
     console: Console = field(default_factory=lambda: Console(stderr=True))
 
@@ -106,7 +106,7 @@ class Lineup:
         self.others_cores: list[float] = []  # cores that other processes used, per measurement
         self.load = LoadProcess()
         stack.callback(self.load.stop)
-        self.profiler = Profiler(directory, enabled=options.profile)
+        self.profiler = Profiler(directory, options.profile)
         for name in options.servers:
             self._add(name, directory / name, stack)
         if not self.servers:
