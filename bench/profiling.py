@@ -1,8 +1,8 @@
 """``--profile``: where Tidelog's broker spends its time.
 
-``python`` runs the broker under cProfile, which slows it a few times: read the order of the functions, not the
-rates. ``native`` samples it with the Linux tool ``perf`` while it is being measured. Not both at once, because
-then one shows the other.
+``python`` runs the broker under cProfile, which slows it a few times: read the order of the functions, not
+the rates. ``native`` samples it with the Linux tool ``perf`` while it is being measured. Not both at once,
+because then one shows the other.
 """
 
 import io
