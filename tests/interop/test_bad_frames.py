@@ -1,6 +1,7 @@
 """Bytes that are no requests: the connection ends, and the broker serves everybody else as before."""
 
 import random
+import socket
 import struct
 from collections.abc import Iterator
 
@@ -58,14 +59,23 @@ def test_random_garbage(bootstrap: str) -> None:
         with Wire(bootstrap) as wire:
             payload = chance.randbytes(chance.randrange(8, 300))
             wire.send_frame(b"\x00" + payload[1:])  # a small api key, so that some get past the first check
-            wire.socket.shutdown(1)
-            wire.wait_until_closed()
 
 
 def test_a_frame_that_never_ends(bootstrap: str) -> None:
     with Wire(bootstrap) as wire:
         wire.send_bytes(struct.pack(">i", 1000) + b"\x00" * 500)
         # The client goes away in the middle of its frame.
+
+
+def test_a_client_that_only_reads_any_more_is_let_go(bootstrap: str, topic: str) -> None:
+    """It closed its half of the connection; answered or not, the other half must not stay open forever."""
+    for api in ("delete_topics", "fetch", "metadata"):
+        with Wire(bootstrap) as wire:
+            version = min(wire.versions()[api].stop - 1, newest_known(api))
+            values = ALL[api].values(wire, topic, version)
+            wire.send(api, version, **values)
+            wire.socket.shutdown(socket.SHUT_WR)
+            wire.wait_until_closed()
 
 
 def test_a_frame_in_pieces_is_still_a_frame(wire: Wire) -> None:
@@ -107,6 +117,21 @@ def newest_known(api: str) -> int:
     return max(schema_name_map[api])
 
 
+# A flipped bit in a number of partitions would be a wish for millions of them: refused too, but not here.
+@pytest.mark.parametrize("api", sorted(ALL.keys() - {"create_topics", "create_partitions"}))
+def test_a_request_with_flipped_bits(api: str, wire: Wire, topic: str, bootstrap: str) -> None:
+    """Whatever the bits say now; the answer, if any, is left unread."""
+    version = min(wire.versions()[api].stop - 1, newest_known(api))
+    payload = request_bytes(api, version, 1, "bits", ALL[api].values(wire, topic, version))
+    chance = random.Random(f"bits of {api}")
+    for _ in range(60):
+        broken = bytearray(payload)
+        for _ in range(chance.randrange(1, 4)):
+            broken[chance.randrange(8, len(broken))] ^= 1 << chance.randrange(8)
+        with Wire(bootstrap) as other:
+            other.send_frame(bytes(broken))
+
+
 @pytest.mark.parametrize("count", [2**31 - 1, 2**20])
 def test_an_array_that_claims_to_be_huge(wire: Wire, count: int) -> None:
     """A count is only a claim: memory is for what is really there."""
@@ -119,3 +144,9 @@ def test_a_string_that_claims_to_be_longer_than_the_frame(wire: Wire) -> None:
     header = struct.pack(">hhih", 3, 8, 1, -1)
     wire.send_frame(header + struct.pack(">ih", 1, 32_000) + b"short")
     assert wire.wait_until_closed() == b""
+
+
+@pytest.mark.not_kafka
+def test_nothing_of_this_surprised_the_broker(shared_broker: Broker) -> None:
+    """The last test of this file: a traceback in the log is a case nobody thought of."""
+    assert "Traceback" not in shared_broker.log_text()
