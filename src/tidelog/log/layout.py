@@ -2,6 +2,7 @@
 
 ============================== ==========================================================================
 ``<base offset, 20 digits>``   ``.log`` record batches, ``.index`` offset index, ``.timeindex`` time index
+``….snapshot``                 what is known of idempotent producers, from everything before that offset
 ``….deleted``                  out of the log, removed after ``file.delete.delay.ms``
 ``….cleaned``                  compaction is still writing it: worthless after a crash
 ``….swap``                     compaction finished it: it takes the place of its originals, also after a crash
@@ -13,6 +14,7 @@
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+SNAPSHOT_SUFFIX = ".snapshot"
 SEGMENT_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
 
 DELETED_SUFFIX = ".deleted"
@@ -27,12 +29,12 @@ _DIGITS = 20
 
 
 def segment_path(directory: str, base_offset: int) -> str:
-    """Path of a segment's files without their suffix."""
+    """Path of a segment's files, or of a snapshot, without their suffix."""
     return f"{directory}/{base_offset:0{_DIGITS}d}"
 
 
 def base_offset_of(name: str, suffix: str) -> int | None:
-    """The base offset in ``name`` when it is a segment file that ends in ``suffix``."""
+    """The base offset in ``name`` when it is such a file and ends in ``suffix``."""
     if not name.endswith(suffix):
         return None
     digits = name[: -len(suffix)]

@@ -27,6 +27,7 @@ from tidelog.log import layout, lookup, retention
 from tidelog.log.durability import Durability
 from tidelog.log.handles import HandleCache
 from tidelog.log.opening import Loaded, Opening
+from tidelog.log.producers import ProducerStates
 from tidelog.log.row import SegmentRow
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.settings import LogSettings
@@ -39,14 +40,16 @@ _logger = logging.getLogger(__name__)
 
 _ALWAYS = -1  # As a limit: every append takes the slow path.
 _NO_OFFSET = -1
+_PRODUCER_ID_AT = 43  # First byte of a batch's producer id,
+_NEGATIVE = 0x80  # which has this bit where there is none.
 
 
 class Log:
     __slots__ = (
         "_active", "_config", "_durability", "_flush_messages", "_flush_ms", "_handles",
         "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
-        "_storage", "_tail_offset", "_tail_position", "_write", "closed", "directory", "end_offset", "epochs",
-        "size_bytes", "start_offset",
+        "_snapshots", "_storage", "_tail_offset", "_tail_position", "_write", "closed", "directory",
+        "end_offset", "epochs", "producers", "size_bytes", "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +61,8 @@ class Log:
         self._durability = durability
         self.directory = directory
         self.epochs = loaded.epochs
+        self._snapshots = loaded.snapshots
+        self.producers: ProducerStates = loaded.snapshots.states
         self.start_offset = loaded.start_offset  # First readable.
         self.end_offset = loaded.end_offset  # Exclusive: the next to assign.
         self.closed = False
@@ -74,7 +79,7 @@ class Log:
         if handles is None:
             handles = HandleCache()
         try:
-            loaded = Opening(storage, handles, directory, config).load(
+            loaded = Opening(storage, handles, directory, config, now_ms).load(
                 clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
             )
         except OSError as error:
@@ -160,6 +165,8 @@ class Log:
         self._tail_position = position
         self.end_offset = last_offset + 1
         self.size_bytes += end - position
+        if batch[_PRODUCER_ID_AT] < _NEGATIVE:
+            self.producers.note(batches.parse_header(batch), now_ms)
 
     def append_batches(self, data: memoryview, now_ms: int) -> int:
         """Append batches whose offsets are assigned, as a follower does; the new end offset.
@@ -177,12 +184,12 @@ class Log:
                 or header.max_timestamp > self._roll_timestamp
                 or header.last_offset > self._offset_limit
             ):
-                self._append_run(data[run_start:run_end], run)
+                self._append_run(data[run_start:run_end], run, now_ms)
                 run, run_start = [], at
                 self._make_room(size, header.base_offset, header.last_offset, header.max_timestamp, now_ms)
             run.append(header)
             run_end = at + size
-        self._append_run(data[run_start:run_end], run)
+        self._append_run(data[run_start:run_end], run, now_ms)
         return self.end_offset
 
     def _checked(self, data: memoryview) -> list[tuple[int, BatchHeader]]:
@@ -200,7 +207,7 @@ class Log:
             found.append((at, header))
         return found
 
-    def _append_run(self, data: memoryview, run: list[BatchHeader]) -> None:
+    def _append_run(self, data: memoryview, run: list[BatchHeader], now_ms: int) -> None:
         """Write batches that fit into the active segment with one write."""
         if not run:
             return
@@ -225,6 +232,8 @@ class Log:
             self._tail_offset, self._tail_position = header.base_offset, position
             self.end_offset = header.next_offset
             position += header.size
+            if header.producer_id >= 0:
+                self.producers.note(header, now_ms)
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         active = self._active
@@ -322,6 +331,8 @@ class Log:
         old = self._active
         self._begin_segment(base_offset)
         durability.waiting += old.seal()
+        self._snapshots.write(base_offset)
+        self._snapshots.prune(self._row)
 
     def _begin_segment(self, base_offset: int) -> None:
         index_bytes = self._config.segment_index_bytes
@@ -451,6 +462,17 @@ class Log:
         # takes a hole between segments for lost data.
         self._lower_ends(segment.truncate(position, end_offset))
         self._segments_changed()
+        self._truncate_producers()
+
+    def _truncate_producers(self) -> None:
+        if self._snapshots.remove_behind(self.end_offset) and (
+            self.checkpointed_recovery_point > self.end_offset
+        ):
+            # Recovery would believe them. They must not come back once other batches lie before their
+            # offsets.
+            self._storage.sync_directory(self.directory)
+        if self.producers.newest_offset >= self.end_offset:
+            self._snapshots.rebuild(self._row.segments, self._row.first_offset, self.end_offset)
 
     def _lower_ends(self, end_offset: int) -> None:
         self.end_offset = end_offset
@@ -464,6 +486,9 @@ class Log:
         try:
             self._lower_ends(min(offset, self._row.first_offset))
             self.epochs.clear()
+            # Before the segments, so that none is left to speak of what comes at their offsets next.
+            self._snapshots.remove_behind(_NO_OFFSET)
+            self.producers.clear()
             self._row.drop_newest(0)
             self._begin_segment(offset)
         except OSError as error:
@@ -490,6 +515,7 @@ class Log:
             return []
         try:
             self.remove_deleted(now_ms)
+            self.producers.expire(now_ms)
             count = retention.expired(
                 self._row.segments, self._config, now_ms=now_ms, start_offset=self.start_offset,
                 end_offset=self.end_offset, high_watermark=high_watermark,
@@ -518,6 +544,7 @@ class Log:
         self.size_bytes = self._row.size_bytes
         self._limit = (_NO_OFFSET, self._active, 0)
         self._durability.names_changed = True
+        self._snapshots.prune(self._row)
 
     # -- compaction --------------------------------------------------------------------
 
@@ -587,6 +614,11 @@ class Log:
         if self.closed or self.failure is not None or not self._active.active:
             return
         durability = self._durability
+        if self.end_offset > self._row.first_offset:
+            snapshot = self._snapshots.try_to_write(self.end_offset)
+            if snapshot is not None:
+                self.sync_with(snapshot)
+            self._snapshots.prune(self._row)
         untouched = self._write is _not_prepared and durability.is_complete(self.end_offset, self.epochs)
         if untouched:
             return  # As the last process left it.

@@ -3,6 +3,7 @@
 After a clean shutdown only the newest index entry and the headers behind it are read. After anything else
 every segment from the recovery point on is read and checked byte by byte; the first batch that is torn,
 damaged or out of order ends the log, and everything behind it goes. What is cut is said in the broker's log.
+Producers are known from the newest snapshot that can be trusted and the batches behind it.
 """
 
 import logging
@@ -14,6 +15,8 @@ from tidelog.log.epochs import EpochCache
 from tidelog.log.files import read_whole
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
+from tidelog.log.producer_snapshots import ProducerSnapshots
+from tidelog.log.producers import ProducerStates
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.settings import LogSettings
 from tidelog.log.storage import Entry, File, Storage
@@ -28,6 +31,7 @@ class Loaded(NamedTuple):
     end_offset: int
     start_offset: int
     epochs: EpochCache
+    snapshots: ProducerSnapshots
     unsynced: list[File]  # Of inactive segments whose bytes may not be on disk yet.
     names_changed: bool  # Whether the directory must be synced.
     created: bool  # Whether the directory itself is new.
@@ -36,13 +40,16 @@ class Loaded(NamedTuple):
 class Opening:
     """One opening of one log; :meth:`load` is its only use."""
 
-    def __init__(self, storage: Storage, handles: HandleCache, directory: str, config: LogSettings) -> None:
+    def __init__(
+        self, storage: Storage, handles: HandleCache, directory: str, config: LogSettings, now_ms: int
+    ) -> None:
         self._storage = storage
         self._handles = handles
         self._directory = directory
         self._config = config
         self._segments: list[Segment] = []
         self._epochs = EpochCache()
+        self._snapshots = ProducerSnapshots(storage, directory, ProducerStates(directory, now_ms))
         self._unsynced: list[File] = []
         self._names_changed = False
 
@@ -55,6 +62,7 @@ class Opening:
             entries = self._storage.list(self._directory)
             self._names_changed = True
         self._find_segments(entries)
+        self._snapshots.find(entries)
         if any(entry.name == layout.EPOCHS_FILE for entry in entries):
             self._load_epochs()
         end_offset = self._end_offset(clean, recovery_point)
@@ -64,12 +72,14 @@ class Opening:
         start_offset = max(log_start_offset, self._segments[0].base_offset)
         self._epochs.truncate_from(end_offset)
         self._epochs.truncate_before(start_offset)
+        self._drop_snapshots_behind(end_offset, recovery_point)
         self._segments[-1].release()  # A thousand quiet logs shall not hold a thousand open files.
         return Loaded(
             self._segments,
             end_offset,
             start_offset,
             self._epochs,
+            self._snapshots,
             self._unsynced,
             self._names_changed,
             created,
@@ -120,6 +130,7 @@ class Opening:
             try:
                 end_offset = last.read_next_offset()
                 last.activate()
+                self._snapshots.rebuild(self._segments, self._segments[0].base_offset, end_offset)
                 return end_offset
             except (CorruptBatch, DamagedIndex) as error:
                 _logger.warning("%s was not closed in good order: %s", last.path, error)
@@ -133,9 +144,12 @@ class Opening:
         # The batches tell again which epochs began from here on; the file may know some that were truncated.
         self._epochs.truncate_from(segments[first].base_offset)
         end_offset = segments[first].base_offset
+        self._load_producers(first, recovery_point)
         for number in range(first, len(segments)):
             segment = segments[number]
-            found = segment.recover(self._config.index_interval_bytes, self._epochs)
+            if number > 0:
+                self._snapshots.try_to_write(segment.base_offset)
+            found = segment.recover(self._config.index_interval_bytes, self._epochs, self._snapshots.states)
             end_offset = found.next_offset
             last = number == len(segments) - 1
             if found.cut_bytes:
@@ -155,6 +169,27 @@ class Opening:
                 self._directory, end_offset, recovery_point,
             )  # fmt: skip
         return end_offset
+
+    def _load_producers(self, first: int, recovery_point: int) -> None:
+        """Know the producers as of the segment where recovery begins; it learns the rest as it goes.
+
+        Snapshots behind the recovery point may be of batches that were truncated: the names that were removed
+        then can come back in a power failure.
+        """
+        base_offset = self._segments[first].base_offset
+        trusted_offset = min(base_offset, recovery_point)
+        if self._snapshots.remove_behind(trusted_offset):
+            self._names_changed = True
+        self._snapshots.rebuild(self._segments[:first], self._segments[0].base_offset, trusted_offset)
+
+    def _drop_snapshots_behind(self, end_offset: int, recovery_point: int) -> None:
+        removed = self._snapshots.remove_behind(end_offset)
+        if removed and end_offset < recovery_point:
+            # The disk lost data. New batches will lie before the recovery point, where a snapshot is
+            # believed: one of the lost batches must not come back.
+            self._storage.sync_directory(self._directory)
+        self._names_changed |= removed
+        self._snapshots.prune(self._segments)
 
     def _drop_behind(self, number: int, end_offset: int) -> None:
         """What follows a cut has lost its connection: keeping it would leave a hole."""
@@ -177,6 +212,8 @@ class Opening:
             segment.remove()
         self._unsynced.clear()
         self._epochs.clear()
+        self._snapshots.remove_behind(-1)
+        self._snapshots.states.clear()
         self._segments[:] = [
             Segment.create(
                 self._storage, self._handles, self._directory, base_offset, self._config.segment_index_bytes

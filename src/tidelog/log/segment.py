@@ -13,6 +13,7 @@ from tidelog.log import layout
 from tidelog.log.epochs import EpochCache
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex, OffsetIndex, TimeIndex
+from tidelog.log.producers import ProducerStates
 from tidelog.log.scan import checked_headers, find_batch, headers
 from tidelog.log.storage import Buffer, File, Region, Storage
 from tidelog.protocol.batch import BatchHeader
@@ -284,10 +285,13 @@ class Segment:
             if header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
 
-    def recover(self, index_interval_bytes: int, epochs: EpochCache | None) -> Recovered:
+    def recover(
+        self, index_interval_bytes: int, epochs: EpochCache | None, producers: ProducerStates | None = None
+    ) -> Recovered:
         """Check every byte, cut behind the last valid batch, and build both indexes anew.
 
-        Leader epochs are learned from the batches where ``epochs`` is given. Leaves the segment active.
+        Leader epochs and producers are learned from the batches where they are given. Leaves the segment
+        active.
         """
         file = self.file()
         file_size = file.size()
@@ -300,6 +304,8 @@ class Segment:
                 self._check_order(header, next_offset, epochs)
                 if epochs is not None:
                     epochs.assign(header.leader_epoch, header.base_offset)
+                if producers is not None and header.producer_id >= 0:
+                    producers.note(header, producers.clock_ms)
                 self.account(
                     position, header.size, header.last_offset, header.max_timestamp, index_interval_bytes
                 )

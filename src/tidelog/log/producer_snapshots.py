@@ -1,0 +1,125 @@
+"""The snapshot files of one log: what was remembered of its producers at some offsets.
+
+Owns which snapshots there are, which of them may be believed, and how the state is rebuilt from one of them
+and the batches behind it. A snapshot is written where a segment begins and where the log is closed; it is
+named by the first offset it does not cover.
+
+Losing a snapshot costs a longer scan of batch headers and nothing else, so only a closing log syncs its
+own: a torn one has a CRC that does not match. What must not happen is that one outlives a truncation and
+speaks of batches that are gone. So the log removes those behind a cut before anything is written there again,
+and after a crash none behind the recovery point is believed.
+"""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from tidelog.errors import CorruptBatch
+from tidelog.log import layout, producer_format
+from tidelog.log.files import read_whole, write_beside
+from tidelog.log.producers import NO_OFFSET, ProducerStates
+from tidelog.log.scan import headers
+from tidelog.log.segment import Segment
+from tidelog.log.storage import Entry, File, Storage
+
+_logger = logging.getLogger(__name__)
+
+
+class ProducerSnapshots:
+    __slots__ = ("_directory", "_offsets", "_storage", "states")
+
+    def __init__(self, storage: Storage, directory: str, states: ProducerStates) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._offsets: list[int] = []  # Rising. Every file that is there, readable or not.
+        self.states = states
+
+    def find(self, entries: Iterable[Entry]) -> None:
+        """Learn from a listing of the directory which snapshots there are."""
+        found = (layout.base_offset_of(entry.name, layout.SNAPSHOT_SUFFIX) for entry in entries)
+        self._offsets = sorted(offset for offset in found if offset is not None)
+
+    @property
+    def newest(self) -> int:
+        """The offset in the newest one's name; -1 when there is none."""
+        return self._offsets[-1] if self._offsets else NO_OFFSET
+
+    def _path(self, offset: int) -> str:
+        return layout.segment_path(self._directory, offset) + layout.SNAPSHOT_SUFFIX
+
+    # -- writing -----------------------------------------------------------------------
+
+    def write(self, offset: int) -> File | None:
+        """Keep the state as it is now, of everything before ``offset``; the file where one was written."""
+        if offset <= self.newest:
+            return None  # Nothing was written since, or the log was cut exactly there.
+        self._offsets.append(offset)
+        return write_beside(self._storage, self._path(offset), producer_format.encode(self.states))
+
+    def try_to_write(self, offset: int) -> File | None:
+        """The same where a full disk shall not stand in the way."""
+        try:
+            return self.write(offset)
+        except OSError as error:
+            _logger.warning("%s: no producer snapshot at offset %d: %s", self._directory, offset, error)
+            return None
+
+    def remove_behind(self, offset: int) -> bool:
+        """The log ends at ``offset``: forget what was said of more. True when a file was removed."""
+        removed = False
+        while self.newest > offset:
+            self._storage.remove(self._path(self._offsets[-1]))
+            self._offsets.pop()
+            removed = True
+        return removed
+
+    def prune(self, segments: Iterable[Segment]) -> None:
+        """Remove all but the newest and those where a segment begins: nobody will start from the others."""
+        wanted = {segment.base_offset for segment in segments}
+        wanted.add(self.newest)
+        for offset in [offset for offset in self._offsets if offset not in wanted]:
+            try:
+                self._storage.remove(self._path(offset))
+            except OSError as error:
+                _logger.warning("%s: cannot remove an old snapshot: %s", self._directory, error)
+                return
+            self._offsets.remove(offset)
+
+    # -- reading -----------------------------------------------------------------------
+
+    def rebuild(self, segments: Sequence[Segment], first_offset: int, end_offset: int) -> None:
+        """Set the state to that of everything before ``end_offset``, where ``segments`` end: from the newest
+        snapshot and the batches behind it. ``first_offset`` is where the log's first segment begins: what an
+        older snapshot knows has been overtaken by batches that are gone."""
+        offset = self._load(first_offset, end_offset)
+        if offset >= end_offset:
+            return
+        for number, segment in enumerate(segments):
+            last = number == len(segments) - 1
+            if last or segments[number + 1].base_offset > offset:
+                self._learn(segment, offset)
+
+    def _load(self, first_offset: int, end_offset: int) -> int:
+        """Load the newest readable snapshot; the offset from which the batches tell more."""
+        self.states.clear()
+        for offset in reversed(self._offsets[: bisect_right(self._offsets, end_offset)]):
+            if offset < first_offset:
+                break
+            try:
+                producers = producer_format.decode(read_whole(self._storage, self._path(offset)) or b"")
+            except CorruptBatch as error:
+                # Torn by a power failure. As it is now it would be in the way of a new one.
+                _logger.warning("%s: ignored the snapshot at %d: %s", self._directory, offset, error.message)
+                self._storage.remove(self._path(offset))
+                self._offsets.remove(offset)
+                continue
+            self.states.restore(producers, offset)
+            return offset
+        return first_offset
+
+    def _learn(self, segment: Segment, offset: int) -> None:
+        position = segment.index_floor(offset) if offset > segment.base_offset else 0
+        states = self.states
+        for _, header in headers(segment.file(), position, segment.size):
+            if header.producer_id >= 0 and header.base_offset >= offset:
+                states.note(header, states.clock_ms)

@@ -1,0 +1,209 @@
+"""What a log remembers of idempotent producers, and the rules by which a batch is new, known or refused.
+
+Owns the last five batches of each producer id: a producer may have that many requests on their way, so any
+of them may come again after a lost answer. Pure: headers and the clock come in; files are
+:mod:`tidelog.log.producer_snapshots`' business.
+
+=========================================== =====================================================
+a batch                                     is
+=========================================== =====================================================
+of a producer nobody remembers              accepted, whatever its sequence: its past was deleted,
+                                            has expired, or never was
+of an older epoch than the remembered one   refused: a newer incarnation has taken over
+of a newer epoch                            accepted when its sequence begins at 0
+that continues the sequence                 accepted
+with the sequences of a remembered batch    a duplicate: answered with the place of the original
+with any other sequence                     refused: a batch before it is missing
+=========================================== =====================================================
+
+Sequences count records and go on at 0 behind 2^31 - 1. What is written is noted, never judged: a follower
+and a recovery take the log as it is.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.batch import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
+
+BATCHES_REMEMBERED = 5  # The most requests an idempotent producer may have on their way; clients know it.
+SEQUENCE_MASK = (1 << 31) - 1
+EXPIRATION_MS = 86_400_000
+PRODUCERS_MAX = 10_000
+NO_OFFSET = -1
+_FORGOTTEN_AT_ONCE = 10  # One part in so many of the producers, so that room is made rarely.
+
+_logger = logging.getLogger(__name__)
+
+
+class WrittenBatch(NamedTuple):
+    """A batch in the log, as its producer knows it."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    append_time_ms: int  # -1 unless the broker's clock stamped the batch.
+
+
+Written = tuple[int, int, int, int, int]
+"""The fields of a WrittenBatch in a bare tuple: one is made with every batch and rarely read."""
+
+
+class Producer:
+    """One producer id in one log."""
+
+    __slots__ = ("batches", "epoch", "next_sequence", "seen_ms")
+
+    def __init__(self, epoch: int, seen_ms: int) -> None:
+        self.seen_ms = seen_ms  # When it last wrote, by the broker's clock.
+        self.begin_epoch(epoch)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Sequences begin again with every epoch."""
+        self.epoch = epoch
+        self.next_sequence = 0
+        self.batches: list[Written] = []  # Oldest first.
+
+    def add(self, written: Written) -> None:
+        batches = self.batches
+        if len(batches) >= BATCHES_REMEMBERED:
+            del batches[0]
+        batches.append(written)
+        self.next_sequence = (written[1] + 1) & SEQUENCE_MASK
+
+    @property
+    def last(self) -> WrittenBatch | None:
+        """None when only the end of a transaction is known of this epoch."""
+        return WrittenBatch._make(self.batches[-1]) if self.batches else None
+
+    def find(self, first_sequence: int, last_sequence: int) -> WrittenBatch | None:
+        for written in self.batches:
+            if written[0] == first_sequence and written[1] == last_sequence:
+                return WrittenBatch._make(written)
+        return None
+
+
+class ProducerStates:
+    """All producers of one log."""
+
+    __slots__ = ("_name", "_producers", "clock_ms", "expiration_ms", "newest_offset", "producers_max")
+
+    def __init__(self, name: str, now_ms: int = 0) -> None:
+        self._name = name  # For log lines.
+        self._producers: dict[int, Producer] = {}
+        self.clock_ms = now_ms  # Latest time heard of: when what is read from the log counts as seen.
+        self.newest_offset = NO_OFFSET  # Last offset of the newest batch that changed anything here.
+        self.expiration_ms = EXPIRATION_MS
+        self.producers_max = PRODUCERS_MAX
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[tuple[int, Producer]]:
+        return iter(self._producers.items())
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    # -- rules -------------------------------------------------------------------------
+
+    def check(self, header: BatchHeader, now_ms: int) -> WrittenBatch | None:
+        """None when the batch may be appended; the original when it is a duplicate. Raises the refusal."""
+        sequence = header.base_sequence
+        if sequence < 0 or header.producer_epoch < 0:
+            raise TidelogError(
+                f"producer {header.producer_id} sent sequence {sequence} of epoch {header.producer_epoch}",
+                ErrorCode.INVALID_RECORD,
+            )
+        producer = self._producers.get(header.producer_id)
+        if producer is None or now_ms - producer.seen_ms >= self.expiration_ms:
+            return None
+        if header.producer_epoch != producer.epoch:
+            _check_epoch(header, producer)
+            return None
+        if sequence == producer.next_sequence:
+            return None
+        original = producer.find(sequence, (sequence + header.last_offset_delta) & SEQUENCE_MASK)
+        if original is None:
+            raise TidelogError(
+                f"producer {header.producer_id} sent sequence {sequence}, {producer.next_sequence} is next",
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            )
+        return original
+
+    # -- what is in the log ------------------------------------------------------------
+
+    def note(self, header: BatchHeader, now_ms: int) -> None:
+        """A batch with a producer id is in the log, its offsets assigned."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            producer = self._add(header.producer_id, header.producer_epoch, now_ms)
+        elif producer.epoch != header.producer_epoch:
+            producer.begin_epoch(header.producer_epoch)
+        producer.seen_ms = self.clock_ms = now_ms
+        base_offset, delta = header.base_offset, header.last_offset_delta
+        last_offset = self.newest_offset = base_offset + delta
+        attributes = header.attributes
+        if attributes & CONTROL_MASK:
+            return  # The end of a transaction: it has an epoch and no sequence.
+        sequence = header.base_sequence
+        time_ms = header.max_timestamp if attributes & TIMESTAMP_TYPE_MASK else -1
+        producer.add((sequence, (sequence + delta) & SEQUENCE_MASK, base_offset, last_offset, time_ms))
+
+    def restore(self, producers: dict[int, Producer], end_offset: int) -> None:
+        """Begin with what a snapshot knew of everything before ``end_offset``."""
+        self._producers = producers
+        self.newest_offset = end_offset - 1 if producers else NO_OFFSET
+
+    def _add(self, producer_id: int, epoch: int, now_ms: int) -> Producer:
+        if len(self._producers) >= self.producers_max:
+            self._make_room(now_ms)
+        producer = self._producers[producer_id] = Producer(epoch, now_ms)
+        return producer
+
+    # -- forgetting --------------------------------------------------------------------
+
+    def _make_room(self, now_ms: int) -> None:
+        """Nobody says goodbye: the longest idle are the ones that are gone most probably."""
+        self.expire(now_ms)
+        surplus = len(self._producers) - self.producers_max + self.producers_max // _FORGOTTEN_AT_ONCE + 1
+        if surplus <= 0:
+            return
+        by_age = sorted(self._producers, key=lambda producer_id: self._producers[producer_id].seen_ms)
+        for producer_id in by_age[:surplus]:
+            del self._producers[producer_id]
+        _logger.warning(
+            "%s: more than %d producers wrote here; forgot the %d longest idle, whose retries are not"
+            " recognised any more", self._name, self.producers_max, surplus,
+        )  # fmt: skip
+
+    def expire(self, now_ms: int) -> None:
+        """Forget who has not written for ``producer.id.expiration.ms``."""
+        oldest_ms = now_ms - self.expiration_ms
+        expired = [key for key, producer in self._producers.items() if producer.seen_ms <= oldest_ms]
+        for producer_id in expired:
+            del self._producers[producer_id]
+
+    def clear(self) -> None:
+        self._producers.clear()
+        self.newest_offset = NO_OFFSET
+
+    def last_offsets(self) -> dict[int, int]:
+        """Last offset of each producer's last batch: what compaction must leave a trace of."""
+        return {key: producer.batches[-1][3] for key, producer in self._producers.items() if producer.batches}
+
+
+def _check_epoch(header: BatchHeader, producer: Producer) -> None:
+    if header.producer_epoch < producer.epoch:
+        raise TidelogError(
+            f"producer {header.producer_id} sent epoch {header.producer_epoch}, {producer.epoch} is in force",
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+        )
+    if header.base_sequence != 0:
+        raise TidelogError(
+            f"producer {header.producer_id} began epoch {header.producer_epoch} with sequence"
+            f" {header.base_sequence}, not 0",
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        )
