@@ -77,12 +77,19 @@ class Partition:
         return self.log.synced_end_offset if self.durable_acks else self.log.end_offset
 
     def append(self, records: memoryview, now_ms: int, produce_version: int) -> Appended:
-        """Check, number and write one batch. Raises the refusal; then nothing was written."""
+        """Check, number and write one batch. Raises the refusal; then nothing was written.
+
+        A batch that is in the log already is not written again: the answer is where it lies.
+        """
         log = self.log
         if log.failure is not None:
             raise log.failure
         rules = self.rules
         header = check_batch(records, rules, now_ms, produce_version)
+        if header.producer_id >= 0:
+            original = log.producers.check(header, now_ms)
+            if original is not None:
+                return Appended(original.base_offset, original.last_offset + 1, original.append_time_ms)
         if rules.codec >= 0 and header.attributes & batches.CODEC_MASK != rules.codec:
             records = recompressed(records, rules)
         base_offset = log.end_offset

@@ -141,6 +141,7 @@ class PartitionTable:
             logger.error("partition %s is offline: %s", name, error.message)
             self._offline.add(name)
             return
+        self._limit_producers(log)
         epoch = topic.partitions[index].leader_epoch
         self._rows[topic.topic_id][index] = Partition(name, log, config, epoch, self._on_sync_wanted)
 
@@ -159,6 +160,12 @@ class PartitionTable:
         config = self._topic_config(topic)
         for partition in self._rows[topic.topic_id].values():
             partition.reconfigure(config)
+            self._limit_producers(partition.log)
+
+    def _limit_producers(self, log: Log) -> None:
+        if self._config is not None:
+            log.producers.expiration_ms = self._config.producer_id_expiration_ms
+            log.producers.producers_max = self._config.producer_ids_per_partition_max
 
     def _topic_config(self, topic: TopicImage) -> TopicConfig:
         if self._config is None:

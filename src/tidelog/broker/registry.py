@@ -14,8 +14,10 @@ from tidelog.broker.handlers import (
     describe_cluster,
     describe_configs,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
     incremental_alter_configs,
+    init_producer_id,
     list_offsets,
     metadata,
     offset_for_leader_epoch,
@@ -49,6 +51,7 @@ SERVED: dict[int, Api] = {
         _api(19, create_topics.handle),
         _api(20, delete_topics.handle),
         _api(21, delete_records.handle),
+        _api(22, init_producer_id.handle),
         _api(23, offset_for_leader_epoch.handle),
         _api(32, describe_configs.handle),
         _api(33, alter_configs.handle),
@@ -56,6 +59,7 @@ SERVED: dict[int, Api] = {
         _api(37, create_partitions.handle),
         _api(44, incremental_alter_configs.handle),
         _api(60, describe_cluster.handle),
+        _api(61, describe_producers.handle),
         _api(75, describe_topic_partitions.handle),
     )
 }

@@ -183,6 +183,21 @@ class BrokerTable:
     max_request_partition_size_limit: int = row(
         Whole(1), 2000, "Partitions in one answer to DescribeTopicPartitions."
     )
+    producer_id_expiration_ms: int = row(
+        _LONG_MS,
+        86_400_000,
+        "How long a partition remembers an idempotent producer that is silent; a retry after that is stored "
+        "a second time.",
+        dynamic=True,
+    )
+    producer_ids_per_partition_max: int = row(
+        Whole(1),
+        10_000,
+        "Idempotent producers a partition remembers; of more, those that have been silent longest are "
+        "forgotten.",
+        dynamic=True,
+        ours=True,
+    )
     log_open_files_max: int = row(
         Whole(64),
         4096,

@@ -17,6 +17,7 @@ from tidelog.controller.records import (
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
+    ProducerIdsReserved,
     TopicConfigChanged,
     TopicCreated,
     TopicDeleted,
@@ -64,6 +65,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
     broker_configs: Mapping[
         str, Mapping[str, str]
     ] = {}  # dynamic ones, by broker id; "" is everyone's default
+    next_producer_id: int = 0  # all below are given out, or reserved by a broker that will
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
         name = self.topic_names.get(topic_id)
@@ -85,9 +87,13 @@ class _Draft:
         self.topics = dict(image.topics)
         self.topic_names = dict(image.topic_names)
         self.broker_configs = dict(image.broker_configs)
+        self.next_producer_id = image.next_producer_id
 
     def finish(self) -> ClusterImage:
-        return ClusterImage(self.cluster_id, self.brokers, self.topics, self.topic_names, self.broker_configs)
+        return ClusterImage(
+            self.cluster_id, self.brokers, self.topics, self.topic_names, self.broker_configs,
+            self.next_producer_id,
+        )  # fmt: skip
 
     def apply(self, record: MetadataRecord) -> None:
         match record:
@@ -120,6 +126,9 @@ class _Draft:
                 )
             case BrokerConfigChanged(broker, changes):
                 self.broker_configs[broker] = _changed(self.broker_configs.get(broker, {}), changes)
+            case ProducerIdsReserved(next_id):
+                invariant(next_id > self.next_producer_id, "producer ids only rise", next_id)
+                self.next_producer_id = next_id
 
     def _change_partition(self, record: PartitionChanged) -> None:
         topic = self._topic(record.topic_id)

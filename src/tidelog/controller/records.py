@@ -74,6 +74,12 @@ class BrokerConfigChanged(msgspec.Struct, frozen=True, tag="broker-config-change
     changes: dict[str, str | None]
 
 
+class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer-ids-reserved"):
+    """Every producer id below ``next_id`` belongs to somebody: none of them is ever given out again."""
+
+    next_id: int
+
+
 MetadataRecord = (
     ClusterFounded
     | BrokerRegistered
@@ -84,6 +90,7 @@ MetadataRecord = (
     | TopicDeleted
     | TopicConfigChanged
     | BrokerConfigChanged
+    | ProducerIdsReserved
 )
 
 _decoder: msgspec.json.Decoder[MetadataRecord] = msgspec.json.Decoder(MetadataRecord)

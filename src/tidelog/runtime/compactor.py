@@ -38,7 +38,13 @@ class Compactor:
         if self._busy or self._stopped or not config.log_cleaner_enable:
             return
         candidates = [
-            Candidate(partition.name, partition.log, partition.config, partition.high_watermark)
+            Candidate(
+                partition.name,
+                partition.log,
+                partition.config,
+                partition.high_watermark,
+                partition.log.producers.last_offsets(),
+            )
             for partition in self._broker.partitions
             if partition.config.compacts
         ]

@@ -1,0 +1,42 @@
+"""DescribeProducers, version 0: which idempotent producers a partition remembers."""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.request import RequestContext
+from tidelog.log.producer_format import NO_SEQUENCE
+from tidelog.log.producers import Producer
+from tidelog.protocol.messages import Fields
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_describe(broker, topic.name, index) for index in topic.partition_indexes],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _describe(broker: Broker, topic: str, index: int) -> Fields:
+    partition, error = broker.partitions.find(topic, index)
+    producers: list[Fields] = []
+    if partition is not None:
+        partition.log.producers.expire(broker.services.now_ms())
+        producers = [_fields(producer_id, producer) for producer_id, producer in partition.log.producers]
+    return {"partition_index": index, "error_code": error, "active_producers": producers}
+
+
+def _fields(producer_id: int, producer: Producer) -> Fields:
+    last = producer.last
+    return {
+        "producer_id": producer_id,
+        "producer_epoch": producer.epoch,
+        "last_sequence": NO_SEQUENCE if last is None else last.last_sequence,
+        "last_timestamp": producer.seen_ms,
+        "coordinator_epoch": -1,
+        "current_txn_start_offset": -1,
+    }
