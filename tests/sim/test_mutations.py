@@ -55,7 +55,11 @@ def vote_for_anybody(patch: pytest.MonkeyPatch) -> None:
         free = self.voted_for in (-1, ask.candidate)
         return bool(ask.epoch >= self.epoch and self.leader == -1 and free)
 
+    def would_elect(self: Election, ask: Any, now_ms: int, tail: Any) -> bool:
+        return bool(ask.epoch >= self.epoch and not self._hears_leader(now_ms))
+
     patch.setattr(Election, "_grant", grant)
+    patch.setattr(Election, "_would_elect", would_elect)
 
 
 def vote_twice(patch: pytest.MonkeyPatch) -> None:
@@ -166,6 +170,7 @@ def never_fence(patch: pytest.MonkeyPatch) -> None:
 
 MUTATIONS: list[tuple[str, Patch]] = [
     ("quorum", forget_the_ballot),
+    ("quorum", vote_before_sync),
     ("quorum", vote_for_anybody),
     ("quorum", vote_twice),
     ("quorum", count_unsynced_copies),
@@ -173,7 +178,7 @@ MUTATIONS: list[tuple[str, Patch]] = [
     ("quorum", acknowledge_before_commit),
     ("quorum", truncate_to_the_watermark),
     ("quorum", ignore_divergence),
-    ("quorum", take_old_answers),
+    ("isr", take_old_answers),
     ("isr", acknowledge_before_commit),
     ("isr", ignore_divergence),
     ("isr", shrink_without_the_controller),

@@ -126,6 +126,18 @@ class Partition:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
 
+    def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
+        """Where the log a reader knows parts from ours: (epoch, its end offset); None where it does not.
+
+        A reader that names the epoch of the last record it has learns from this that the log was truncated.
+        """
+        if last_epoch < 0:
+            return None
+        epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.end_offset)
+        if epoch == NO_EPOCH:
+            epoch, end_offset = self.log.epochs.latest, self.log.end_offset
+        return (epoch, end_offset) if epoch < last_epoch or end_offset < offset else None
+
     def when_durable(self, end_offset: int, done: Callable[[ErrorCode], None]) -> None:
         """Call ``done`` once everything before ``end_offset`` may be acknowledged."""
         if self.durable_end_offset >= end_offset:

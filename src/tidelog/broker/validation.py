@@ -16,6 +16,7 @@ ZSTD_FROM_VERSION = 7  # of Produce; older clients do not know the codec
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEEP_CODEC = "producer"
 LOG_APPEND_TIME = "LogAppendTime"
+UNLIMITED_MS = (1 << 63) - 1
 _BROKERS_OWN = batches.CONTROL_MASK | batches.DELETE_HORIZON_MASK
 
 
@@ -83,7 +84,7 @@ def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_ve
     if codec == ZSTD and produce_version < ZSTD_FROM_VERSION:
         raise TidelogError("zstd needs produce version 7", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if not rules.stamp_append_time:
-        _check_timestamps(header, rules, now_ms)
+        _check_timestamps(header, records, rules, now_ms)
     if rules.needs_keys:
         _check_keys(records)
     return header
@@ -96,7 +97,7 @@ def _too_large(size: int, rules: AppendRules) -> TidelogError:
     )
 
 
-def _check_timestamps(header: BatchHeader, rules: AppendRules, now_ms: int) -> None:
+def _check_timestamps(header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int) -> None:
     if header.attributes & batches.TIMESTAMP_TYPE_MASK:
         raise TidelogError(
             "a producer may not set the timestamp type to LogAppendTime", ErrorCode.INVALID_TIMESTAMP
@@ -107,9 +108,18 @@ def _check_timestamps(header: BatchHeader, rules: AppendRules, now_ms: int) -> N
             f"timestamp {newest} is more than {rules.timestamp_after_max_ms} ms in the future",
             ErrorCode.INVALID_TIMESTAMP,
         )
-    if 0 <= header.base_timestamp < now_ms - rules.timestamp_before_max_ms:
+    if rules.timestamp_before_max_ms < UNLIMITED_MS:
+        _check_oldest(header, records, rules, now_ms)
+
+
+def _check_oldest(header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int) -> None:
+    """The header tells the newest timestamp; the oldest may be anybody's, so every record is looked at."""
+    from tidelog.protocol.records import validate_records
+
+    oldest = validate_records(records, header).min_timestamp
+    if 0 <= oldest < now_ms - rules.timestamp_before_max_ms:
         raise TidelogError(
-            f"timestamp {header.base_timestamp} is more than {rules.timestamp_before_max_ms} ms in the past",
+            f"timestamp {oldest} is more than {rules.timestamp_before_max_ms} ms in the past",
             ErrorCode.INVALID_TIMESTAMP,
         )
 

@@ -152,7 +152,7 @@ class BrokerTable:
         600_000,
         "How long a connection may stay silent before it is closed.",
     )
-    socket_listen_backlog_size: int = row(Whole(1), 50, "Connections that may wait to be accepted.")
+    socket_listen_backlog_size: int = row(Whole(1), 1024, "Connections that may wait to be accepted.")
     socket_request_max_bytes: int = row(
         Whole(1, unit="bytes"),
         100 * _MIB,

@@ -95,7 +95,8 @@ def element_type(hint: Any) -> Any | None:
 def _step(field: Field[Any], hint: Any, flexible: bool) -> Walk:
     element = element_type(hint)
     if element is not None:
-        return _array(_value(field, without_none(element), flexible), flexible)
+        may_be_null = without_none(hint) is not hint
+        return _array(_value(field, without_none(element), flexible), flexible, may_be_null)
     bare = without_none(hint)
     value = _value(field, bare, flexible)
     return _nullable(value) if bare is not hint and hasattr(bare, "__flexible__") else value
@@ -125,7 +126,7 @@ def _nullable(walk: Walk) -> Walk:
     return walk_nullable
 
 
-def _array(walk: Walk, flexible: bool) -> Walk:
+def _array(walk: Walk, flexible: bool, may_be_null: bool) -> Walk:
     def walk_array(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
         if flexible:
             count, position = read_uvarint(buffer, position)
@@ -133,6 +134,8 @@ def _array(walk: Walk, flexible: bool) -> Walk:
         else:
             (count,) = INT32.unpack_from(buffer, position)
             position += 4
+        if count < 0 and not may_be_null:
+            raise Malformed("an array is null that may not be")
         # An element has at least one byte: without this, a false count would keep us busy for a long time.
         _require(count, buffer, position)
         for _ in range(count):

@@ -1,13 +1,9 @@
-"""One client connection: bytes in, requests to the handlers, answers out in the order of the requests.
+"""One client connection: requests to the handlers, answers out in the order of the requests.
 
-**In.** Small requests are cut out of one scratch buffer; a request that does not fit is received straight
-into a buffer of its own size, so that a large batch is never copied on its way to the log.
-
-**Out.** Work does not wait for earlier work of the same connection, only answers keep their order: each
-request takes a slot in a queue, and the queue is sent as far as its head is finished. Bytes go to the socket
-at once; what the socket does not take is left with the event loop's transport until it drains. Regions of
-segment files go by ``sendfile``, and when the socket is full in pieces, so that a slow reader costs a fixed
-amount of memory.
+Work does not wait for earlier work of the same connection, only answers keep their order: each request takes
+a slot in a queue, and the queue is sent as far as its head is finished. Bytes in are the
+:class:`~tidelog.runtime.receiver.Receiver`'s, bytes out the :class:`~tidelog.runtime.sender.Sender`'s
+business.
 
 **Back-pressure.** No further request is taken up while answers pile up (unsent bytes, or more unanswered
 requests than allowed) or while the broker as a whole holds too many request bytes; the kernel's buffers then
@@ -16,7 +12,6 @@ fill, and the client waits.
 
 import asyncio
 import logging
-import socket
 from collections import deque
 from collections.abc import Sequence
 from struct import Struct
@@ -27,29 +22,18 @@ from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
 from tidelog.broker.request import HangUp, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.log.storage import Region
 from tidelog.protocol import fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
-from tidelog.runtime import files
+from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
+from tidelog.runtime.sender import Sender
 
 if TYPE_CHECKING:
     from tidelog.runtime.server import Server
 
 logger = logging.getLogger(__name__)
 
-SCRATCH_BYTES = 64 * 1024
-OWN_BUFFER_FROM_BYTES = 16 * 1024  # a smaller request waits in scratch for its rest
-PLAIN_BYTES_MAX = 8 * 1024 * 1024  # of a request other than Produce
-PIECE_BYTES = 256 * 1024  # of a region, once the socket is full
-COPY_BELOW_BYTES = 32 * 1024  # a smaller region is read and sent with its surroundings in one call
-MAX_PARTS_PER_CALL = 64
-
-_SIZE = Struct(">i")
-_API_KEY = Struct(">h")
 _HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
-
-SendMore = getattr(socket, "MSG_MORE", 0)
 
 
 class Waiting(Protocol):
@@ -74,22 +58,14 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_busy",
         "_closed",
-        "_descriptor",
-        "_end",
-        "_filled",
-        "_frame",
-        "_frame_view",
-        "_loading",
-        "_out",
+        "_ended",
+        "_receiver",
         "_reserved",
-        "_scratch",
+        "_sender",
         "_server",
-        "_socket",
-        "_start",
+        "_short_of_memory",
         "_stopped_reading",
         "_transport",
-        "_unsent",
-        "_view",
         "ip",
         "last_active",
         "peer",
@@ -98,19 +74,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, server: "Server") -> None:
         self._server = server
-        self._scratch = bytearray(SCRATCH_BYTES)
-        self._view = memoryview(self._scratch)
-        self._start = 0  # of the bytes in scratch that no request has taken yet
-        self._end = 0
-        self._frame: bytearray | None = None  # a large request that is being received
-        self._frame_view: memoryview | None = None
-        self._filled = 0
+        self._receiver = Receiver(server.max_request_bytes)
         self._reserved = 0  # bytes this connection holds of the broker's request memory
+        self._short_of_memory = False  # waits for others to give some back
         self.slots: deque[Slot] = deque()
-        self._out: deque[Part | bytes] = deque()
-        self._unsent = False  # the transport holds bytes the socket did not take
-        self._loading = False  # a thread is bringing a region into the page cache
         self._stopped_reading = False
+        self._ended = False  # the client sends nothing more, but may still read
         self._busy = (
             False  # requests are being taken up; what they finish at once is sent together afterwards
         )
@@ -119,8 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         self.ip = "?"
         self.last_active = 0.0
         self._transport: asyncio.Transport | None = None
-        self._socket: socket.socket | None = None
-        self._descriptor = -1
+        self._sender: Sender | None = None
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -129,39 +97,34 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.ip = str(address[0]) if address else "?"
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
-        # Anything the transport holds means: full. Then resume_writing tells when the socket is free again.
-        self._transport.set_write_buffer_limits(high=0)
-        # A second handle on the same descriptor, for sendmsg and sendfile; it never closes the descriptor.
-        self._descriptor = transport.get_extra_info("socket").fileno()
-        self._socket = socket.socket(fileno=self._descriptor)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sender = Sender(self._transport, self._server.broker.services, self._go_on, self._broken)
         self.last_active = self._server.loop.time()
         refusal = self._server.admit(self)
         if refusal:
             self.close(refusal)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._socket is not None:
-            self._socket.detach()
+        self._closed = True
+        if self._sender is not None:
+            self._sender.close()
         self._transport = None
-        self._socket = None
         self._release_memory()
-        self._frame = self._frame_view = None
         for slot in self.slots:
             if slot.waiting is not None:
                 slot.waiting.cancel()
         self.slots.clear()
-        self._out.clear()
         self._server.forget(self)
 
     def close(self, reason: str, *, quiet: bool = False) -> None:
         """One log line, then nothing more from or to this client."""
         if self._transport is not None and not self._closed:
             self._closed = True
-            logger.log(
-                logging.INFO if quiet else logging.WARNING, "closed connection of %s: %s", self.peer, reason
-            )
+            level = logging.INFO if quiet else logging.WARNING
+            logger.log(level, "closed connection of %s: %s", self.peer, reason)
             self._transport.abort()
+
+    def _broken(self, reason: str) -> None:
+        self.close(f"it broke while sending: {reason}", quiet=True)
 
     def finish_waiting(self) -> None:
         """Answer parked fetches now: the broker is about to stop."""
@@ -177,117 +140,101 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """Nothing is owed to the client."""
-        return not (self.slots or self._out or self._unsent)
+        return not self.slots and (self._sender is None or self._sender.idle)
 
-    # --- bytes in -------------------------------------------------------------------------------------------
+    @property
+    def in_the_middle(self) -> bool:
+        """A request has begun and not ended."""
+        return self._receiver.in_the_middle
+
+    # --- requests in ----------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._frame_view is not None:
-            return self._frame_view[self._filled :]
-        if self._end == SCRATCH_BYTES:
-            self._make_room()
-        return self._view[self._end :]
+        return self._receiver.buffer()
 
     def buffer_updated(self, count: int) -> None:
         self.last_active = self._server.loop.time()
-        if self._frame is None or self._frame_view is None:
-            self._end += count
-        else:
-            self._filled += count
-            if self._filled < len(self._frame):
-                return
-            request, self._frame, self._frame_view = self._frame_view, None, None
-            self._busy = True
-            self._dispatch(request)
-            self._release_memory()
+        self._receiver.received(count)
         self._take_requests()
 
     def eof_received(self) -> bool:
-        # A half-closed connection still gets its answers; without any owed it is closed.
-        return bool(self.slots or self._out)
+        """A half-closed connection still gets the answers it is owed."""
+        self._ended = True
+        return not self.idle
 
     def _take_requests(self) -> None:
-        """Take up every whole request in scratch, as long as nothing says stop; then send what is
-        finished.
+        """Take up every whole request that is there, and send what is finished; again while that makes
+        room.
         """
-        view = self._view
+        while True:
+            self._take_while_allowed()
+            self._flush_answers()
+            if not self._stopped_reading or self._must_wait() or self._transport is None or self._closed:
+                return
+            self._stopped_reading = False
+            self._transport.resume_reading()
+
+    def _take_while_allowed(self) -> None:
+        receiver = self._receiver
         self._busy = True
-        while self._end - self._start >= 4 and not self._closed and not self._must_pause():
-            (size,) = _SIZE.unpack_from(view, self._start)
-            if size <= 8 or size > self._server.max_request_bytes:
-                self.close(f"a request of {size} bytes; allowed are 9 to {self._server.max_request_bytes}")
-                break
-            end = self._start + 4 + size
-            if end > self._end:
-                if size >= OWN_BUFFER_FROM_BYTES and self._end - self._start >= 6:
-                    self._begin_frame(size)
-                break
-            # Copied out: the next read overwrites scratch while this batch may still be on its way.
-            request = memoryview(bytearray(view[self._start + 4 : end]))
-            self._start = end
-            self._dispatch(request)
-        if self._start == self._end:
-            self._start = self._end = 0
-        self._busy = False
-        self._flush_answers()
+        try:
+            while not self._closed:
+                if self._must_wait():
+                    self._stop_reading()
+                    break
+                request = receiver.next()
+                if request is not None:
+                    self._dispatch(request)
+                elif not receiver.needed_bytes or not self._begin_large():
+                    break
+        except HangUp as error:
+            self.close(error.message)
+        finally:
+            self._busy = False
 
-    def _begin_frame(self, size: int) -> None:
-        """Receive the rest of a request straight into a buffer of its size; wait while memory is short."""
-        (api_key,) = _API_KEY.unpack_from(self._view, self._start + 4)
-        if size > PLAIN_BYTES_MAX and api_key != produce.API_KEY:
-            # Only records are that large. Parsing so many small fields would hold up everybody else.
-            self.close(
-                f"a {messages.name_of(api_key)} request of {size} bytes; allowed are {PLAIN_BYTES_MAX}"
-            )
-            return
+    def _must_wait(self) -> bool:
+        if self._short_of_memory or len(self.slots) >= self._server.max_unanswered:
+            return True
+        return self._sender is not None and self._sender.blocked
+
+    def _begin_large(self) -> bool:
+        """Receive the next request into a buffer of its own; False while memory is short."""
+        size = self._receiver.needed_bytes
         if not self._server.reserve_memory(size, self):
+            self._short_of_memory = True
             self._stop_reading()
-            return
+            return False
         self._reserved = size
-        frame = bytearray(size)
-        have = self._end - self._start - 4
-        frame[:have] = self._view[self._start + 4 : self._end]
-        self._frame = frame
-        self._frame_view = memoryview(frame)
-        self._filled = have
-        self._start = self._end = 0
+        self._receiver.begin_large()
+        return True
 
-    def _make_room(self) -> None:
-        """Move an incomplete request to the front of scratch."""
-        rest = self._end - self._start
-        self._scratch[:rest] = self._scratch[self._start : self._end]
-        self._start, self._end = 0, rest
+    def memory_freed(self) -> None:
+        """Others gave some back."""
+        self._short_of_memory = False
+        self._go_on()
 
     def _release_memory(self) -> None:
         if self._reserved:
             self._server.release_memory(self._reserved)
             self._reserved = 0
 
-    def _must_pause(self) -> bool:
-        if self._frame is not None:
-            return True
-        if self._unsent or self._loading or len(self.slots) >= self._server.max_unanswered:
-            self._stop_reading()
-            return True
-        return False
-
     def _stop_reading(self) -> None:
         if not self._stopped_reading and self._transport is not None:
             self._stopped_reading = True
             self._transport.pause_reading()
 
-    def go_on(self) -> None:
+    def _go_on(self) -> None:
         """Whatever held us back may be gone."""
-        if not self._stopped_reading or self._transport is None:
+        if self._transport is None or self._closed or self._must_wait():
             return
-        if self._unsent or self._loading or len(self.slots) >= self._server.max_unanswered:
-            return
-        self._stopped_reading = False
-        self._take_requests()
-        if not self._stopped_reading and self._transport is not None:
+        if self._stopped_reading:
+            self._stopped_reading = False
             self._transport.resume_reading()
+            self._take_requests()
+        else:
+            self._flush_answers()
 
-    # --- requests -------------------------------------------------------------------------------------------
+    # --- handling -------------------------------------------------------------------------------------------
 
     def _dispatch(self, request: memoryview) -> None:
         try:
@@ -299,6 +246,10 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             logger.exception("a request of %s failed", self.peer)
             self.close("a request that could not be answered")
+        if len(request) >= OWN_BUFFER_FROM_BYTES:
+            self._release_memory()
+            if self.slots and self.slots[-1].parts is not None:
+                self._receiver.give_back(request)
 
     def _handle(self, request: memoryview) -> None:
         api_key, version, correlation_id, client_size = _HEADER.unpack_from(request, 0)
@@ -384,139 +335,29 @@ class Connection(asyncio.BufferedProtocol):
     # --- answers out ----------------------------------------------------------------------------------------
 
     def _finish(self, slot: Slot, answer: bytes | bytearray | None) -> None:
-        self._finish_parts(slot, [] if answer is None else [answer])
+        self._finish_parts(slot, () if answer is None else (answer,))
 
     def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         slot.parts = parts
         slot.waiting = None
         if not self._busy and self.slots and self.slots[0] is slot:
             self._flush_answers()
+            self._go_on()
 
     def _flush_answers(self) -> None:
         slots = self.slots
-        out = self._out
-        while slots:
-            parts = slots[0].parts
-            if parts is None:
-                break
-            slots.popleft()
-            out.extend(parts)
-        if out and not self._unsent and not self._loading:
-            self._send()
-        if self._stopped_reading:
-            self.go_on()
-
-    def _send(self) -> None:
-        """Hand as much as possible to the socket."""
-        out = self._out
-        while out and not self._unsent and not self._loading and self._transport is not None:
-            part = out[0]
-            if isinstance(part, Region):
-                out.popleft()
-                self._send_region(part)
-            else:
-                self._send_buffers()
-
-    def _send_buffers(self) -> None:
-        out = self._out
-        buffers: list[bytes | bytearray] = []
-        while out and len(buffers) < MAX_PARTS_PER_CALL:
-            part = out[0]
-            if isinstance(part, Region):
-                if part.size > COPY_BELOW_BYTES:
-                    break
-                data = files.read_cached(part)
-                if data is None:
-                    break
-                buffers.append(data)
-            else:
-                buffers.append(cast(bytearray, part))
-            out.popleft()
-        if not buffers:
-            return
-        total = sum(map(len, buffers))
-        try:
-            sent = self._socket.sendmsg(buffers, (), SendMore if out else 0)  # type: ignore[union-attr]
-        except BlockingIOError:
-            sent = 0
-        except OSError as error:
-            self._broken(str(error))
-            return
-        if sent < total:
-            rest = b"".join(buffers)
-            self._leave_to_transport(memoryview(rest)[sent:])
-
-    def _send_region(self, region: Region, *, loaded: bool = False) -> None:
-        if not loaded and not files.is_cached(region):
-            self._load(region)
-            return
-        position, rest = region.position, region.size
-        try:
-            while rest:
-                sent = files.send(self._descriptor, region.file, position, rest)
-                if sent == 0:
-                    self._broken("the segment ended before the region")
-                    return
-                position += sent
-                rest -= sent
-        except BlockingIOError:
-            self._send_piece(Region(region.file, position, rest))
-        except OSError as error:
-            self._broken(str(error))
-
-    def _send_piece(self, region: Region) -> None:
-        """The socket is full: leave some bytes to the transport, so that it tells when there is room
-        again.
-        """
-        piece = min(region.size, PIECE_BYTES)
-        if region.size > piece:
-            self._out.appendleft(Region(region.file, region.position + piece, region.size - piece))
-        try:
-            data = region.file.read_at(region.position, piece)
-        except OSError as error:
-            self._broken(str(error))
-            return
-        if len(data) < piece:
-            self._broken("the segment ended before the region")
-        else:
-            self._leave_to_transport(data)
-
-    def _load(self, region: Region) -> None:
-        """The bytes are not in memory: let a thread wait for the disk, everybody else goes on."""
-        self._loading = True
-
-        def loaded(result: object) -> None:
-            self._loading = False
-            if self._transport is None:
-                return
-            if isinstance(result, BaseException):
-                self._broken(str(result))
-                return
-            self._send_region(region, loaded=True)
-            self._send()
-            self.go_on()
-
-        self._server.broker.services.offload(lambda: files.load(region), loaded)
-
-    def _leave_to_transport(self, data: bytes | memoryview) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
-            # The socket may have room again by now: then the transport has nothing left, and will tell
-            # nothing.
-            self._unsent = self._transport.get_write_buffer_size() > 0
+        ready: list[Part | bytes] = []
+        while slots and slots[0].parts is not None:
+            ready += slots.popleft().parts or ()
+        if self._sender is not None and ready:
+            self._sender.send(ready)
+        if self._ended and self.idle:
+            self.end()
 
     def pause_writing(self) -> None:
-        self._unsent = True
+        if self._sender is not None:
+            self._sender.transport_full()
 
     def resume_writing(self) -> None:
-        self._unsent = False
-        self._send()
-        if not self._unsent:
-            self._flush_answers()
-            self.go_on()
-
-    def _broken(self, reason: str) -> None:
-        if self._transport is not None and not self._closed:
-            self._closed = True
-            logger.info("connection of %s broke while sending: %s", self.peer, reason)
-            self._transport.abort()
+        if self._sender is not None:
+            self._sender.transport_drained()

@@ -4,6 +4,7 @@ Whether bytes are in memory is asked with ``preadv2(RWF_NOWAIT)``, which answers
 system has no such call (macOS), everything counts as cached and a cold read holds the loop.
 """
 
+import errno
 import os
 
 from tidelog.log.storage import File, Region
@@ -11,6 +12,7 @@ from tidelog.runtime.disk import DiskFile
 
 SAMPLE_EVERY_BYTES = 128 * 1024  # the kernel reads ahead in such steps, so one page stands for its neighbours
 _NOWAIT = getattr(os, "RWF_NOWAIT", None)
+_UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 def _descriptor(file: File) -> int:
@@ -28,6 +30,8 @@ def read_cached(region: Region) -> bytes | bytearray | None:
         count = os.preadv(_descriptor(region.file), [buffer], region.position, _NOWAIT)
     except BlockingIOError:
         return None
+    except OSError as error:
+        return region.read() if error.errno in _UNSUPPORTED else None
     return buffer if count == region.size else None
 
 
@@ -43,6 +47,10 @@ def is_cached(region: Region) -> bool:
         os.preadv(fd, [probe], last, _NOWAIT)
     except BlockingIOError:
         return False
+    except OSError as error:
+        # This file system cannot tell (tmpfs, for one): then nobody waits. Any other error shows when it is
+        # sent.
+        return error.errno in _UNSUPPORTED
     return True
 
 

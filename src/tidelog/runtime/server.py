@@ -16,6 +16,7 @@ from tidelog.runtime.connection import Connection
 logger = logging.getLogger(__name__)
 
 IDLE_CHECKS = 4  # per idle time
+STALLED_REQUEST_S = 30.0  # a request that has begun must go on within
 
 
 class Server:
@@ -102,17 +103,21 @@ class Server:
         self._memory_used -= size
         waiting, self._short_of_memory = self._short_of_memory, deque()
         for connection in waiting:
-            self.loop.call_soon(connection.go_on)
+            self.loop.call_soon(connection.memory_freed)
 
     def _sweep(self) -> None:
-        """Close connections that have been silent for too long, also in the middle of a request."""
-        limit_s = self.broker.config.connections_max_idle_ms / 1000
-        if limit_s > 0:
-            oldest = self.loop.time() - limit_s
-            for connection in [each for each in self.connections if each.last_active < oldest and each.idle]:
+        """Close connections that have been silent for too long; much sooner those in the middle of a request,
+        as they
+        hold memory that others wait for."""
+        idle_s = self.broker.config.connections_max_idle_ms / 1000
+        now = self.loop.time()
+        for connection in list(self.connections):
+            silent_s = now - connection.last_active
+            if connection.in_the_middle and connection.idle and silent_s > STALLED_REQUEST_S:
+                connection.close(f"no byte of a request under way for {STALLED_REQUEST_S:.0f} s")
+            elif 0 < idle_s < silent_s and connection.idle:
                 connection.close(
-                    f"silent for more than connections.max.idle.ms ({limit_s * 1000:.0f})", quiet=True
+                    f"silent for more than connections.max.idle.ms ({idle_s * 1000:.0f})", quiet=True
                 )
-        self._sweeper = self.loop.call_later(
-            max(limit_s / IDLE_CHECKS, 0.05) if limit_s > 0 else 60, self._sweep
-        )
+        interval = min(STALLED_REQUEST_S, max(idle_s, 0.2) if idle_s > 0 else STALLED_REQUEST_S) / IDLE_CHECKS
+        self._sweeper = self.loop.call_later(interval, self._sweep)

@@ -11,6 +11,7 @@ machine would find after the power came back; handles from before are dead.
 """
 
 import errno
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from tidelog.log.storage import Buffer, Entry
 
 ENOSPC = errno.ENOSPC
 EIO = errno.EIO
+
+STORY_LINES_MAX = 10_000  # A simulation runs for millions of operations; a failure is told by its last ones.
 
 
 class PowerLoss(BaseException):
@@ -51,16 +54,25 @@ def everything(path: str, unsynced: int) -> int:
 
 
 class _Inode:
-    __slots__ = ("changes", "content", "modified_ms", "safe")
+    __slots__ = ("changes", "content", "mapped", "modified_ms", "safe")
 
-    def __init__(self) -> None:
-        self.content = bytearray()
-        self.safe = b""
+    def __init__(self, content: bytes = b"", modified_ms: int = 0) -> None:
+        self.content = bytearray(content)
+        self.safe = bytearray(content)
         self.changes: list[Change] = []
-        self.modified_ms = 0
+        self.mapped = 0  # Writable mappings: stores into them are in no change yet.
+        self.modified_ms = modified_ms
 
     def unsynced(self) -> int:
         return sum(change.weight for change in self.changes)
+
+    def sync(self) -> None:
+        if self.mapped:
+            self.safe = bytearray(self.content)
+        else:
+            for change in self.changes:
+                _apply(self.safe, change, change.weight)
+        self.changes.clear()
 
     def note_mapped(self) -> None:
         """Stores into a mapping are not seen one by one: take what differs for one write."""
@@ -147,21 +159,25 @@ class SimulatedFile:
 
     def sync(self) -> None:
         self._before("sync")
-        self.inode.safe = bytes(self.inode.content)
-        self.inode.changes.clear()
+        self.inode.sync()
 
 
 class SimulatedMapping:
-    __slots__ = ("_inode", "view")
+    __slots__ = ("_inode", "_writable", "view")
 
     def __init__(self, inode: _Inode, size: int, *, writable: bool) -> None:
         self._inode = inode
+        self._writable = writable
+        inode.mapped += writable
         view = memoryview(inode.content)[:size]
         self.view = view if writable else view.toreadonly()
 
     def close(self) -> None:
         self.view.release()
-        self._inode.note_mapped()
+        if self._writable:
+            self._writable = False
+            self._inode.mapped -= 1
+            self._inode.note_mapped()
 
 
 class SimulatedLock:
@@ -189,7 +205,7 @@ class SimulatedDisk:
         self.era = 0  # Counts crashes: a handle of an earlier era is dead.
         self.operations = 0
         self.faults: dict[int, Fault] = {}
-        self.story: list[str] = []  # What was done, for failures to tell.
+        self.story: deque[str] = deque(maxlen=STORY_LINES_MAX)  # What was done, for failures to tell.
         self.locked: set[str] = set()
         self._files: dict[str, _Inode] = {}
         self._directories: set[str] = {""}
@@ -242,11 +258,10 @@ class SimulatedDisk:
         self._pending.clear()
         self._drop_orphans()
         for path, inode in self._safe_files.items():
-            inode.note_mapped()
+            if inode.mapped:
+                inode.note_mapped()
             found = inode.replay(survive(path, inode.unsynced()))
-            fresh = _Inode()
-            fresh.content, fresh.safe, fresh.modified_ms = found, bytes(found), inode.modified_ms
-            self._safe_files[path] = fresh
+            self._safe_files[path] = _Inode(found, inode.modified_ms)
         self._files = dict(self._safe_files)
         self._directories = set(self._safe_directories)
         self.locked.clear()

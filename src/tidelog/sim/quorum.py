@@ -13,7 +13,7 @@ from tidelog.replication.ballot_file import BallotFile
 from tidelog.replication.election import Election, Timing
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import Bytes, FetchGot, Message
+from tidelog.replication.messages import Bytes, FetchGot, Message, VoteAnswered
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.sim.checkers import Violation, batches_between
@@ -84,6 +84,18 @@ class QuorumNode:
 
     def send(self, to: int, message: Message) -> None:
         self.cluster.network.send(self.node_id, to, detached(message))
+        if isinstance(message, VoteAnswered) and message.got.granted and not message.got.pre:
+            self._tempt_fate()
+
+    def _tempt_fate(self) -> None:
+        """The worst moment to lose power is right after a vote left; chance alone would hardly ever find
+        it.
+        """
+        world = self.cluster.world
+        if world.chance.random() < self.cluster.ill_luck:
+            world.note(f"node {self.node_id} loses power right after its vote")
+            world.after(0.0, self.lose_power)
+            world.after(world.chance.uniform(1, 20), lambda: self.start() if not self.alive else None)
 
     def kill(self) -> None:
         """The process dies; the machine, and with it everything written, lives on."""
@@ -164,6 +176,7 @@ class QuorumCluster:
         # Slow disks stretch the time in which something is written and not yet synced.
         self.disk_delay_ms = self.world.chance.choice([(0.05, 2.0), (0.05, 2.0), (2.0, 30.0)])
         self.sent = 0
+        self.ill_luck = 0.3  # that a voter loses power right after its vote; 0 in the calm phase
 
     def start(self) -> None:
         for node in self.nodes.values():
@@ -302,6 +315,7 @@ def _one_fault(cluster: QuorumCluster) -> None:
 def _calm_down(cluster: QuorumCluster, calm_ms: float) -> dict[str, Any]:
     world = cluster.world
     world.note("calm")
+    cluster.ill_luck = 0.0
     cluster.network.heal()
     cluster.network.weather.calm()
     for node in cluster.nodes.values():

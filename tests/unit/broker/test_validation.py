@@ -171,7 +171,7 @@ class TestKeys:
 
 class TestRules:
     def test_defaults(self) -> None:
-        assert AppendRules((1 << 20) + 12, False, (1 << 63) - 1, HOUR_MS, -1, False) == PLAIN
+        assert AppendRules((1 << 20) + 12, 1 << 30, False, (1 << 63) - 1, HOUR_MS, -1, False) == PLAIN
 
     @pytest.mark.parametrize(("name", "codec"), [("producer", -1), ("uncompressed", 0), ("zstd", 4)])
     def test_codecs(self, name: str, codec: int) -> None:

@@ -147,4 +147,4 @@ def leftovers(disk: SimulatedDisk) -> list[str]:
 
 
 def story(disk: SimulatedDisk, operation: int) -> str:
-    return "\n".join([f"fault at operation {operation}:", *disk.story[FIRST:]])
+    return "\n".join([f"fault at operation {operation}:", *list(disk.story)[FIRST:]])

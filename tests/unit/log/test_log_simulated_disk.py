@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.sim.disk import EIO, ENOSPC, PowerLoss, SimulatedDisk, everything, nothing
+from tidelog.sim.disk import EIO, ENOSPC, STORY_LINES_MAX, PowerLoss, SimulatedDisk, everything, nothing
 
 
 @pytest.fixture
@@ -80,6 +80,26 @@ def test_stores_into_a_mapping_are_lost_until_the_file_is_synced(disk: Simulated
     mapping.view[2:4] = b"cd"
     disk.crash(survive=nothing)
     assert read_raw(disk, "d/f") == b"ab..\0\0\0\0"
+
+
+def test_a_sync_after_the_mapping_was_closed_covers_its_stores(disk: SimulatedDisk) -> None:
+    durable_file(disk, b"....")
+    mapping = disk.map("d/f", 4, writable=True)
+    mapping.view[0:2] = b"ab"
+    mapping.close()
+    disk.open("d/f").write_at(4, b"!")
+    disk.open("d/f").sync()
+    disk.open("d/f").truncate(3)
+    disk.crash(survive=nothing)
+    assert read_raw(disk, "d/f") == b"ab..!"
+
+
+def test_the_story_does_not_grow_for_ever(disk: SimulatedDisk) -> None:
+    file = disk.open("d/f", create=True)
+    for _ in range(STORY_LINES_MAX + 10):
+        file.sync()
+    assert len(disk.story) == STORY_LINES_MAX
+    assert disk.story[-1] == f"{disk.operations} sync d/f"
 
 
 def test_a_renamed_directory_keeps_its_files(disk: SimulatedDisk) -> None:

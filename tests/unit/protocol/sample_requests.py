@@ -34,6 +34,9 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
         ],
     },
     3: {"topics": [{"name": "orders"}, {"name": "söme ünïcode"}], "allow_auto_topic_creation": True},
+    22: {"transactional_id": "t", "producer_id": 5, "producer_epoch": 1},
+    61: {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]},
+    10: {"key": "g", "key_type": 0, "coordinator_keys": ["g", "h"]},
     18: {"client_software_name": "a-client", "client_software_version": "1.0"},
     19: {
         "topics": [

@@ -80,6 +80,16 @@ ANSWERS: dict[int, dict[str, Any]] = {
     },
     20: {"responses": [{"name": "orders", "topic_id": TOPIC_ID, "error_message": "why"}]},
     21: {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "low_watermark": 1 << 40}]}]},
+    10: {
+        "error_code": ErrorCode.INVALID_REQUEST,
+        "error_message": "m",
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+        "coordinators": [{"key": "g", "node_id": -1, "host": "", "port": -1}],
+    },
+    22: {"error_code": ErrorCode.NONE, "producer_id": 7, "producer_epoch": 1},
+    61: {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "active_producers": []}]}]},
     23: {
         "topics": [
             {"topic": "orders", "partitions": [{"partition": 0, "leader_epoch": 1, "end_offset": 9}]},

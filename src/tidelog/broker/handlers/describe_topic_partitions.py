@@ -5,6 +5,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.metadata import describe_partition, why_unknown
 from tidelog.broker.request import RequestContext
+from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
@@ -35,7 +36,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
                 "name": name,
                 "topic_id": topic.topic_id,
                 "is_internal": name in INTERNAL_TOPICS,
-                "partitions": [describe_partition(index, topic.partitions[index], image) for index in shown],
+                "partitions": [_describe(index, topic.partitions[index], image) for index in shown],
             }
         )
         room -= len(shown)
@@ -43,3 +44,8 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
         if shown.stop < len(topic.partitions):
             return {"topics": described, "next_cursor": {"topic_name": name, "partition_index": shown.stop}}
     return {"topics": described}
+
+
+def _describe(index: int, partition: PartitionImage, image: ClusterImage) -> Fields:
+    eligible = {"eligible_leader_replicas": partition.eligible, "last_known_elr": []}
+    return {**describe_partition(index, partition, image), **eligible}

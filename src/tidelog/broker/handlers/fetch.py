@@ -133,7 +133,7 @@ class PendingFetch:
         for key, wanted, _ in self._wanted:
             answer = self._read_partition(key, wanted, budget - total, at_least_one_batch=total == 0)
             answers.append(answer)
-            if answer.error:
+            if answer.error or answer.diverging is not None:
                 final = True
             elif answer.records is not None:
                 total += answer.records.size
@@ -150,6 +150,11 @@ class PendingFetch:
             return PartitionAnswer(wanted.partition, error, -1, -1, -1)
         high_watermark = partition.high_watermark
         log = partition.log
+        diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
+        if diverging is not None:
+            return PartitionAnswer(
+                wanted.partition, error, high_watermark, high_watermark, log.start_offset, diverging=diverging
+            )
         records: Records | None = None
         try:
             # Between watermark and end there is nothing to read yet, but nothing is wrong either: a new
@@ -186,7 +191,7 @@ class PendingFetch:
                 has_data = answer.records is not None and answer.records.size > 0
                 news = remembered.has_news(answer.high_watermark, answer.log_start_offset)
                 # The first answer of a session names every partition, the later ones only what is new.
-                if not (has_data or news or answer.error):
+                if not (has_data or news or answer.error or answer.diverging):
                     continue
                 if has_data:
                     session.served((key, answer.partition))

@@ -1,0 +1,126 @@
+"""Bytes of a connection, cut into requests.
+
+Small requests are cut out of one scratch buffer; a request that does not fit is received straight into a
+buffer of its own size, so that a large batch is never copied on its way to the log. That buffer is used again
+for the next large request when nobody holds on to it: clearing fresh memory costs as much as a checksum.
+"""
+
+import mmap
+from struct import Struct
+
+from tidelog.broker.request import HangUp
+from tidelog.protocol import messages, produce
+
+SCRATCH_BYTES = 64 * 1024
+OWN_BUFFER_FROM_BYTES = 16 * 1024  # a smaller request waits in scratch for its rest
+SPARE_BYTES_MAX = 2 * 1024 * 1024  # a larger buffer is given back at once
+LAZY_FROM_BYTES = 4 * 1024 * 1024  # from here on memory is taken as it fills, not as it is claimed
+PLAIN_BYTES_MAX = 8 * 1024 * 1024  # of a request other than Produce
+
+_SIZE = Struct(">i")
+_START = Struct(">ih")  # size, api key
+
+
+class Receiver:
+    __slots__ = (
+        "_end",
+        "_filled",
+        "_frame",
+        "_max_bytes",
+        "_scratch",
+        "_spare",
+        "_start",
+        "_view",
+        "needed_bytes",
+    )
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._view = memoryview(self._scratch)
+        self._start = 0  # of the bytes in scratch that no request has taken yet
+        self._end = 0
+        self._frame: memoryview | None = None  # a large request that is being received
+        self._filled = 0
+        self._spare: bytearray | None = None
+        self.needed_bytes = 0  # more than zero: the next request needs a buffer of its own of this size
+
+    @property
+    def in_the_middle(self) -> bool:
+        """Whether a request has begun and not ended."""
+        return self._frame is not None or self._end > self._start
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go."""
+        if self._frame is not None:
+            return self._frame[self._filled :]
+        if self._end == SCRATCH_BYTES:
+            rest = self._end - self._start
+            self._scratch[:rest] = self._scratch[self._start : self._end]
+            self._start, self._end = 0, rest
+        return self._view[self._end :]
+
+    def received(self, count: int) -> None:
+        if self._frame is not None:
+            self._filled += count
+        else:
+            self._end += count
+
+    def next(self) -> memoryview | None:
+        """A whole request, or None: more bytes are needed, or (see ``needed_bytes``) a buffer."""
+        if self._frame is not None:
+            if self._filled < len(self._frame):
+                return None
+            request, self._frame = self._frame, None
+            return request
+        have = self._end - self._start
+        if have < 4:
+            self._rewind()
+            return None
+        (size,) = _SIZE.unpack_from(self._view, self._start)
+        if size <= 8 or size > self._max_bytes:
+            raise HangUp(f"a request of {size} bytes; allowed are 9 to {self._max_bytes}")
+        if have >= 4 + size:
+            begin = self._start + 4
+            self._start = begin + size
+            # Copied out: the next read overwrites scratch while this batch may still be on its way.
+            return memoryview(bytearray(self._view[begin : self._start]))
+        if size >= OWN_BUFFER_FROM_BYTES and have >= 6:
+            self._check_kind(size)
+            self.needed_bytes = size
+        return None
+
+    def _rewind(self) -> None:
+        if self._start == self._end:
+            self._start = self._end = 0
+
+    def _check_kind(self, size: int) -> None:
+        _, api_key = _START.unpack_from(self._view, self._start)
+        if size > PLAIN_BYTES_MAX and api_key != produce.API_KEY:
+            # Only records are that large. Parsing so many small fields would hold up everybody else.
+            name = messages.name_of(api_key)
+            raise HangUp(f"a {name} request of {size} bytes; allowed are {PLAIN_BYTES_MAX}")
+
+    def begin_large(self) -> None:
+        """Take the buffer that ``needed_bytes`` asks for and move what is there of the request into it."""
+        size, self.needed_bytes = self.needed_bytes, 0
+        frame = self._take_buffer(size)
+        have = self._end - self._start - 4
+        frame[:have] = self._view[self._start + 4 : self._end]
+        self._frame = frame
+        self._filled = have
+        self._start = self._end = 0
+
+    def _take_buffer(self, size: int) -> memoryview:
+        spare, self._spare = self._spare, None
+        if spare is not None and len(spare) >= size:
+            return memoryview(spare)[:size]
+        if size >= LAZY_FROM_BYTES:
+            return memoryview(mmap.mmap(-1, size))
+        return memoryview(bytearray(size))
+
+    def give_back(self, request: memoryview) -> None:
+        """Nobody needs this large request any more."""
+        buffer = request.obj
+        if isinstance(buffer, bytearray) and len(buffer) <= SPARE_BYTES_MAX:
+            self._spare = buffer
