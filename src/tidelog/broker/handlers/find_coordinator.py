@@ -17,7 +17,7 @@ MESSAGE = "consumer groups and transactions are not supported yet: assign partit
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
     refusal = {
-        "error_code": ErrorCode.INVALID_REQUEST,
+        "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE,
         "error_message": MESSAGE,
         "node_id": NO_BROKER,
         "host": "",
