@@ -99,7 +99,7 @@ class CleanedWriter:
         """The segment, complete and durable, still under the name of a cleaned one."""
         if self._buffer:
             self._flush()
-        for file in self._segment.seal():
+        for file in self._segment.seal().open():
             file.sync()
         return self._segment
 

@@ -30,6 +30,7 @@ _STRAY_SUFFIX = "-stray"
 _META_VERSION = "1"
 _REMOVED_PER_CALL = 32
 _SYNC_ROUNDS = 2  # The second one makes the names durable that the first one's outcome allowed.
+_SYNCED_AT_ONCE = 64  # Logs; each keeps a few files open meanwhile.
 
 _logger = logging.getLogger(__name__)
 
@@ -201,7 +202,8 @@ class DataDirectory:
             )  # fmt: skip
             if known_id is None:
                 path = f"{directory}/{layout.PARTITION_METADATA_FILE}"
-                log.sync_with(write_beside(self._storage, path, checkpoints.encode_topic_id(topic_id)))
+                write_beside(self._storage, path, checkpoints.encode_topic_id(topic_id))
+                log.sync_with(path)
         except OSError as error:
             raise StorageError(f"cannot open {directory}: {error}") from error
         self.logs[name] = log
@@ -359,15 +361,16 @@ class DataDirectory:
         return clean
 
     def _sync_all(self, run_all: RunAll) -> None:
-        tickets = []
-        for log in self.logs.values():
-            if log.needs_sync:
-                with suppress(StorageError):  # Remembered in the log.
+        waiting = [log for log in self.logs.values() if log.needs_sync]
+        for start in range(0, len(waiting), _SYNCED_AT_ONCE):
+            tickets = []
+            for log in waiting[start : start + _SYNCED_AT_ONCE]:
+                with suppress(StorageError):  # The log remembers, or its own closing tries again.
                     tickets.append((log, log.begin_sync()))
-        run_all([ticket.run for _, ticket in tickets])
-        for log, ticket in tickets:
-            with suppress(StorageError):
-                log.finish_sync(ticket, 0)
+            run_all([ticket.run for _, ticket in tickets])
+            for log, ticket in tickets:
+                with suppress(StorageError):
+                    log.finish_sync(ticket, 0)
 
 
 def _partition_of(directory_name: str) -> TopicPartition | None:

@@ -16,7 +16,7 @@ from tidelog.log import layout
 from tidelog.log.epochs import EpochCache
 from tidelog.log.files import parent_of, write_beside
 from tidelog.log.storage import File, Storage
-from tidelog.log.sync import SyncTicket
+from tidelog.log.sync import SyncTicket, Unsynced
 
 _logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Durability:
         # The recovery point that the data directory has on disk; it lags, and after a truncation it is too
         # high.
         self.checkpointed_recovery_point = recovery_point
-        self.waiting: list[File] = []  # Files of inactive segments that are not synced yet.
+        self.waiting: list[Unsynced] = []  # Inactive segments, and what lies beside them.
         self.names_changed = False  # Whether the directory must be synced,
         self.parent_changed = False  # and the one it is in.
         self.last_sync_ms = now_ms
@@ -71,7 +71,7 @@ class Durability:
 
     def begin(self, end_offset: int, active: File, epochs: EpochCache) -> SyncTicket:
         """A ticket for everything before ``end_offset``. May raise ``OSError``."""
-        files = self.waiting[:]
+        files = self._open_waiting()
         if active not in files:
             files.append(active)
         directories = [self._directory] if self.names_changed else []
@@ -86,6 +86,13 @@ class Durability:
         self._tickets.append(ticket)
         return ticket
 
+    def _open_waiting(self) -> list[File]:
+        try:
+            return [file for unsynced in self.waiting for file in unsynced.open()]
+        except OSError as error:
+            # Nothing is lost: what is too many open files now need not be too many with the next sync.
+            raise StorageError(f"cannot begin to sync {self._directory}: {error}") from error
+
     def finish(self, ticket: SyncTicket, now_ms: int) -> None:
         """Take a ticket's outcome into account; raises StorageError when nothing may be promised."""
         if ticket not in self._tickets:
@@ -95,7 +102,7 @@ class Durability:
             raise self.fail("sync", ticket.error)
         if self.failure is not None:
             raise StorageError(self.failure.message)
-        self.waiting = [file for file in self.waiting if file not in ticket.waiting]
+        self.waiting = [unsynced for unsynced in self.waiting if unsynced not in ticket.waiting]
         self.last_sync_ms = now_ms
         self.synced_end_offset = max(self.synced_end_offset, ticket.end_offset)
         if ticket.epochs_path is None:

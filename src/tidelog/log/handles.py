@@ -1,8 +1,11 @@
 """How many files all logs may keep open: the least recently used one gives way.
 
-Counts everything that holds a file descriptor and can be opened again: the mapped indexes of all segments
-and the log files of inactive ones. The log file of an active segment is not counted: it is written with
-every append. It is opened when first used.
+Counts everything that holds a file descriptor and can be opened again: the log files and the mapped indexes
+of all segments, active or not. An append does not say that it used its file, which would cost more than the
+odd reopening: an active segment counts from when it was last opened or read.
+
+What was written and not synced loses nothing when its file closes, and a sync through another descriptor
+covers it; the system keeps the news of a failed write for whoever asks next.
 """
 
 from collections import OrderedDict
@@ -38,5 +41,5 @@ class HandleCache:
             self._held.move_to_end(holder)
 
     def discard(self, holder: Holder) -> None:
-        """``holder`` is gone, or became active."""
+        """``holder`` has closed its file."""
         self._held.pop(holder, None)

@@ -18,7 +18,7 @@ from struct import Struct
 
 from tidelog.invariant import invariant
 from tidelog.log.handles import HandleCache
-from tidelog.log.storage import File, Mapping, Storage
+from tidelog.log.storage import Mapping, Storage
 
 _FIRST_STEP_BYTES = 4096
 _OFFSET_ENTRY = Struct(">II")
@@ -101,13 +101,11 @@ class SparseIndex:
         self._unmap()
         self._handles.discard(self)
 
-    def trim(self) -> File:
-        """Cut the file to its entries and stop writing; the caller may sync the returned file."""
+    def trim(self) -> None:
+        """Cut the file to its entries and stop writing."""
         self.release()
         self.writable = False
-        file = self._storage.open(self.path, create=True)
-        file.truncate(self.count * self.entry_size)
-        return file
+        self._storage.open(self.path, create=True).truncate(self.count * self.entry_size)
 
     def reset(self) -> None:
         """Forget all entries and start again, as recovery does."""

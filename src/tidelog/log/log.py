@@ -31,8 +31,8 @@ from tidelog.log.producers import ProducerStates
 from tidelog.log.row import SegmentRow
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.settings import LogSettings
-from tidelog.log.storage import EMPTY_REGION, File, Region, Storage
-from tidelog.log.sync import SyncTicket
+from tidelog.log.storage import EMPTY_REGION, Buffer, File, Region, Storage
+from tidelog.log.sync import SyncTicket, unsynced_file
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader
 
@@ -48,8 +48,8 @@ class Log:
     __slots__ = (
         "_active", "_config", "_durability", "_flush_messages", "_flush_ms", "_handles",
         "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
-        "_snapshots", "_storage", "_tail_offset", "_tail_position", "_write", "closed", "directory",
-        "end_offset", "epochs", "producers", "size_bytes", "start_offset",
+        "_snapshots", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write", "closed",
+        "directory", "end_offset", "epochs", "producers", "size_bytes", "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +66,7 @@ class Log:
         self.start_offset = loaded.start_offset  # First readable.
         self.end_offset = loaded.end_offset  # Exclusive: the next to assign.
         self.closed = False
+        self._untouched = loaded.untouched  # Whether all files are as the last process left them.
         self._row = SegmentRow(loaded.segments)
         self._segments_changed()
         self.config = config
@@ -275,9 +276,9 @@ class Log:
     ) -> None:
         """The slow path of an append: everything that is not "write behind the last batch"."""
         self._require_working()
+        config = self._config
         try:
             active = self._prepare_active()
-            config = self._config
             fits_offset = last_offset - active.base_offset <= RELATIVE_OFFSET_MAX
             if active.size:
                 roll_timestamp = self._first_timestamp() + config.segment_ms - self._jitter_ms()
@@ -295,6 +296,7 @@ class Log:
             elif not fits_offset:
                 self._move_empty_segment(base_offset)
             if not self._active.size:
+                self._prepare_active()
                 first_timestamp = max_timestamp if max_timestamp >= 0 else now_ms
                 roll_timestamp = first_timestamp + config.segment_ms - self._jitter_ms()
         except OSError as error:
@@ -316,11 +318,28 @@ class Log:
     def _prepare_active(self) -> Segment:
         """Open what appending needs, at the first append and after every change of the active segment."""
         active = self._active
-        file = active.file()
+        file = self._open_active()
+        self._untouched = False
         if self._config.preallocate and file.size() < self._config.segment_bytes:
             file.reserve(self._config.segment_bytes)
+        active.on_closed_file = self._active_closed
         self._write = file.write_at
         return active
+
+    def _open_active(self) -> File:
+        try:
+            return self._active.file()
+        except OSError as error:
+            # Nothing is lost: what is too many open files now need not be too many with the next append.
+            raise StorageError(f"cannot open the newest segment of {self.directory}: {error}") from error
+
+    def _active_closed(self) -> None:
+        """The file gave way to others: the next append opens it again."""
+        self._write = self._open_and_write
+
+    def _open_and_write(self, position: int, data: Buffer) -> None:
+        self._prepare_active()
+        self._write(position, data)
 
     def _roll(self, base_offset: int) -> None:
         durability = self._durability
@@ -330,7 +349,7 @@ class Log:
             self._sync_now()
         old = self._active
         self._begin_segment(base_offset)
-        durability.waiting += old.seal()
+        durability.waiting.append(old.seal())
         self._snapshots.write(base_offset)
         self._snapshots.prune(self._row)
 
@@ -338,8 +357,8 @@ class Log:
         index_bytes = self._config.segment_index_bytes
         self._row.add(Segment.create(self._storage, self._handles, self.directory, base_offset, index_bytes))
         self._durability.names_changed = True
+        self._untouched = False
         self._segments_changed()
-        self._prepare_active()
 
     def _move_empty_segment(self, base_offset: int) -> None:
         """The next batch is too far up for the empty segment's base offset."""
@@ -450,6 +469,7 @@ class Log:
         end_offset = min(offset, header.base_offset) if header is not None else offset
         # What is durable is less from here on, whatever the disk does next.
         self._lower_ends(end_offset)
+        self._untouched = False
         self._row.drop_newest(number + 1)
         self._durability.names_changed = True
         if not segment.active:
@@ -580,16 +600,17 @@ class Log:
             return True
         return pending > 0 and now_ms - durability.last_sync_ms >= self._flush_ms
 
-    def sync_with(self, file: File) -> None:
-        """Make ``file``, which lies beside the segments, durable with the next sync."""
-        self._durability.waiting.append(file)
+    def sync_with(self, path: str) -> None:
+        """Make a file that lies beside the segments durable with the next sync."""
+        self._durability.waiting.append(unsynced_file(self._storage, path))
         self._durability.names_changed = True
 
     def begin_sync(self) -> SyncTicket:
         """What must be synced so that everything appended so far is durable."""
         self._require_open()
+        active = self._open_active()
         try:
-            return self._durability.begin(self.end_offset, self._active.file(), self.epochs)
+            return self._durability.begin(self.end_offset, active, self.epochs)
         except OSError as error:
             raise self._fail("sync", error) from error
 
@@ -604,7 +625,7 @@ class Log:
 
     def _sync_now(self) -> None:
         try:
-            self._durability.sync_now(self.end_offset, self._active.file(), self.epochs)
+            self._durability.sync_now(self.end_offset, self._open_active(), self.epochs)
         except StorageError:
             self._size_limit = _ALWAYS
             raise
@@ -619,11 +640,10 @@ class Log:
             if snapshot is not None:
                 self.sync_with(snapshot)
             self._snapshots.prune(self._row)
-        untouched = self._write is _not_prepared and durability.is_complete(self.end_offset, self.epochs)
-        if untouched:
-            return  # As the last process left it.
+        if self._untouched and durability.is_complete(self.end_offset, self.epochs):
+            return
         try:
-            durability.waiting += self._active.seal()
+            durability.waiting.append(self._active.seal())
         except OSError as error:
             self._fail("close", error)
         self._segments_changed()
@@ -639,15 +659,17 @@ class Log:
         """Make everything durable and let go of all files. False when the log had failed: it must be checked
         when it is opened again."""
         self.begin_close()
+        complete = True
         if self.needs_sync:
             try:
                 self._sync_now()
             except OSError as error:
                 self._fail("close", error)
-            except StorageError:
-                pass  # The log has failed, and has said so.
+            except StorageError as error:
+                _logger.error("%s was not closed cleanly: %s", self.directory, error.message)
+                complete = False
         self.abandon()
-        return self.failure is None
+        return complete and self.failure is None
 
     def abandon(self) -> None:
         """Let go of all files without another write: the log is about to be deleted, or has failed."""

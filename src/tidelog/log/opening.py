@@ -19,7 +19,8 @@ from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producers import ProducerStates
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.settings import LogSettings
-from tidelog.log.storage import Entry, File, Storage
+from tidelog.log.storage import Entry, Storage
+from tidelog.log.sync import Unsynced
 
 _logger = logging.getLogger(__name__)
 
@@ -32,9 +33,10 @@ class Loaded(NamedTuple):
     start_offset: int
     epochs: EpochCache
     snapshots: ProducerSnapshots
-    unsynced: list[File]  # Of inactive segments whose bytes may not be on disk yet.
+    unsynced: list[Unsynced]  # Inactive segments whose bytes may not be on disk yet.
     names_changed: bool  # Whether the directory must be synced.
     created: bool  # Whether the directory itself is new.
+    untouched: bool  # Whether every file is as a clean shutdown left it.
 
 
 class Opening:
@@ -50,8 +52,9 @@ class Opening:
         self._segments: list[Segment] = []
         self._epochs = EpochCache()
         self._snapshots = ProducerSnapshots(storage, directory, ProducerStates(directory, now_ms))
-        self._unsynced: list[File] = []
+        self._unsynced: list[Unsynced] = []
         self._names_changed = False
+        self._untouched = True
 
     def load(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> Loaded:
         created = not self._storage.exists(self._directory)
@@ -83,6 +86,7 @@ class Opening:
             self._unsynced,
             self._names_changed,
             created,
+            self._untouched,
         )
 
     def _find_segments(self, entries: list[Entry]) -> None:
@@ -139,6 +143,7 @@ class Opening:
 
     def _recover(self, recovery_point: int) -> int:
         """Check from the segment that holds the recovery point on; the new end offset."""
+        self._untouched = False
         segments = self._segments
         first = max((n for n, s in enumerate(segments) if s.base_offset <= recovery_point), default=0)
         # The batches tell again which epochs began from here on; the file may know some that were truncated.
@@ -162,7 +167,7 @@ class Opening:
             if found.cut_bytes or not _follows(segments[number + 1], segment, end_offset):
                 self._drop_behind(number, end_offset)
                 break
-            self._unsynced += segment.seal()
+            self._unsynced.append(segment.seal())
         if end_offset < recovery_point:
             _logger.error(
                 "%s ends at offset %d, but was synced up to %d: the disk lost data",
@@ -210,6 +215,7 @@ class Opening:
             )
             segment.release_all()
             segment.remove()
+        self._untouched = False
         self._unsynced.clear()
         self._epochs.clear()
         self._snapshots.remove_behind(-1)

@@ -20,7 +20,7 @@ from tidelog.log.files import read_whole, write_beside
 from tidelog.log.producers import NO_OFFSET, ProducerStates
 from tidelog.log.scan import headers
 from tidelog.log.segment import Segment
-from tidelog.log.storage import Entry, File, Storage
+from tidelog.log.storage import Entry, Storage
 
 _logger = logging.getLogger(__name__)
 
@@ -49,14 +49,16 @@ class ProducerSnapshots:
 
     # -- writing -----------------------------------------------------------------------
 
-    def write(self, offset: int) -> File | None:
-        """Keep the state as it is now, of everything before ``offset``; the file where one was written."""
+    def write(self, offset: int) -> str | None:
+        """Keep the state as it is now, of everything before ``offset``; the path where one was written."""
         if offset <= self.newest:
             return None  # Nothing was written since, or the log was cut exactly there.
         self._offsets.append(offset)
-        return write_beside(self._storage, self._path(offset), producer_format.encode(self.states))
+        path = self._path(offset)
+        write_beside(self._storage, path, producer_format.encode(self.states))
+        return path
 
-    def try_to_write(self, offset: int) -> File | None:
+    def try_to_write(self, offset: int) -> str | None:
         """The same where a full disk shall not stand in the way."""
         try:
             return self.write(offset)

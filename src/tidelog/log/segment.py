@@ -2,10 +2,11 @@
 
 Owns the three files, their growth, search, truncation and recovery. Does not know its neighbours, the
 readable range or when to roll: that is the log's business. Files are opened and indexes mapped when first
-used; an inactive segment gives its handles back when others need them more.
+used, and given back when others need them more.
 """
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
@@ -16,6 +17,7 @@ from tidelog.log.index import DamagedIndex, OffsetIndex, TimeIndex
 from tidelog.log.producers import ProducerStates
 from tidelog.log.scan import checked_headers, find_batch, headers
 from tidelog.log.storage import Buffer, File, Region, Storage
+from tidelog.log.sync import Unsynced, open_existing
 from tidelog.protocol.batch import BatchHeader
 
 RELATIVE_OFFSET_MAX = (1 << 31) - 1  # Index entries hold offsets relative to the base offset in 4 bytes.
@@ -36,9 +38,9 @@ class Recovered(NamedTuple):
 
 class Segment:
     __slots__ = (
-        "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "active", "base_offset",
-        "index", "indexed_position", "max_timestamp", "max_timestamp_offset", "path", "size", "suffix",
-        "time_index",
+        "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes", "active",
+        "base_offset", "index", "indexed_position", "max_timestamp", "max_timestamp_offset", "on_closed_file",
+        "path", "size", "time_index",
     )  # fmt: skip
 
     def __init__(
@@ -49,10 +51,12 @@ class Segment:
         self._handles = handles
         self._file: File | None = None
         self.path = path  # Without the suffix that tells the three files apart.
-        self.suffix = suffix  # Behind that: what the segment is in the middle of, see layout.
+        # Behind that: what each file is in the middle of, see layout. They differ where a renaming failed.
+        self._suffixes = (suffix,) * len(layout.SEGMENT_SUFFIXES)
         self.base_offset = base_offset
         self.size = size  # Bytes of whole batches; the file may be longer while a write is under way.
         self.active = False
+        self.on_closed_file: Callable[[], None] | None = None  # Tells the writer that its file gave way.
         self._indexes_checked = False  # Whether the index files were seen to fit the log file.
         self._indexes_missing = False
         self.indexed_position = 0  # Of the batch with the newest index entry.
@@ -89,21 +93,20 @@ class Segment:
         return segment
 
     def __repr__(self) -> str:
-        return f"Segment({self.path}{self.suffix}, {self.size} bytes)"
+        return f"Segment({self._file_path(layout.LOG_SUFFIX)}, {self.size} bytes)"
 
     # -- handles -----------------------------------------------------------------------
 
     def _file_path(self, kind: str) -> str:
-        return self.path + kind + self.suffix
+        return self.path + kind + self._suffixes[layout.SEGMENT_SUFFIXES.index(kind)]
 
     def file(self) -> File:
         """The log file, opened when needed."""
         file = self._file
         if file is None:
             file = self._file = self._storage.open(self._file_path(layout.LOG_SUFFIX))
-            if not self.active:
-                self._handles.add(self)
-        elif not self.active:
+            self._handles.add(self)
+        else:
             self._handles.touch(self)
         return file
 
@@ -111,8 +114,12 @@ class Segment:
         """Let go of the log file; regions that still use it keep it open."""
         self._file = None
         self._handles.discard(self)
+        if self.on_closed_file is not None:
+            self.on_closed_file()
 
     def release_all(self) -> None:
+        """The segment is out of use."""
+        self.on_closed_file = None
         self.release()
         self.index.release()
         self.time_index.release()
@@ -124,8 +131,7 @@ class Segment:
     # -- writing -----------------------------------------------------------------------
 
     def activate(self) -> None:
-        """The segment is the one being written: its handles stay."""
-        self._handles.discard(self)
+        """The segment is the one being written."""
         self.active = True
         self.index.activate()
         self.time_index.activate()
@@ -163,8 +169,8 @@ class Segment:
     def index_full(self) -> bool:
         return self.index.full or self.time_index.full
 
-    def seal(self) -> list[File]:
-        """Become inactive: indexes complete and cut to size. Returns the files that are not synced yet."""
+    def seal(self) -> Unsynced:
+        """Become inactive: indexes complete and cut to size. Returns what is not synced yet."""
         file = self.file()
         if self.size and self.max_timestamp >= 0:
             # The last entry tells the segment's largest timestamp: retention and look-ups need not scan for
@@ -172,10 +178,14 @@ class Segment:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         if file.size() != self.size:
             file.truncate(self.size)
-        files = [file, self.index.trim(), self.time_index.trim()]
+        self.index.trim()
+        self.time_index.trim()
         self.active = False
-        self._handles.add(self)
-        return files
+        self.on_closed_file = None
+        return Unsynced(self._open_all)
+
+    def _open_all(self) -> list[File]:
+        return open_existing(self._storage, [self._file_path(kind) for kind in layout.SEGMENT_SUFFIXES])
 
     def truncate(self, position: int, end_offset: int) -> int:
         """Cut at a batch boundary; ``end_offset`` is the first offset that goes. Where what is left ends."""
@@ -342,9 +352,12 @@ class Segment:
             order = order[::-1]  # And first when the segment goes: an index without a log is nothing.
         for kind in order:
             self._storage.rename(self._file_path(kind), self.path + kind + suffix)
-        self.suffix = suffix
-        self.index.path = self._file_path(layout.INDEX_SUFFIX)
-        self.time_index.path = self._file_path(layout.TIME_INDEX_SUFFIX)
+            self._suffixes = tuple(
+                suffix if each == kind else old
+                for each, old in zip(layout.SEGMENT_SUFFIXES, self._suffixes, strict=True)
+            )
+            self.index.path = self._file_path(layout.INDEX_SUFFIX)
+            self.time_index.path = self._file_path(layout.TIME_INDEX_SUFFIX)
 
     def remove(self) -> None:
         for kind in reversed(layout.SEGMENT_SUFFIXES):

@@ -4,9 +4,36 @@ A ticket holds open files, never the log: the thread that runs it cannot meet a 
 may roll, truncate or close meanwhile. The log takes the outcome into account when the ticket comes back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from tidelog.log.storage import File, Storage
+
+
+class Unsynced:
+    """Files that the next sync must cover. They are opened when it begins: a thousand logs that wait for one
+    shall not hold thousands of descriptors.
+
+    Two are never equal. Files that change again while they are being synced are a new one, and stay when the
+    old one goes.
+    """
+
+    __slots__ = ("open",)
+
+    def __init__(self, open_files: Callable[[], list[File]]) -> None:
+        self.open = open_files  # Leaves out those that are gone: nobody needs them any more.
+
+
+def unsynced_file(storage: Storage, path: str) -> Unsynced:
+    return Unsynced(lambda: open_existing(storage, [path]))
+
+
+def open_existing(storage: Storage, paths: Sequence[str]) -> list[File]:
+    files: list[File] = []
+    for path in paths:
+        with suppress(FileNotFoundError):
+            files.append(storage.open(path))
+    return files
 
 
 class SyncTicket:
@@ -21,13 +48,13 @@ class SyncTicket:
         end_offset: int,
         files: Sequence[File],
         directories: Sequence[str],
-        waiting: Sequence[File],
+        waiting: Sequence[Unsynced],
     ) -> None:
         self._storage = storage
         self._files = files
         self._directories = directories
         self.end_offset = end_offset  # Exclusive. Lowered when the log is truncated while this runs.
-        self.waiting = waiting  # Those of its files that need no other sync once this is done.
+        self.waiting = waiting  # Need no other sync once this is done.
         # Version of the epoch history in the file at `epochs_path`, which still has to be renamed.
         self.epochs_version = 0
         self.epochs_path: str | None = None

@@ -4,6 +4,7 @@ Also the clock behind ``flush.ms``: on every tick, partitions whose oldest unsyn
 """
 
 import logging
+from collections import deque
 
 from tidelog.broker.partition import Partition
 from tidelog.errors import StorageError
@@ -12,6 +13,8 @@ from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
 
+RUNNING_MAX = 16  # keeps every disk thread busy; each sync under way holds a few open files
+
 
 class Syncer:
     def __init__(self, services: Services) -> None:
@@ -19,6 +22,7 @@ class Syncer:
         self._running: set[Partition] = set()
         self._again: set[Partition] = set()  # written to since their sync began
         self._scheduled: set[Partition] = set()
+        self._queue: deque[Partition] = deque()  # those of them whose turn comes when another sync is done
         self.syncs = 0
 
     def want(self, partition: Partition) -> None:
@@ -30,6 +34,9 @@ class Syncer:
             self._services.soon(lambda: self._begin(partition))
 
     def _begin(self, partition: Partition) -> None:
+        if len(self._running) >= RUNNING_MAX:
+            self._queue.append(partition)
+            return
         self._scheduled.discard(partition)
         # A topic may have been deleted since, and with it everything that waited for this sync.
         if partition in self._running or partition.log.closed:
@@ -48,6 +55,11 @@ class Syncer:
     def _done(self, partition: Partition, ticket: SyncTicket) -> None:
         self._running.discard(partition)
         self.syncs += 1
+        self._finish(partition, ticket)
+        while self._queue and len(self._running) < RUNNING_MAX:
+            self._begin(self._queue.popleft())
+
+    def _finish(self, partition: Partition, ticket: SyncTicket) -> None:
         if partition.log.closed:
             self._again.discard(partition)
             return
@@ -61,4 +73,4 @@ class Syncer:
         partition.synced()
         if partition in self._again:
             self._again.discard(partition)
-            self._begin(partition)
+            self.want(partition)

@@ -56,7 +56,7 @@ def everything(path: str, unsynced: int) -> int:
 class _Inode:
     __slots__ = ("changes", "content", "mapped", "modified_ms", "safe")
 
-    def __init__(self, content: bytes = b"", modified_ms: int = 0) -> None:
+    def __init__(self, content: Buffer = b"", modified_ms: int = 0) -> None:
         self.content = bytearray(content)
         self.safe = bytearray(content)
         self.changes: list[Change] = []

@@ -1,9 +1,12 @@
 """Appending, rolling and reading, on a disk that behaves."""
 
+import errno
+from typing import NoReturn
+
 import pytest
 from log_model import ONE_SEGMENT, SMALL, append, append_many, contents, make_batch, open_log
 
-from tidelog.errors import CorruptBatch, OffsetOutOfRange
+from tidelog.errors import CorruptBatch, OffsetOutOfRange, StorageError
 from tidelog.log.log import Log
 from tidelog.log.storage import EMPTY_REGION
 from tidelog.protocol import batch as batches
@@ -226,7 +229,7 @@ class TestAppendBatches:
         assert log.epochs.entries == [(4, 0), (5, 8)]
 
 
-def test_open_files_of_inactive_segments_are_bounded(disk: SimulatedDisk) -> None:
+def test_open_files_are_bounded(disk: SimulatedDisk) -> None:
     from tidelog.log.handles import HandleCache
 
     handles = HandleCache(limit=6)
@@ -235,9 +238,49 @@ def test_open_files_of_inactive_segments_are_bounded(disk: SimulatedDisk) -> Non
     for offset in [*range(300), *range(299, -1, -7)]:
         assert first_offset(log, offset) == offset
         assert len(handles) <= 6
-    held = sum(s._file is not None for s in log.segments if not s.active)
-    mapped = sum(i._view is not None for s in log.segments if not s.active for i in (s.index, s.time_index))
+    held = sum(s._file is not None for s in log.segments)
+    mapped = sum(i._view is not None for s in log.segments for i in (s.index, s.time_index))
     assert held + mapped == len(handles)
+
+
+def test_a_log_whose_file_gave_way_goes_on(disk: SimulatedDisk) -> None:
+    from tidelog.log.handles import HandleCache
+
+    handles = HandleCache(limit=2)
+    logs = [Log.open(disk, f"t-{n}", SMALL, clean=False, now_ms=1000, handles=handles) for n in range(5)]
+    for _ in range(30):
+        for log in logs:
+            append_many(log, 1)
+            assert len(handles) <= 2
+    for log in logs:
+        log.append_batches(memoryview(make_batch(30)), 1000)
+        log.truncate_to(25)
+    for log in logs:
+        append_many(log, 5)
+        assert [base for base, _, _ in contents(log)] == list(range(30))
+        assert log.close()
+    for log in logs:
+        assert len(contents(open_log(disk, directory=log.directory, clean=True))) == 30
+
+
+def test_too_many_open_files_refuse_an_append_and_fail_no_log(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(disk)
+    append_many(log, 5)
+    log.segments[-1].release()
+
+    def refuse(path: str, *, create: bool = False) -> NoReturn:
+        raise OSError(errno.EMFILE, "too many open files", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "open", refuse)
+        for action in (lambda: append_many(log, 1), log.begin_sync):
+            with pytest.raises(StorageError, match="too many open files"):
+                action()
+    assert log.failure is None
+    append_many(log, 1)
+    assert [base for base, _, _ in contents(log)] == list(range(6))
 
 
 def test_the_cost_of_a_read_does_not_depend_on_where_it_is(disk: SimulatedDisk) -> None:

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from log_model import ONE_SEGMENT, SMALL, append, append_many, contents, make_batch, open_log
+from log_model import ONE_SEGMENT, SMALL, append, append_many, contents, make_batch, open_log, sync
 
 from tidelog.log.log import Log
 from tidelog.protocol import batch as batches
@@ -359,3 +359,27 @@ def test_a_truncation_into_a_gap_leaves_no_hole_for_recovery_to_fall_into(disk: 
     append_many(log, 2)
     kill(disk)
     assert bases(open_log(disk)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("touch", ["recovery", "truncation", "roll"])
+def test_a_log_that_was_not_appended_to_is_closed_in_good_order(
+    disk: SimulatedDisk, caplog: pytest.LogCaptureFixture, touch: str
+) -> None:
+    """Whatever made the indexes longer than their entries, closing cuts them."""
+    log = open_log(disk)
+    append_many(log, 25)
+    assert log.close()
+    open_log(disk, clean=True)
+    kill(disk)
+    log = open_log(disk, recovery_point=25)
+    if touch == "truncation":
+        log.truncate_to(23)
+    elif touch == "roll":
+        log.roll(1000)
+    sync(log)
+    end_offset = log.end_offset
+    assert log.close()
+    caplog.clear()
+    log = open_log(disk, clean=True)
+    assert caplog.messages == []
+    assert [base for base, _, _ in contents(log)] == list(range(end_offset))
