@@ -6,7 +6,7 @@ used, and given back when others need them more.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
@@ -348,10 +348,19 @@ class Segment:
     def rename(self, suffix: str) -> None:
         """Give all three files another suffix. The log file goes last: its name decides what they all are."""
         order = layout.SEGMENT_SUFFIXES
-        if suffix == layout.DELETED_SUFFIX:
+        if suffix in (layout.DELETED_SUFFIX, layout.CLEANED_SUFFIX):
             order = order[::-1]  # And first when the segment goes: an index without a log is nothing.
-        for kind in order:
-            self._storage.rename(self._file_path(kind), self.path + kind + suffix)
+        self._rename(order, suffix)
+
+    def rename_indexes(self, suffix: str) -> None:
+        self._rename((layout.INDEX_SUFFIX, layout.TIME_INDEX_SUFFIX), suffix)
+
+    def _rename(self, kinds: Sequence[str], suffix: str) -> None:
+        for kind in kinds:
+            source, target = self._file_path(kind), self.path + kind + suffix
+            if source == target:
+                continue
+            self._storage.rename(source, target)
             self._suffixes = tuple(
                 suffix if each == kind else old
                 for each, old in zip(layout.SEGMENT_SUFFIXES, self._suffixes, strict=True)

@@ -3,6 +3,9 @@
 The cleaned files are synced under ``.cleaned``, then renamed to ``.swap``, the log file last: from that
 moment on the new segment wins, and a crash in any later step is finished here when the log is opened again.
 Before it, the old segments are untouched and the cleaned files are thrown away.
+
+When the disk refuses a step, the steps before it are taken back: the old segments stay readable under their
+names, and nothing is left that would win when the log is opened again.
 """
 
 import logging
@@ -18,10 +21,26 @@ _logger = logging.getLogger(__name__)
 
 def swap_in(old: Sequence[Segment], new: Segment) -> None:
     """Rename ``new`` (synced, ``.cleaned``) into the place of ``old``, whose files become ``.deleted``."""
-    new.rename(layout.SWAP_SUFFIX)
-    for segment in old:
-        segment.rename(layout.DELETED_SUFFIX)
-    new.rename("")
+    try:
+        new.rename(layout.SWAP_SUFFIX)
+        for segment in old:
+            segment.rename(layout.DELETED_SUFFIX)
+        new.rename("")
+    except OSError:
+        _take_back(old, new)
+        raise
+
+
+def _take_back(old: Sequence[Segment], new: Segment) -> None:
+    """A crash in here is finished forward, as one before: the new log file gives up its name last of all."""
+    try:
+        new.rename_indexes(layout.SWAP_SUFFIX)  # Out of the way of the old ones.
+        for segment in old:
+            segment.rename("")
+        new.rename(layout.CLEANED_SUFFIX)
+    except OSError as error:
+        # Each segment knows the names that its files have now, so reads go on even so.
+        _logger.error("%s stays half replaced until the log is opened again: %s", old[0], error)
 
 
 def finish_interrupted(storage: Storage, directory: str, entries: Sequence[Entry]) -> bool:

@@ -3,13 +3,15 @@
 The crash at every single step is in test_log_crash_points.py; here are the states by themselves.
 """
 
+from itertools import count
+
 import pytest
 from log_model import append, append_many, contents, make_batch, open_log
 
-from tidelog.errors import InvariantViolation
+from tidelog.errors import InvariantViolation, StorageError
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
-from tidelog.sim.disk import SimulatedDisk, everything
+from tidelog.sim.disk import EIO, SimulatedDisk, everything
 
 KINDS = (".log", ".index", ".timeindex")
 FIRST = "t-0/00000000000000000000"
@@ -83,6 +85,43 @@ def test_what_would_break_the_log_is_refused(disk: SimulatedDisk, wrong: str) ->
     with pytest.raises(InvariantViolation):
         log.replace_segments(old, new, 1000)
     assert bases(log) == list(range(35))
+
+
+def refuse_renaming(disk: SimulatedDisk, patch: pytest.MonkeyPatch, step: int, *, lasting: bool) -> None:
+    steps = count()
+    rename = disk.rename
+
+    def refuse(source: str, target: str) -> None:
+        now = next(steps)
+        if now == step or (lasting and now > step):
+            raise OSError(EIO, "simulated failure", source)
+        rename(source, target)
+
+    patch.setattr(disk, "rename", refuse)
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["one error", "errors from then on"])
+@pytest.mark.parametrize("step", range(3 * 4))  # Each file of the new segment twice, of two old ones once.
+def test_reads_go_on_when_the_disk_refuses_a_step(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch, step: int, lasting: bool
+) -> None:
+    log = open_log(disk)
+    append_many(log, 35)
+    new = cleaned(log, 0, [4, 19])
+    with monkeypatch.context() as patch:
+        refuse_renaming(disk, patch, step, lasting=lasting)
+        with pytest.raises(StorageError, match="swap"):
+            log.replace_segments(list(log.segments[:2]), new, 1000)
+    for segment in log.segments:
+        segment.release_all()
+    assert bases(log) == list(range(35))
+    disk.crash(survive=everything, names=everything)
+    log = open_log(disk)
+    finished = lasting and step >= 3  # From then on the new segment wins, unless that could be taken back.
+    assert bases(log) == ([4, 19, *range(20, 35)] if finished else list(range(35)))
+    append(log, make_batch(35))
+    assert log.close()
+    assert bases(open_log(disk, clean=True))[-1] == 35
 
 
 def test_a_half_written_segment_is_thrown_away(disk: SimulatedDisk) -> None:
