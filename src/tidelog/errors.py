@@ -195,9 +195,10 @@ class TidelogError(Exception):
 
     code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
-    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+    def __init__(self, message: str, code: ErrorCode | None = None, records: tuple[int, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
+        self.records = records  # numbers of the records in a batch that are to blame, where that is known
         if code is not None:
             self.code = code
 

@@ -114,14 +114,16 @@ def _check_timestamps(header: BatchHeader, records: memoryview, rules: AppendRul
 
 def _check_oldest(header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int) -> None:
     """The header tells the newest timestamp; the oldest may be anybody's, so every record is looked at."""
-    from tidelog.protocol.records import validate_records
+    from tidelog.protocol.records import decode_batch, validate_records
 
-    oldest = validate_records(records, header).min_timestamp
-    if 0 <= oldest < now_ms - rules.timestamp_before_max_ms:
-        raise TidelogError(
-            f"timestamp {oldest} is more than {rules.timestamp_before_max_ms} ms in the past",
-            ErrorCode.INVALID_TIMESTAMP,
-        )
+    limit = now_ms - rules.timestamp_before_max_ms
+    if not 0 <= validate_records(records, header).min_timestamp < limit:
+        return
+    old = [
+        number for number, record in enumerate(decode_batch(records, header)) if 0 <= record.timestamp < limit
+    ]
+    reason = f"timestamps more than {rules.timestamp_before_max_ms} ms in the past"
+    raise TidelogError(reason, ErrorCode.INVALID_TIMESTAMP, tuple(old))
 
 
 def _check_keys(records: memoryview) -> None:
@@ -129,7 +131,8 @@ def _check_keys(records: memoryview) -> None:
 
     missing = validate_records(records).first_missing_key
     if missing is not None:
-        raise InvalidRecord(f"a compacted topic needs a key on every record; record {missing} has none")
+        reason = f"a compacted topic needs a key on every record; record {missing} has none"
+        raise InvalidRecord(reason, records=(missing,))
 
 
 def recompressed(records: memoryview, rules: AppendRules) -> memoryview:

@@ -350,8 +350,12 @@ class Log:
         old = self._active
         self._begin_segment(base_offset)
         durability.waiting.append(old.seal())
-        self._snapshots.write(base_offset)
-        self._snapshots.prune(self._row)
+        self._keep_producers(self._snapshots.write(base_offset))
+
+    def _keep_producers(self, snapshot: File | None) -> None:
+        if snapshot is not None:
+            self.sync_with(snapshot)
+            self._snapshots.prune(self._row)
 
     def _begin_segment(self, base_offset: int) -> None:
         index_bytes = self._config.segment_index_bytes
@@ -482,15 +486,7 @@ class Log:
         # takes a hole between segments for lost data.
         self._lower_ends(segment.truncate(position, end_offset))
         self._segments_changed()
-        self._truncate_producers()
-
-    def _truncate_producers(self) -> None:
-        if self._snapshots.remove_behind(self.end_offset) and (
-            self.checkpointed_recovery_point > self.end_offset
-        ):
-            # Recovery would believe them. They must not come back once other batches lie before their
-            # offsets.
-            self._storage.sync_directory(self.directory)
+        self._snapshots.truncate_to(self.end_offset)
         if self.producers.newest_offset >= self.end_offset:
             self._snapshots.rebuild(self._row.segments, self._row.first_offset, self.end_offset)
 
@@ -506,8 +502,7 @@ class Log:
         try:
             self._lower_ends(min(offset, self._row.first_offset))
             self.epochs.clear()
-            # Before the segments, so that none is left to speak of what comes at their offsets next.
-            self._snapshots.remove_behind(_NO_OFFSET)
+            self._snapshots.remove_all()
             self.producers.clear()
             self._row.drop_newest(0)
             self._begin_segment(offset)
@@ -636,10 +631,7 @@ class Log:
             return
         durability = self._durability
         if self.end_offset > self._row.first_offset:
-            snapshot = self._snapshots.try_to_write(self.end_offset)
-            if snapshot is not None:
-                self.sync_with(snapshot)
-            self._snapshots.prune(self._row)
+            self._keep_producers(self._snapshots.try_to_write(self.end_offset))
         if self._untouched and durability.is_complete(self.end_offset, self.epochs):
             return
         try:

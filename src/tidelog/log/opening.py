@@ -75,7 +75,8 @@ class Opening:
         start_offset = max(log_start_offset, self._segments[0].base_offset)
         self._epochs.truncate_from(end_offset)
         self._epochs.truncate_before(start_offset)
-        self._drop_snapshots_behind(end_offset, recovery_point)
+        self._snapshots.truncate_to(end_offset)
+        self._snapshots.prune(self._segments)
         self._segments[-1].release()  # A thousand quiet logs shall not hold a thousand open files.
         return Loaded(
             self._segments,
@@ -149,7 +150,7 @@ class Opening:
         # The batches tell again which epochs began from here on; the file may know some that were truncated.
         self._epochs.truncate_from(segments[first].base_offset)
         end_offset = segments[first].base_offset
-        self._load_producers(first, recovery_point)
+        self._snapshots.rebuild(segments[:first], segments[0].base_offset, end_offset)
         for number in range(first, len(segments)):
             segment = segments[number]
             if number > 0:
@@ -175,27 +176,6 @@ class Opening:
             )  # fmt: skip
         return end_offset
 
-    def _load_producers(self, first: int, recovery_point: int) -> None:
-        """Know the producers as of the segment where recovery begins; it learns the rest as it goes.
-
-        Snapshots behind the recovery point may be of batches that were truncated: the names that were removed
-        then can come back in a power failure.
-        """
-        base_offset = self._segments[first].base_offset
-        trusted_offset = min(base_offset, recovery_point)
-        if self._snapshots.remove_behind(trusted_offset):
-            self._names_changed = True
-        self._snapshots.rebuild(self._segments[:first], self._segments[0].base_offset, trusted_offset)
-
-    def _drop_snapshots_behind(self, end_offset: int, recovery_point: int) -> None:
-        removed = self._snapshots.remove_behind(end_offset)
-        if removed and end_offset < recovery_point:
-            # The disk lost data. New batches will lie before the recovery point, where a snapshot is
-            # believed: one of the lost batches must not come back.
-            self._storage.sync_directory(self._directory)
-        self._names_changed |= removed
-        self._snapshots.prune(self._segments)
-
     def _drop_behind(self, number: int, end_offset: int) -> None:
         """What follows a cut has lost its connection: keeping it would leave a hole."""
         for segment in reversed(self._segments[number + 1 :]):
@@ -218,7 +198,7 @@ class Opening:
         self._untouched = False
         self._unsynced.clear()
         self._epochs.clear()
-        self._snapshots.remove_behind(-1)
+        self._snapshots.remove_all()
         self._snapshots.states.clear()
         self._segments[:] = [
             Segment.create(

@@ -4,10 +4,10 @@ Owns which snapshots there are, which of them may be believed, and how the state
 and the batches behind it. A snapshot is written where a segment begins and where the log is closed; it is
 named by the first offset it does not cover.
 
-Losing a snapshot costs a longer scan of batch headers and nothing else, so only a closing log syncs its
-own: a torn one has a CRC that does not match. What must not happen is that one outlives a truncation and
-speaks of batches that are gone. So the log removes those behind a cut before anything is written there again,
-and after a crash none behind the recovery point is believed.
+Losing a snapshot costs a longer scan of batch headers, and producers whose records are all deleted; a torn
+one has a CRC that does not match. What must not happen is that one outlives the batches it speaks of: a
+truncation, or what a crash took. So those behind the end are removed, and their names are gone from the disk
+before anything is written there again.
 """
 
 import logging
@@ -66,14 +66,20 @@ class ProducerSnapshots:
             _logger.warning("%s: no producer snapshot at offset %d: %s", self._directory, offset, error)
             return None
 
-    def remove_behind(self, offset: int) -> bool:
-        """The log ends at ``offset``: forget what was said of more. True when a file was removed."""
-        removed = False
-        while self.newest > offset:
+    def truncate_to(self, end_offset: int) -> None:
+        """The log ends at ``end_offset``: nothing that was said of more may ever come back."""
+        if self.newest > end_offset:
+            self._remove_behind(end_offset)
+            self._storage.sync_directory(self._directory)
+
+    def remove_all(self) -> None:
+        """The log begins anew, in files whose names come behind this change and so cannot outlive it."""
+        self._remove_behind(NO_OFFSET)
+
+    def _remove_behind(self, end_offset: int) -> None:
+        while self.newest > end_offset:
             self._storage.remove(self._path(self._offsets[-1]))
             self._offsets.pop()
-            removed = True
-        return removed
 
     def prune(self, segments: Iterable[Segment]) -> None:
         """Remove all but the newest and those where a segment begins: nobody will start from the others."""

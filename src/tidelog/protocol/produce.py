@@ -48,6 +48,7 @@ class PartitionAnswer(NamedTuple):
     log_start_offset: int = -1
     message: str | None = None
     leader: tuple[int, int] | None = None  # (broker, epoch): where to go instead (KIP-951)
+    refused_records: tuple[int, ...] = ()  # numbers of the records in the batch that are to blame
 
 
 class NodeAddress(NamedTuple):
@@ -135,7 +136,11 @@ def _encode_partition(body: bytearray, version: int, answer: PartitionAnswer) ->
     if version < 8:
         return
     flexible = version >= FLEXIBLE_FROM
-    body += write_array_size(0, flexible)  # no error is told for single records
+    body += write_array_size(len(answer.refused_records), flexible)
+    for number in answer.refused_records:
+        body += INT32.pack(number) + write_string(answer.message, flexible)
+        if flexible:
+            body += b"\x00"
     body += write_string(answer.message, flexible)
     if not flexible:
         return

@@ -59,8 +59,8 @@ class Connection(asyncio.BufferedProtocol):
         "_busy",
         "_closed",
         "_ended",
+        "_held_bytes",
         "_receiver",
-        "_reserved",
         "_sender",
         "_server",
         "_short_of_memory",
@@ -75,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: "Server") -> None:
         self._server = server
         self._receiver = Receiver(server.max_request_bytes)
-        self._reserved = 0  # bytes this connection holds of the broker's request memory
+        self._held_bytes = 0  # of the broker's memory for large requests
         self._short_of_memory = False  # waits for others to give some back
         self.slots: deque[Slot] = deque()
         self._stopped_reading = False
@@ -154,8 +154,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, count: int) -> None:
         self.last_active = self._server.loop.time()
-        self._receiver.received(count)
-        self._take_requests()
+        if self._receiver.received(count):
+            self._take_requests()
+        elif not self._hold(count):
+            self._short_of_memory = True
+            self._stop_reading()
 
     def eof_received(self) -> bool:
         """A half-closed connection still gets the answers it is owed."""
@@ -185,8 +188,10 @@ class Connection(asyncio.BufferedProtocol):
                 request = receiver.next()
                 if request is not None:
                     self._dispatch(request)
-                elif not receiver.needed_bytes or not self._begin_large():
+                elif not receiver.needed_bytes:
                     break
+                else:
+                    self._hold(receiver.begin_large())
         except HangUp as error:
             self.close(error.message)
         finally:
@@ -197,16 +202,10 @@ class Connection(asyncio.BufferedProtocol):
             return True
         return self._sender is not None and self._sender.blocked
 
-    def _begin_large(self) -> bool:
-        """Receive the next request into a buffer of its own; False while memory is short."""
-        size = self._receiver.needed_bytes
-        if not self._server.reserve_memory(size, self):
-            self._short_of_memory = True
-            self._stop_reading()
-            return False
-        self._reserved = size
-        self._receiver.begin_large()
-        return True
+    def _hold(self, count: int) -> bool:
+        """Bytes of a large request have arrived; whether there is room for more of them."""
+        self._held_bytes += count
+        return self._server.hold_memory(count, self)
 
     def memory_freed(self) -> None:
         """Others gave some back."""
@@ -214,9 +213,9 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def _release_memory(self) -> None:
-        if self._reserved:
-            self._server.release_memory(self._reserved)
-            self._reserved = 0
+        if self._held_bytes:
+            self._server.release_memory(self._held_bytes, self)
+            self._held_bytes = 0
 
     def _stop_reading(self) -> None:
         if not self._stopped_reading and self._transport is not None:

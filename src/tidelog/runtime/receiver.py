@@ -60,11 +60,13 @@ class Receiver:
             self._start, self._end = 0, rest
         return self._view[self._end :]
 
-    def received(self, count: int) -> None:
+    def received(self, count: int) -> bool:
+        """Whether a request may be complete now; False in the middle of a large one."""
         if self._frame is not None:
             self._filled += count
-        else:
-            self._end += count
+            return self._filled == len(self._frame)
+        self._end += count
+        return True
 
     def next(self) -> memoryview | None:
         """A whole request, or None: more bytes are needed, or (see ``needed_bytes``) a buffer."""
@@ -101,8 +103,10 @@ class Receiver:
             name = messages.name_of(api_key)
             raise HangUp(f"a {name} request of {size} bytes; allowed are {PLAIN_BYTES_MAX}")
 
-    def begin_large(self) -> None:
-        """Take the buffer that ``needed_bytes`` asks for and move what is there of the request into it."""
+    def begin_large(self) -> int:
+        """Take the buffer that ``needed_bytes`` asks for and move what is there of the request into it; how
+        much that
+        is."""
         size, self.needed_bytes = self.needed_bytes, 0
         frame = self._take_buffer(size)
         have = self._end - self._start - 4
@@ -110,6 +114,7 @@ class Receiver:
         self._frame = frame
         self._filled = have
         self._start = self._end = 0
+        return have
 
     def _take_buffer(self, size: int) -> memoryview:
         spare, self._spare = self._spare, None

@@ -5,7 +5,7 @@ cutting anyone off.
 import asyncio
 import logging
 import socket
-from collections import Counter, deque
+from collections import Counter
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
@@ -29,7 +29,7 @@ class Server:
         self.requests = 0  # taken up since the start
         self._per_ip: Counter[str] = Counter()
         self._memory_used = 0
-        self._short_of_memory: deque[Connection] = deque()
+        self._receiving: dict[Connection, None] = {}  # large requests under way, the oldest first
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -88,22 +88,22 @@ class Server:
             if not self._per_ip[connection.ip]:
                 del self._per_ip[connection.ip]
 
-    def reserve_memory(self, size: int, connection: Connection) -> bool:
-        """Room for a request that is being received. One request always fits, or a small limit would stop
-        everything.
-        """
-        limit = self.broker.config.queued_max_request_bytes
-        if limit > 0 and self._memory_used and self._memory_used + size > limit:
-            self._short_of_memory.append(connection)
-            return False
-        self._memory_used += size
-        return True
+    def hold_memory(self, count: int, connection: Connection) -> bool:
+        """Bytes of a large request have arrived; whether its connection may go on receiving.
 
-    def release_memory(self, size: int) -> None:
-        self._memory_used -= size
-        waiting, self._short_of_memory = self._short_of_memory, deque()
-        for connection in waiting:
-            self.loop.call_soon(connection.memory_freed)
+        What counts is what has arrived, not what was claimed. When it is too much, only the request that
+        began first goes on: so one is always finished, and gives its memory back.
+        """
+        self._memory_used += count
+        self._receiving.setdefault(connection)
+        limit = self.broker.config.queued_max_request_bytes
+        return limit < 0 or self._memory_used <= limit or next(iter(self._receiving)) is connection
+
+    def release_memory(self, count: int, connection: Connection) -> None:
+        self._memory_used -= count
+        self._receiving.pop(connection, None)
+        for waiting in list(self._receiving):
+            self.loop.call_soon(waiting.memory_freed)
 
     def _sweep(self) -> None:
         """Close connections that have been silent for too long; much sooner those in the middle of a request,

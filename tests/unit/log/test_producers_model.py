@@ -145,13 +145,7 @@ class ProducerMachine(RuleBasedStateMachine):
         self._open(clean=False)
         self.lost_power = True
         first_offset = self.log.segments[0].base_offset
-        known = known_to(self.log.producers)
-        # What only a snapshot knew may be lost with it.
-        deleted = [
-            sent
-            for sent in self.history
-            if sent.last_offset < first_offset and known.get(sent.producer_id, [])
-        ]
+        deleted = [sent for sent in self.history if sent.last_offset < first_offset]
         self.history = deleted + history_in(self.log)
         self.epoch = max(self.epoch, self.log.epochs.latest) + 1
 
@@ -170,7 +164,10 @@ class ProducerMachine(RuleBasedStateMachine):
         if not self.lost_power:
             assert known == expected
             return
-        assert known.keys() == expected.keys()
+        first_offset = self.log.segments[0].base_offset
+        for producer_id in expected.keys() - known.keys():
+            assert expected[producer_id][-1].last_offset < first_offset
+            self.history = [sent for sent in self.history if sent.producer_id != producer_id]
         for producer_id, batches in known.items():
             assert batches
             assert batches == expected[producer_id][-len(batches) :]

@@ -94,7 +94,13 @@ class ProduceHandler:
             appended = partition.append(records, self._broker.services.now_ms(), context.version)
         except TidelogError as refusal:
             self._broker.partitions.refused(partition, refusal, context.peer)
-            return partition, None, PartitionAnswer(index, refusal.code, message=refusal.message)
+            return (
+                partition,
+                None,
+                PartitionAnswer(
+                    index, refusal.code, message=refusal.message, refused_records=refusal.records
+                ),
+            )
         return partition, appended, PartitionAnswer(index)
 
     def _template(self, version: int, key: produce.TopicKey, index: int) -> PlainEncoder:
