@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tidelog.errors import CorruptBatch, TidelogError
 from tidelog.log.cleaner_plan import Source
 from tidelog.log.scan import find_batch
-from tidelog.log.segment import NO_TIMESTAMP, Segment
+from tidelog.log.segment import Segment, timestamp_of
 from tidelog.log.storage import File, Storage
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader, Buffer
@@ -87,11 +87,10 @@ class CleanedWriter:
         segment = self._segment
         segment.file().write_at(segment.size, self._buffer)
         for header in self._waiting:
-            # Nobody can find a record by the time of a batch that has none left.
-            timestamp = header.max_timestamp if header.count else NO_TIMESTAMP
             segment.account(
-                segment.size, header.size, header.last_offset, timestamp, self._index_interval_bytes
-            )
+                segment.size, header.size, header.last_offset, timestamp_of(header),
+                self._index_interval_bytes,
+            )  # fmt: skip
         self._buffer.clear()
         self._waiting.clear()
 

@@ -29,7 +29,7 @@ from tidelog.log.handles import HandleCache
 from tidelog.log.opening import Loaded, Opening
 from tidelog.log.producers import ProducerStates
 from tidelog.log.row import SegmentRow
-from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
+from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
 from tidelog.log.settings import LogSettings
 from tidelog.log.storage import EMPTY_REGION, Buffer, File, Region, Storage
 from tidelog.log.sync import SyncTicket, unsynced_file
@@ -225,9 +225,9 @@ class Log:
                 # An epoch in which this replica led without writing is no part of the leader's history.
                 self.epochs.truncate_from(self.end_offset)
                 self.epochs.assign(header.leader_epoch, header.base_offset)
-            if header.max_timestamp > active.max_timestamp:
-                active.max_timestamp = header.max_timestamp
-                active.max_timestamp_offset = header.last_offset
+            timestamp = timestamp_of(header)
+            if timestamp > active.max_timestamp:
+                active.max_timestamp, active.max_timestamp_offset = timestamp, header.last_offset
             if position - active.indexed_position > self._index_interval_bytes:
                 self._add_index_entry(header.last_offset, position)
             self._tail_offset, self._tail_position = header.base_offset, position
@@ -352,7 +352,7 @@ class Log:
         durability.waiting.append(old.seal())
         self._keep_producers(self._snapshots.write(base_offset))
 
-    def _keep_producers(self, snapshot: File | None) -> None:
+    def _keep_producers(self, snapshot: str | None) -> None:
         if snapshot is not None:
             self.sync_with(snapshot)
             self._snapshots.prune(self._row)

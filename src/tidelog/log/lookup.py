@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidelog.log.scan import headers
-from tidelog.log.segment import Segment
+from tidelog.log.segment import NO_TIMESTAMP, Segment, timestamp_of
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import decode_batch
 
@@ -25,7 +25,7 @@ def first_at_or_after(
         for at, header in headers(segment.file(), position, segment.size):
             if header.base_offset >= end_offset:
                 return None
-            if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
+            if timestamp_of(header) < timestamp_ms or header.last_offset < start_offset:
                 continue
             for record_offset, timestamp in _records(segment, at, header):
                 if timestamp >= timestamp_ms and start_offset <= record_offset < end_offset:
@@ -75,8 +75,9 @@ def _newest_batch(segment: Segment, start_offset: int, end_offset: int) -> tuple
     for _, header in headers(segment.file(), segment.index_floor(from_offset), segment.size):
         if header.last_offset >= end_offset:
             break
-        if header.last_offset >= start_offset and header.max_timestamp > (best[0] if best else -1):
-            best = header.max_timestamp, header.last_offset
+        timestamp = timestamp_of(header)
+        if header.last_offset >= start_offset and timestamp > (best[0] if best else NO_TIMESTAMP):
+            best = timestamp, header.last_offset
     return best
 
 

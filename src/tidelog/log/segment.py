@@ -28,6 +28,12 @@ _REBUILD_INTERVAL_BYTES = 4096
 _logger = logging.getLogger(__name__)
 
 
+def timestamp_of(header: BatchHeader) -> int:
+    """The largest timestamp of a batch's records. One that compaction left empty still has a timestamp in its
+    header, but nobody finds a record by it."""
+    return header.max_timestamp if header.count else NO_TIMESTAMP
+
+
 class Recovered(NamedTuple):
     """What a check of every byte of a segment found."""
 
@@ -201,8 +207,9 @@ class Segment:
         # What is left between the newest index entry and the cut may hold a larger timestamp than any entry.
         for _, header in headers(self.file(), self.indexed_position, position):
             next_offset = header.next_offset
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+            timestamp = timestamp_of(header)
+            if timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = timestamp, header.last_offset
         return next_offset
 
     # -- reading -----------------------------------------------------------------------
@@ -270,7 +277,7 @@ class Segment:
         """Build both indexes of an inactive segment from its batch headers."""
         self._start_indexes()
         for position, header in headers(self.file(), 0, self.size):
-            self._note(position, header.last_offset, header.max_timestamp, _REBUILD_INTERVAL_BYTES)
+            self._note(position, header.last_offset, timestamp_of(header), _REBUILD_INTERVAL_BYTES)
         self.seal()
 
     def read_next_offset(self) -> int:
@@ -317,7 +324,7 @@ class Segment:
                 if producers is not None and header.producer_id >= 0:
                     producers.note(header, producers.clock_ms)
                 self.account(
-                    position, header.size, header.last_offset, header.max_timestamp, index_interval_bytes
+                    position, header.size, header.last_offset, timestamp_of(header), index_interval_bytes
                 )
                 next_offset = header.next_offset
         except CorruptBatch as error:

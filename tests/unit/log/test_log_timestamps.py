@@ -1,12 +1,13 @@
 """Looking up by time, against a scan over all records."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_model import SMALL, append, contents, make_batch, open_log, record_batch
 
 from tidelog.log.log import Log
 from tidelog.protocol import batch as batches
-from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.disk import SimulatedDisk, everything
 
 Timestamps = list[list[int]]
 
@@ -73,3 +74,37 @@ def test_append_time_is_the_time_of_every_record() -> None:
     append(log, data)
     assert log.find_timestamp(400, 100) == (500, 1, 0)
     assert log.find_max_timestamp(100) == (500, 1, 0)
+
+
+@pytest.mark.parametrize("how", ["as copied", "recovered", "rebuilt", "truncated"])
+def test_a_batch_without_records_has_no_time(how: str) -> None:
+    """Compaction leaves such batches, with the timestamp they had."""
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    empty = batches.build(
+        b"",
+        base_offset=2,
+        last_offset_delta=0,
+        count=0,
+        base_timestamp=900,
+        max_timestamp=900,
+        leader_epoch=0,
+    )
+    copied = record_batch(0, [5, 7]) + empty + record_batch(3, [6])
+    log.append_batches(memoryview(copied + record_batch(4, [3])), 1000)
+    if how == "truncated":
+        log.truncate_to(4)
+    if how == "recovered":
+        disk.crash(survive=everything, names=everything)
+        log = open_log(disk)
+    elif how == "rebuilt":
+        log.roll(1000)
+        assert log.close()
+        disk.remove("t-0/00000000000000000000.timeindex")
+        log = open_log(disk, clean=True)
+    assert log.segments[0].load_max_timestamp() == 7
+    assert log.find_timestamp(8, 100) is None
+    assert [log.find_max_timestamp(end) for end in (2, 3, 4, 100)] == [(7, 1, 0)] * 4
+    log.advance_start(2)
+    assert log.find_max_timestamp(3) is None
+    assert log.find_max_timestamp(4) == (6, 3, 0)
