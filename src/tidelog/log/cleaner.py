@@ -27,7 +27,7 @@ from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.checkpoints import decode_offsets, encode_offsets
 from tidelog.log.cleaner_files import CompactionAbandoned
 from tidelog.log.cleaner_map import keys_that_fit
-from tidelog.log.cleaner_plan import Cleanable, CompactionSettings, find_cleanable
+from tidelog.log.cleaner_plan import Cleanable, CompactionSettings, find_cleanable, is_overdue
 from tidelog.log.compaction import Compaction, Pace
 from tidelog.log.files import read_whole, replace_whole
 from tidelog.log.log import Log
@@ -105,6 +105,13 @@ class Cleaner:
         name, log = candidate.name, candidate.log
         if log.closed or log.failure is not None or self._damaged.get(name) is log:
             return None
+        if is_overdue(log.segments[-1], candidate.settings, now_ms):
+            # Nobody appends, so nothing else makes this segment inactive.
+            try:
+                log.roll(now_ms)
+            except StorageError as error:
+                _logger.error("%s cannot be compacted in time: %s", name, error.message)
+                return None
         return find_cleanable(
             log,
             candidate.settings,

@@ -21,8 +21,6 @@ class CompactionSettings(LogSettings, Protocol):
     @property
     def min_compaction_lag_ms(self) -> int: ...
     @property
-    def max_compaction_lag_ms(self) -> int: ...
-    @property
     def delete_retention_ms(self) -> int: ...
     @property
     def min_cleanable_dirty_ratio(self) -> float: ...
@@ -65,7 +63,7 @@ def find_cleanable(
             break
         else:
             dirty_bytes += segment.size
-            overdue = overdue or _is_overdue(segment, settings, now_ms)
+            overdue = overdue or is_overdue(segment, settings, now_ms)
         end_offset = segment_end
     return Cleanable(min(first_dirty, end_offset), end_offset, clean_bytes, dirty_bytes, overdue)
 
@@ -75,7 +73,8 @@ def _is_young(segment: Segment, settings: CompactionSettings, now_ms: int) -> bo
     return lag_ms > 0 and segment.load_max_timestamp() > now_ms - lag_ms
 
 
-def _is_overdue(segment: Segment, settings: CompactionSettings, now_ms: int) -> bool:
+def is_overdue(segment: Segment, settings: CompactionSettings, now_ms: int) -> bool:
+    """Whether ``max.compaction.lag.ms`` has run out for the segment's first record."""
     oldest_allowed_ms = now_ms - settings.max_compaction_lag_ms
     if oldest_allowed_ms <= 0:
         return False  # The default lag is longer than there has been time: spare the look into the file.

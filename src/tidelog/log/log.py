@@ -30,7 +30,7 @@ from tidelog.log.opening import Loaded, Opening
 from tidelog.log.producers import ProducerStates
 from tidelog.log.row import SegmentRow
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
-from tidelog.log.settings import LogSettings
+from tidelog.log.settings import LogSettings, roll_after_ms
 from tidelog.log.storage import EMPTY_REGION, Buffer, File, Region, Storage
 from tidelog.log.sync import SyncTicket, unsynced_file
 from tidelog.protocol import batch as batches
@@ -281,7 +281,7 @@ class Log:
             active = self._prepare_active()
             fits_offset = last_offset - active.base_offset <= RELATIVE_OFFSET_MAX
             if active.size:
-                roll_timestamp = self._first_timestamp() + config.segment_ms - self._jitter_ms()
+                roll_timestamp = self._first_timestamp() + self._roll_after_ms()
                 if (
                     active.size + size > config.segment_bytes
                     or max_timestamp > roll_timestamp
@@ -298,7 +298,7 @@ class Log:
             if not self._active.size:
                 self._prepare_active()
                 first_timestamp = max_timestamp if max_timestamp >= 0 else now_ms
-                roll_timestamp = first_timestamp + config.segment_ms - self._jitter_ms()
+                roll_timestamp = first_timestamp + self._roll_after_ms()
         except OSError as error:
             raise self._fail("roll", error) from error
         self._size_limit = config.segment_bytes
@@ -384,10 +384,13 @@ class Log:
         header = self._active.header_at(0)
         return header.max_timestamp if header is not None else 0
 
-    def _jitter_ms(self) -> int:
+    def _roll_after_ms(self) -> int:
         """Logs that were created together should not all roll together. Depends on nothing but the name."""
-        jitter_max = min(self._config.segment_jitter_ms, self._config.segment_ms)
-        return crc32c(self._active.path.encode()) % (jitter_max + 1) if jitter_max > 0 else 0
+        longest_ms = roll_after_ms(self._config)
+        jitter_max = min(self._config.segment_jitter_ms, longest_ms)
+        if jitter_max <= 0:
+            return longest_ms
+        return longest_ms - crc32c(self._active.path.encode()) % (jitter_max + 1)
 
     # -- reading -----------------------------------------------------------------------
 

@@ -27,6 +27,16 @@ class LogSettings(Protocol):
     @property
     def cleanup_policy(self) -> frozenset[str]: ...
     @property
+    def max_compaction_lag_ms(self) -> int: ...
+    @property
     def file_delete_delay_ms(self) -> int: ...
     @property
     def preallocate(self) -> bool: ...
+
+
+def roll_after_ms(config: LogSettings) -> int:
+    """How long a segment may be written to. Only what is inactive is compacted, so a compacted log rolls soon
+    enough for ``max.compaction.lag.ms``."""
+    if "compact" in config.cleanup_policy:
+        return min(config.segment_ms, config.max_compaction_lag_ms)
+    return config.segment_ms

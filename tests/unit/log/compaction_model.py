@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from log_model import LONG, Settings, append
+from log_model import Settings, append
 
 from tidelog.log.cleaner_plan import find_cleanable
 from tidelog.log.compaction import Compaction
@@ -21,7 +21,6 @@ class CompactSettings(Settings):
     index_interval_bytes: int = 100
     cleanup_policy: frozenset[str] = frozenset({"compact"})
     min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = LONG
     delete_retention_ms: int = 1000
     min_cleanable_dirty_ratio: float = 0.5
 

@@ -24,6 +24,7 @@ class Settings:
     flush_messages: int = LONG
     flush_ms: int = LONG
     cleanup_policy: frozenset[str] = frozenset({"delete"})
+    max_compaction_lag_ms: int = LONG
     file_delete_delay_ms: int = 60_000
     preallocate: bool = False
 

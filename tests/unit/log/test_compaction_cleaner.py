@@ -171,6 +171,15 @@ class TestCleaner:
         write_each(broker.logs[T1], "a1 roll", timestamp=8_000)
         assert [broker.run_one() for _ in range(3)] == [T0, T1, None]
 
+    def test_the_maximum_lag_holds_for_a_log_that_nobody_appends_to(self, disk: SimulatedDisk) -> None:
+        broker = Broker(disk, ONE.but(max_compaction_lag_ms=5_000))
+        write_each(broker.logs[T0], "a1 a2", timestamp=4_000)
+        write_each(broker.logs[T1], "a1 a2", timestamp=5_000)
+        assert [broker.run_one() for _ in range(2)] == [T0, None]
+        assert short(all_records(broker.logs[T0])) == "1a2"
+        assert short(all_records(broker.logs[T1])) == "0a1 1a2"
+        assert [segment.base_offset for segment in broker.logs[T0].segments] == [0, 2]
+
     def test_how_far_is_remembered_over_a_restart(self, disk: SimulatedDisk) -> None:
         broker = Broker(disk)
         write_each(broker.logs[T0], "a1 a2 roll a3")

@@ -125,6 +125,19 @@ def test_the_age_of_a_segment_survives_reopening(disk: SimulatedDisk) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("policy", "rolls_at"), [({"compact"}, 50), ({"compact", "delete"}, 50), ({"delete"}, 70)]
+)
+def test_a_compacted_log_rolls_in_time_for_its_maximum_lag(
+    disk: SimulatedDisk, policy: set[str], rolls_at: int
+) -> None:
+    settings = ONE_SEGMENT.but(segment_ms=70, max_compaction_lag_ms=50, cleanup_policy=frozenset(policy))
+    log = open_log(disk, settings)
+    for timestamp in (1000, 1000 + rolls_at, 1001 + rolls_at):
+        append(log, make_batch(log.end_offset, timestamp=timestamp))
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
 def test_jitter_makes_segments_roll_earlier_by_different_times(disk: SimulatedDisk) -> None:
     lengths = set()
     for number in range(8):

@@ -219,6 +219,25 @@ def test_a_snapshot_cannot_come_back_from_before_a_truncation(disk: SimulatedDis
     assert 8 in known_to(log.producers)
 
 
+def test_a_snapshot_does_not_outlive_the_batches_it_was_made_of(disk: SimulatedDisk) -> None:
+    """A power failure undoes a truncation and everything written since, but not the snapshot of that."""
+    log = open_log(disk, ONE_SEGMENT)
+    for n in range(20):
+        write(log, Sent(7, 0, n, 1))
+    sync(log)
+    log.truncate_to(5)
+    for n in range(5):
+        write(log, Sent(8, 0, n, 1), epoch=1)
+    log.roll(1000)
+    assert snapshots(disk) == [10]
+    disk.crash(survive=lambda path, size: size if path.endswith(".snapshot") else 0, names=everything)
+    log = open_log(disk, ONE_SEGMENT, recovery_point=0)
+    assert log.end_offset == 20
+    for offset in (20, 15):
+        log.truncate_to(offset)
+        assert known_to(log.producers) == expected_of(history_in(log))
+
+
 def test_retention_keeps_what_is_known_of_deleted_records(disk: SimulatedDisk) -> None:
     log = open_log(disk)
     history = [write(log, Sent(n // 30, 0, n % 30, 1)) for n in range(60)]
