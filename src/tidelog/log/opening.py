@@ -150,6 +150,9 @@ class Opening:
         # The batches tell again which epochs began from here on; the file may know some that were truncated.
         self._epochs.truncate_from(segments[first].base_offset)
         end_offset = segments[first].base_offset
+        # A snapshot behind the recovery point may be of batches that came after a truncation which the power
+        # failure undid.
+        self._snapshots.truncate_to(max(end_offset, recovery_point))
         self._snapshots.rebuild(segments[:first], segments[0].base_offset, end_offset)
         for number in range(first, len(segments)):
             segment = segments[number]

@@ -6,8 +6,8 @@ named by the first offset it does not cover.
 
 Losing a snapshot costs a longer scan of batch headers, and producers whose records are all deleted; a torn
 one has a CRC that does not match. What must not happen is that one outlives the batches it speaks of: a
-truncation, or what a crash took. So those behind the end are removed, and their names are gone from the disk
-before anything is written there again.
+truncation, or what a crash took. So those behind the end, and after a crash those behind the recovery point,
+are removed, and their names are gone from the disk before anything is written there again.
 """
 
 import logging
