@@ -17,6 +17,7 @@ from tidelog.protocol.wire import (
     read_array_size,
     read_bytes,
     read_string,
+    read_uvarint,
     skip_tags,
     write_array_size,
     write_string,
@@ -27,6 +28,8 @@ API_KEY = 0
 VERSIONS = (3, 13)
 FLEXIBLE_FROM = 9
 TOPIC_ID_FROM = 13
+
+CORRELATION_END = 8  # api key, version and correlation id stand before
 
 TopicKey = str | UUID
 
@@ -158,6 +161,51 @@ def node_endpoints(nodes: list[NodeAddress]) -> bytes:
         field += INT32.pack(node.node_id) + write_string(node.host, True) + INT32.pack(node.port)
         field += write_string(node.rack, True) + b"\x00"
     return b"\x01\x00" + write_uvarint(len(field)) + bytes(field)
+
+
+class Shape:
+    """A request for one batch of one partition, as one connection sends it again and again.
+
+    From the client id to the partition number nothing changes between two of them, so comparing bytes takes
+    the place of parsing. Made from a request that was parsed; answers only what it can answer exactly.
+    """
+
+    __slots__ = ("_ending", "_flexible", "_prefix", "_records_at", "acks", "index", "key", "version")
+
+    def __init__(
+        self, frame: memoryview, records: memoryview, version: int, acks: int, key: TopicKey, index: int
+    ) -> None:
+        self.version = version
+        self.acks = acks
+        self.key = key
+        self.index = index
+        self._flexible = version >= FLEXIBLE_FROM
+        # Behind the records stand the empty tag sections of partition, topic and request.
+        self._ending = b"\x00\x00\x00" if self._flexible else b""
+        length = len(write_uvarint(len(records) + 1)) if self._flexible else 4
+        self._records_at = len(frame) - len(self._ending) - len(records) - length
+        self._prefix = bytes(frame[CORRELATION_END : self._records_at])
+
+    def fits(self, frame: memoryview) -> bool:
+        """Whether this shape can have been made from such a frame: nothing unusual behind the records."""
+        return self.records_of(frame) is not None
+
+    def records_of(self, frame: memoryview) -> memoryview | None:
+        """The records of a request of the same shape; None for any other."""
+        at = self._records_at
+        if frame[CORRELATION_END:at] != self._prefix:
+            return None
+        try:
+            if self._flexible:
+                size, at = read_uvarint(frame, at)
+                size -= 1
+            else:
+                (size,) = INT32.unpack_from(frame, at)
+                at += 4
+        except (IndexError, STRUCT_ERROR):
+            return None
+        end = at + size
+        return frame[at:end] if size > 0 and frame[end:] == self._ending else None
 
 
 class PlainEncoder:

@@ -60,6 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         "_closed",
         "_ended",
         "_held_bytes",
+        "_produce_shape",
         "_receiver",
         "_sender",
         "_server",
@@ -77,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         self._receiver = Receiver(server.max_request_bytes)
         self._held_bytes = 0  # of the broker's memory for large requests
         self._short_of_memory = False  # waits for others to give some back
+        self._produce_shape: produce.Shape | None = None  # of the last produce request
         self.slots: deque[Slot] = deque()
         self._stopped_reading = False
         self._ended = False  # the client sends nothing more, but may still read
@@ -252,6 +254,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, request: memoryview) -> None:
         api_key, version, correlation_id, client_size = _HEADER.unpack_from(request, 0)
+        shape = self._produce_shape
+        if shape is not None and api_key == produce.API_KEY and version == shape.version:
+            records = shape.records_of(request)
+            if records is not None:
+                self._handle_alike(shape, records, correlation_id)
+                return
         position = 10
         api = SERVED.get(api_key)
         if api is None or not api.oldest <= version <= api.newest:
@@ -269,7 +277,9 @@ class Connection(asyncio.BufferedProtocol):
         server = self._server
         server.requests += 1
         if api_key == produce.API_KEY:
-            server.produce.handle(request, position, context, lambda answer: self._finish(slot, answer))
+            self._produce_shape = server.produce.handle(
+                request, position, context, lambda answer: self._finish(slot, answer)
+            )
         elif api_key == fetch.API_KEY:
             waiting = server.fetch.handle(
                 request, position, context, lambda parts: self._finish_parts(slot, parts)
@@ -277,6 +287,14 @@ class Connection(asyncio.BufferedProtocol):
             slot.waiting = waiting if slot.parts is None else None
         else:
             self._handle_plain(request, position, context, slot)
+
+    def _handle_alike(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> None:
+        """A produce request like the one before."""
+        slot = Slot()
+        self.slots.append(slot)
+        self._server.requests += 1
+        context = RequestContext(produce.API_KEY, shape.version, correlation_id, None, self.peer)
+        self._server.produce.handle_alike(shape, records, context, lambda answer: self._finish(slot, answer))
 
     def _handle_plain(self, request: memoryview, position: int, context: RequestContext, slot: Slot) -> None:
         """Every API but the two hot ones."""

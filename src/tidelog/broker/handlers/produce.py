@@ -12,7 +12,14 @@ from tidelog.broker.promise import Gather
 from tidelog.broker.request import HangUp, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
-from tidelog.protocol.produce import PartitionAnswer, PlainEncoder, ProduceRequest, TopicAnswers
+from tidelog.protocol.produce import (
+    PartitionAnswer,
+    PlainEncoder,
+    ProduceRequest,
+    Shape,
+    TopicAnswers,
+    TopicKey,
+)
 
 Send = Callable[[bytes | bytearray | None], None]
 """Takes the finished answer frame, or None where the client wants no answer (acks=0)."""
@@ -24,37 +31,48 @@ MAX_TEMPLATES = 10_000
 class ProduceHandler:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._templates: dict[tuple[int, produce.TopicKey, int], PlainEncoder] = {}
+        self._templates: dict[tuple[int, TopicKey, int], PlainEncoder] = {}
 
-    def handle(self, frame: memoryview, position: int, context: RequestContext, send: Send) -> None:
+    def handle(self, frame: memoryview, position: int, context: RequestContext, send: Send) -> Shape | None:
+        """Answer through ``send``. What is returned may be shown to :meth:`handle_alike` with the next
+        request.
+        """
         request = produce.decode(frame, position, context.version)
         if request.acks not in (-1, 0, 1):
-            self._answer(request, context, send, self._refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
-            return
-        if len(request.topics) == 1 and len(request.topics[0][1]) == 1 and request.acks:
-            self._handle_one(request, context, send)
-        else:
+            _answer(context, send, self._refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
+            return None
+        if len(request.topics) != 1 or len(request.topics[0][1]) != 1 or not request.acks:
             self._handle_many(request, context, send)
-
-    def _handle_one(self, request: ProduceRequest, context: RequestContext, send: Send) -> None:
-        """One batch for one partition: the usual case, without any bookkeeping."""
+            return None
         key, [(index, records)] = request.topics[0]
+        self._handle_one(key, index, records, context, send)
+        if records is None or request.transactional_id is not None:
+            return None
+        shape = Shape(frame, records, context.version, request.acks, key, index)
+        return shape if shape.fits(frame) else None
+
+    def handle_alike(self, shape: Shape, records: memoryview, context: RequestContext, send: Send) -> None:
+        """The same again with other records."""
+        self._handle_one(shape.key, shape.index, records, context, send)
+
+    def _handle_one(
+        self, key: TopicKey, index: int, records: memoryview | None, context: RequestContext, send: Send
+    ) -> None:
+        """One batch for one partition: the usual case, without any bookkeeping."""
         partition, appended, refusal = self._append(key, index, records, context)
-        if appended is None or partition is None:
-            self._answer(request, context, send, [(key, [refusal])])
+        if partition is None or appended is None:
+            _answer(context, send, [(key, [refusal or PartitionAnswer(index)])])
             return
 
         def done(error: ErrorCode) -> None:
             if error or context.version < PLAIN_FROM_VERSION:
-                self._answer(request, context, send, [(key, [_outcome(partition, index, appended, error)])])
+                _answer(context, send, [(key, [_outcome(partition, index, appended, error)])])
                 return
             template = self._template(context.version, key, index)
+            base_offset, _, append_time_ms = appended
             send(
                 template.encode(
-                    context.correlation_id,
-                    appended.base_offset,
-                    appended.log_append_time_ms,
-                    partition.log.start_offset,
+                    context.correlation_id, base_offset, append_time_ms, partition.log.start_offset
                 )
             )
 
@@ -68,7 +86,7 @@ class ProduceHandler:
             answers.append((key, results))
             for index, records in partitions:
                 partition, appended, refusal = self._append(key, index, records, context)
-                results.append(refusal)
+                results.append(refusal or PartitionAnswer(index))
                 if partition is not None and appended is not None:
                     waiting.append((partition, appended, results, len(results) - 1))
         if request.acks == 0:
@@ -80,11 +98,12 @@ class ProduceHandler:
         gather = Gather(len(waiting))
         for partition, appended, results, place in waiting:
             partition.when_durable(appended.end_offset, _settle(partition, appended, results, place, gather))
-        gather.promise.then(lambda _: self._answer(request, context, send, answers))
+        gather.promise.then(lambda _: _answer(context, send, answers))
 
     def _append(
-        self, key: produce.TopicKey, index: int, records: memoryview | None, context: RequestContext
-    ) -> tuple[Partition | None, Appended | None, PartitionAnswer]:
+        self, key: TopicKey, index: int, records: memoryview | None, context: RequestContext
+    ) -> tuple[Partition | None, Appended | None, PartitionAnswer | None]:
+        """The partition and what became of the batch, or why not."""
         partition, error = self._broker.partitions.find(key, index)
         if partition is None:
             return None, None, PartitionAnswer(index, error)
@@ -101,9 +120,9 @@ class ProduceHandler:
                     index, refusal.code, message=refusal.message, refused_records=refusal.records
                 ),
             )
-        return partition, appended, PartitionAnswer(index)
+        return partition, appended, None
 
-    def _template(self, version: int, key: produce.TopicKey, index: int) -> PlainEncoder:
+    def _template(self, version: int, key: TopicKey, index: int) -> PlainEncoder:
         name = (version, key, index)
         template = self._templates.get(name)
         if template is None:
@@ -118,10 +137,9 @@ class ProduceHandler:
             for key, partitions in request.topics
         ]
 
-    def _answer(
-        self, request: ProduceRequest, context: RequestContext, send: Send, answers: TopicAnswers
-    ) -> None:
-        send(produce.encode(context.version, context.correlation_id, answers))
+
+def _answer(context: RequestContext, send: Send, answers: TopicAnswers) -> None:
+    send(produce.encode(context.version, context.correlation_id, answers))
 
 
 def _outcome(partition: Partition, index: int, appended: Appended, error: ErrorCode) -> PartitionAnswer:
