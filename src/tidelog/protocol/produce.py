@@ -205,7 +205,9 @@ class Shape:
         except (IndexError, STRUCT_ERROR):
             return None
         end = at + size
-        return frame[at:end] if size > 0 and frame[end:] == self._ending else None
+        if size <= 0 or end + len(self._ending) != len(frame) or frame[end:] != self._ending:
+            return None
+        return frame[at:end]
 
 
 class PlainEncoder:

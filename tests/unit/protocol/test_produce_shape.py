@@ -1,4 +1,4 @@
-"""A request of a known shape is read like any other: what the shortcut finds is what parsing finds, or nothing."""
+"""A request of a known shape is read like any other: the shortcut finds what parsing finds, or nothing."""
 
 import struct
 from uuid import UUID
