@@ -12,6 +12,7 @@ from tidelog.controller.records import (
     ClusterFounded,
     MetadataRecord,
     PartitionsAdded,
+    ProducerIdsReserved,
     TopicConfigChanged,
     TopicCreated,
     TopicDeleted,
@@ -33,6 +34,7 @@ records = st.one_of(
     st.builds(TopicDeleted, st.uuids()),
     st.builds(TopicConfigChanged, st.uuids(), changes),
     st.builds(BrokerConfigChanged, texts, changes),
+    st.builds(ProducerIdsReserved, st.integers(1, (1 << 63) - 1)),
 )
 
 # What released versions have written. Never change a line here: a broker must be able to read its own past.
@@ -64,6 +66,7 @@ WRITTEN: list[tuple[bytes, MetadataRecord]] = [
         b'{"type":"broker-config-changed","broker":"","changes":{"a":"1"}}',
         BrokerConfigChanged("", {"a": "1"}),
     ),
+    (b'{"type":"producer-ids-reserved","next_id":1000}', ProducerIdsReserved(1000)),
 ]
 
 

@@ -3,10 +3,11 @@
 from struct import pack
 
 import pytest
+from compaction_model import COMPACT, all_records, compact
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
-from log_model import ONE_SEGMENT, SMALL, append_many, make_batch, open_log, sync
+from log_model import ONE_SEGMENT, SMALL, append, append_many, make_batch, open_log, sync
 from producer_model import Sent, encoded, expected_of, header_of, history_in, known_to, write
 
 from tidelog.errors import CorruptBatch, ErrorCode, TidelogError
@@ -14,6 +15,7 @@ from tidelog.log.log import Log
 from tidelog.log.producer_format import decode, encode
 from tidelog.log.producers import ProducerStates
 from tidelog.protocol.batch import CONTROL_MASK, TIMESTAMP_TYPE_MASK
+from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.disk import SimulatedDisk, everything, nothing
 
 NOW_MS = 0x0000_0123_4567_89AB
@@ -302,6 +304,37 @@ def test_a_full_disk_does_not_keep_a_log_from_closing(disk: SimulatedDisk) -> No
     assert log.close()
     log = open_log(disk, ONE_SEGMENT, clean=True)
     assert known_to(log.producers) == expected_of(history)
+
+
+def test_compaction_leaves_a_trace_of_each_producer(disk: SimulatedDisk) -> None:
+    """Every record of producer 7 is superseded; what it sent last is known even when no snapshot is left."""
+    log = open_log(disk, COMPACT)
+    for n in range(12):
+        record = Record(log.end_offset, 1000, b"key", b"%d" % n)
+        append(log, encode_batch([record], producer_id=7 + n // 6, producer_epoch=0, base_sequence=n % 6))
+    log.roll(1000)
+    compact(disk, log, producers=log.producers.last_offsets())
+    assert [record.offset for record in all_records(log)] == [11]
+    last = {7: Sent(7, 0, 5, 1, 5), 8: Sent(8, 0, 5, 1, 11)}
+    assert {key: batches[-1] for key, batches in known_to(log.producers).items()} == last
+    assert log.close()
+    for offset in snapshots(disk):
+        disk.remove(f"t-0/{offset:020d}.snapshot")
+    log = open_log(disk, COMPACT, clean=True)
+    assert {key: batches[-1] for key, batches in known_to(log.producers).items()} == last
+
+
+def test_snapshots_of_segments_that_compaction_merged_are_removed(disk: SimulatedDisk) -> None:
+    log = open_log(disk, COMPACT)
+    for n in range(30):
+        record = Record(log.end_offset, 1000, b"key", b"%d" % n)
+        append(log, encode_batch([record], producer_id=7, producer_epoch=0, base_sequence=n))
+    log.roll(1000)
+    before = snapshots(disk)
+    compact(disk, log, producers=log.producers.last_offsets())
+    compact(disk, log, producers=log.producers.last_offsets())
+    assert snapshots(disk) == [segment.base_offset for segment in log.segments[1:]]
+    assert len(snapshots(disk)) < len(before)
 
 
 def test_batches_without_a_producer_leave_nothing(disk: SimulatedDisk) -> None:
