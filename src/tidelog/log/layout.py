@@ -3,6 +3,7 @@
 ============================== ==========================================================================
 ``<base offset, 20 digits>``   ``.log`` record batches, ``.index`` offset index, ``.timeindex`` time index
 ``….snapshot``                 what is known of idempotent producers, from everything before that offset
+``….start``                    nothing before that offset is readable (not Kafka's; its tools pass over it)
 ``….deleted``                  out of the log, removed after ``file.delete.delay.ms``
 ``….cleaned``                  compaction is still writing it: worthless after a crash
 ``….swap``                     compaction finished it: it takes the place of its originals, also after a crash
@@ -15,6 +16,7 @@ LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 SNAPSHOT_SUFFIX = ".snapshot"
+START_SUFFIX = ".start"
 SEGMENT_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
 
 DELETED_SUFFIX = ".deleted"

@@ -48,8 +48,8 @@ class Log:
     __slots__ = (
         "_active", "_config", "_durability", "_flush_messages", "_flush_ms", "_handles",
         "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
-        "_snapshots", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write", "closed",
-        "directory", "end_offset", "epochs", "producers", "size_bytes", "start_offset",
+        "_snapshots", "_start_mark", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write",
+        "closed", "directory", "end_offset", "epochs", "producers", "size_bytes", "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,7 @@ class Log:
         self._durability = durability
         self.directory = directory
         self.epochs = loaded.epochs
+        self._start_mark = loaded.start_mark
         self._snapshots = loaded.snapshots
         self.producers: ProducerStates = loaded.snapshots.states
         self.start_offset = loaded.start_offset  # First readable.
@@ -495,9 +496,14 @@ class Log:
 
     def _lower_ends(self, end_offset: int) -> None:
         self.end_offset = end_offset
-        self.start_offset = min(self.start_offset, end_offset)
         self.epochs.truncate_from(end_offset)
         self._durability.lower(end_offset)
+        if end_offset < self.start_offset:
+            self.start_offset = end_offset
+            if self._start_mark.is_set:
+                # Behind the end it would hide all that is written from here on: it must not come back.
+                self._start_mark.set(end_offset)
+                self._storage.sync_directory(self.directory)
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at ``offset``: a follower whose leader no longer has what comes next."""
@@ -509,20 +515,33 @@ class Log:
             self.producers.clear()
             self._row.drop_newest(0)
             self._begin_segment(offset)
+            self._start_mark.clear()
         except OSError as error:
             raise self._fail("restart", error) from error
         self._durability.restart(offset)
         self.start_offset = self.end_offset = offset
 
     def advance_start(self, offset: int) -> None:
-        """Nothing before ``offset`` is readable any more (DeleteRecords); retention removes the segments."""
+        """Nothing before ``offset`` is readable any more (DeleteRecords); retention removes the segments.
+
+        A killed process does not forget it, and a power failure not once the log is synced.
+        """
         if offset > self.end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} is behind the end of {self.directory}, {self.end_offset}"
             )
         if offset > self.start_offset:
-            self.start_offset = offset
-            self.epochs.truncate_before(offset)
+            self._raise_start(offset)
+            try:
+                self._start_mark.set(offset)
+                self._durability.names_changed = True
+            except OSError as error:
+                # Deleting is how a full disk gets room again: it must not need some.
+                _logger.warning("%s: a crash may forget its start %d: %s", self.directory, offset, error)
+
+    def _raise_start(self, offset: int) -> None:
+        self.start_offset = offset
+        self.epochs.truncate_before(offset)
 
     def enforce_retention(self, now_ms: int, high_watermark: int) -> list[Segment]:
         """Take expired segments out of the log and remove files whose delay is over; the segments taken out.
@@ -552,9 +571,11 @@ class Log:
         self._row.remove_deleted(now_ms)
 
     def _drop_oldest(self, now_ms: int) -> Segment:
-        self.advance_start(self._row.segments[1].base_offset)
+        self._raise_start(max(self.start_offset, self._row.segments[1].base_offset))
         segment = self._row.drop_oldest(now_ms + self._config.file_delete_delay_ms)
         self._inactive_changed()
+        if self._start_mark.offset <= self._row.first_offset:
+            self._start_mark.clear()
         return segment
 
     def _inactive_changed(self) -> None:

@@ -19,6 +19,7 @@ from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producers import ProducerStates
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.settings import LogSettings
+from tidelog.log.start_mark import StartMark
 from tidelog.log.storage import Entry, Storage
 from tidelog.log.sync import Unsynced
 
@@ -32,6 +33,7 @@ class Loaded(NamedTuple):
     end_offset: int
     start_offset: int
     epochs: EpochCache
+    start_mark: StartMark
     snapshots: ProducerSnapshots
     unsynced: list[Unsynced]  # Inactive segments whose bytes may not be on disk yet.
     names_changed: bool  # Whether the directory must be synced.
@@ -52,6 +54,7 @@ class Opening:
         self._segments: list[Segment] = []
         self._epochs = EpochCache()
         self._snapshots = ProducerSnapshots(storage, directory, ProducerStates(directory, now_ms))
+        self._start_mark = StartMark(storage, directory)
         self._unsynced: list[Unsynced] = []
         self._names_changed = False
         self._untouched = True
@@ -64,6 +67,8 @@ class Opening:
         if swap.finish_interrupted(self._storage, self._directory, entries):
             entries = self._storage.list(self._directory)
             self._names_changed = True
+        self._start_mark.find(entries)
+        log_start_offset = max(log_start_offset, self._start_mark.offset)
         self._find_segments(entries)
         self._snapshots.find(entries)
         if any(entry.name == layout.EPOCHS_FILE for entry in entries):
@@ -83,6 +88,7 @@ class Opening:
             end_offset,
             start_offset,
             self._epochs,
+            self._start_mark,
             self._snapshots,
             self._unsynced,
             self._names_changed,

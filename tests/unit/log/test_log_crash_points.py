@@ -28,6 +28,10 @@ class Run:
         self.wanted: list[Batch] = []  # What the operation under way would make of it.
         self.history: list[list[Batch]] = [[]]  # Every state the log was in.
         self.synced_end_offset = 0
+        self.start_offset = 0  # Below it all was deleted.
+        self.synced_start_offset = 0
+        self.deleted_end_offset = 0  # The largest offset that anything was deleted up to, or would be now.
+        self.cut_below_start = False  # Under way: deleted records may come back, to be cut off again.
         self.checkpoint = 0  # The recovery point a data directory would have on disk.
 
     def open(self) -> Log:
@@ -54,7 +58,19 @@ class Run:
         self.wanted = [batch for batch in self.batches if batch[1] < offset]
         # A truncation takes back what it cuts off, durable or not.
         self.synced_end_offset = min(self.synced_end_offset, offset)
+        self.cut_below_start = offset < self.start_offset
+        self.start_offset = min(self.start_offset, offset)
+        self.synced_start_offset = min(self.synced_start_offset, offset)
         self.log.truncate_to(offset)
+        self._done()
+        self.cut_below_start = False
+
+    def delete(self, offset: int) -> None:
+        assert self.log is not None
+        self.wanted = [batch for batch in self.batches if batch[1] >= offset]
+        self.deleted_end_offset = offset
+        self.log.advance_start(offset)
+        self.start_offset = offset
         self._done()
 
     def sync(self) -> None:
@@ -62,6 +78,7 @@ class Run:
         self.wanted = self.batches
         sync(self.log)
         self.note_synced()
+        self.synced_start_offset = self.start_offset
 
     def note_synced(self) -> None:
         assert self.log is not None
@@ -137,6 +154,22 @@ def retains(run: Run) -> None:
     run.append(2, epoch=2)
 
 
+def deletes_records(run: Run) -> None:
+    run.open()
+    run.append(12, epoch=1)
+    run.delete(3)
+    run.sync()
+    run.write_checkpoint()
+    run.delete(5)
+    run.delete(9)
+    run.append(4, epoch=2)
+    run.truncate(6)  # Below the start: an unclean leader has less than was deleted here.
+    run.append(6, epoch=3)
+    run.sync()
+    run.append(2, epoch=3)
+    run.delete(14)
+
+
 def closes_and_opens(run: Run) -> None:
     log = run.open()
     run.append(13, epoch=1)
@@ -183,6 +216,7 @@ SCENARIOS: list[Callable[[Run], None]] = [
     truncates_and_goes_on,
     truncates_below_the_checkpoint_and_rolls,
     retains,
+    deletes_records,
     closes_and_opens,
     compacts,
 ]
@@ -255,7 +289,7 @@ def is_prefix(found: list[Batch], state: list[Batch]) -> bool:
 def check(run: Run, *, killed: bool, context: str) -> None:
     log = open_log(run.disk, run.settings, recovery_point=run.checkpoint)
     found = contents(log)
-    if killed:
+    if killed and not run.cut_below_start:
         # A dead process loses nothing: exactly the state before or after the operation under way. Segments
         # that retention had on its way out may or may not be there.
         states = [run.batches, run.wanted]
@@ -276,6 +310,10 @@ def check(run: Run, *, killed: bool, context: str) -> None:
     durable = [batch for batch in run.wanted if batch[1] < run.synced_end_offset and batch in run.batches]
     missing = [batch for batch in durable if batch not in found and batch[0] >= log.start_offset]
     assert not missing, f"{context}: lost {missing} below {run.synced_end_offset}, left {found}"
+    assert log.start_offset >= run.synced_start_offset, f"{context}: the start fell to {log.start_offset}"
+    assert not killed or log.start_offset >= run.start_offset, f"{context}: the start fell"
+    if run.deleted_end_offset:
+        assert log.start_offset <= run.deleted_end_offset, f"{context}: {log.start_offset} were deleted"
     check_epochs(log, context)
     goes_on(log, context)
 

@@ -122,10 +122,7 @@ class LogMachine(RuleBasedStateMachine):
         self._reopen(clean=False)
 
     def _reopen(self, *, clean: bool) -> None:
-        self.log = open_log(
-            self.disk, self.settings, clean=clean, recovery_point=self.checkpoint,
-            log_start_offset=self.start_offset,
-        )  # fmt: skip
+        self.log = open_log(self.disk, self.settings, clean=clean, recovery_point=self.checkpoint)
         # An offset that no batch reaches is forgotten: the end is behind the last batch, or at the start.
         last_end = self.model[-1][1] + 1 if self.model else self.start_offset
         assert last_end <= self.log.end_offset <= self.end_offset

@@ -5,7 +5,7 @@ from log_model import ONE_SEGMENT, SMALL, append, append_many, contents, make_ba
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.log import Log
-from tidelog.sim.disk import SimulatedDisk, everything
+from tidelog.sim.disk import ENOSPC, SimulatedDisk, everything
 
 
 @pytest.fixture
@@ -110,6 +110,10 @@ def test_deleted_files_do_not_outlive_a_crash(disk: SimulatedDisk) -> None:
     assert log.start_offset == 10
 
 
+def marks(disk: SimulatedDisk) -> list[str]:
+    return [entry.name for entry in disk.list("t-0") if entry.name.endswith(".start")]
+
+
 class TestAdvanceStart:
     def test_records_before_it_are_gone_at_once_their_segments_with_the_next_retention(
         self, disk: SimulatedDisk
@@ -135,13 +139,36 @@ class TestAdvanceStart:
         log.advance_start(5)
         assert contents(log) == []
 
-    def test_it_is_kept_when_the_log_is_opened_with_it(self, disk: SimulatedDisk) -> None:
+    @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+    def test_it_is_remembered(self, disk: SimulatedDisk, clean: bool) -> None:
         log = open_log(disk)
         append_many(log, 15)
         log.advance_start(7)
-        log.close()
-        log = open_log(disk, clean=True, log_start_offset=7)
-        assert [base for base, _, _ in contents(log)] == list(range(7, 15))
+        log.advance_start(12)
+        if clean:
+            log.close()
+        disk.crash(survive=everything, names=everything)
+        log = open_log(disk, clean=clean)
+        assert [base for base, _, _ in contents(log)] == list(range(12, 15))
+
+    def test_one_mark_is_left_and_none_where_a_segment_begins(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk)
+        append_many(log, 35)
+        log.advance_start(7)
+        log.advance_start(25)
+        log.enforce_retention(1000, 35)
+        assert marks(disk) == ["00000000000000000025.start"]
+        log.advance_start(30)
+        log.enforce_retention(1000, 35)
+        assert marks(disk) == []
+
+    def test_a_full_disk_does_not_stand_in_the_way(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk)
+        append_many(log, 15)
+        disk.fail_at(disk.operations + 1, ENOSPC)
+        log.advance_start(7)
+        assert log.start_offset == 7
+        assert log.failure is None
 
     def test_epochs_before_it_are_forgotten(self, disk: SimulatedDisk) -> None:
         log = open_log(disk)
