@@ -86,6 +86,7 @@ class DataDirectory:
         self.handles = handles
         self.logs: dict[TopicPartition, Log] = {}
         self.was_clean = False  # Whether the last process closed every log: then none is checked.
+        self.checked_logs = 0  # How many were, so far.
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
@@ -191,15 +192,18 @@ class DataDirectory:
             if known_id is not None and known_id != topic_id:
                 self._set_aside(name, known_id)
                 known_id = None
-            if name in self._on_disk and not self._storage.exists(directory):
+            known = self._storage.exists(directory)
+            if name in self._on_disk and not known:
                 # The checkpoints still speak of a deleted partition of this name. After a crash they would
                 # hide the beginning of the new one.
                 self.checkpoint()
+            clean = self.was_clean and name not in self._opened
             log = Log.open(
-                self._storage, directory, config, clean=self.was_clean and name not in self._opened,
+                self._storage, directory, config, clean=clean,
                 recovery_point=self._recovery_points.get(name, 0),
                 log_start_offset=self._start_offsets.get(name, 0), now_ms=now_ms, handles=self.handles,
             )  # fmt: skip
+            self.checked_logs += known and not clean
             if known_id is None:
                 path = f"{directory}/{layout.PARTITION_METADATA_FILE}"
                 write_beside(self._storage, path, checkpoints.encode_topic_id(topic_id))

@@ -48,6 +48,23 @@ def test_files_are_kafkas(disk: SimulatedDisk) -> None:
     assert disk.exists("data/.kafka_cleanshutdown")
 
 
+def test_only_an_unclean_stop_has_logs_checked(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    for name in (ORDERS, PAYMENTS):
+        append_many(directory.open_log(name, ID, SMALL, 1000), 15)
+    assert directory.checked_logs == 0
+    assert directory.close()
+    directory = open_directory(disk)
+    for name in (ORDERS, PAYMENTS):
+        append_many(directory.open_log(name, ID, SMALL, 1000), 1)
+    assert directory.checked_logs == 0
+    disk.crash(survive=everything, names=everything)
+    directory = open_directory(disk)
+    for name in (ORDERS, PAYMENTS, TopicPartition("new", 0)):
+        directory.open_log(name, ID, SMALL, 1000)
+    assert directory.checked_logs == 2
+
+
 def test_a_clean_shutdown_is_remembered_once(disk: SimulatedDisk) -> None:
     directory = open_directory(disk)
     append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 15)
