@@ -75,6 +75,14 @@ def _delete_records(wire: Wire, topic: str, version: int) -> Values:
     return {"topics": [{"name": topic, "partitions": [part]}], "timeout": 30_000}
 
 
+def _init_producer_id(wire: Wire, topic: str, version: int) -> Values:
+    return {"transactional_id": None, "transaction_timeout": 60_000}
+
+
+def _describe_producers(wire: Wire, topic: str, version: int) -> Values:
+    return {"topics": [{"name": topic, "partition_indexes": [0]}]}
+
+
 def _offset_for_leader_epoch(wire: Wire, topic: str, version: int) -> Values:
     part = {"partition": 0, "leader_epoch": 0}
     return {"replica_id": -1, "topics": [{"topic": topic, "partitions": [part]}]}
@@ -122,5 +130,7 @@ ALL = {
     "describe_log_dirs": Request(_describe_log_dirs, _no_errors),
     "create_partitions": Request(_create_partitions, _no_errors),
     "describe_cluster": Request(_describe_cluster, _no_errors),
+    "init_producer_id": Request(_init_producer_id, _no_errors),
+    "describe_producers": Request(_describe_producers, _no_errors),
     "describe_topic_partitions": Request(_describe_topic_partitions, _no_errors),
 }

@@ -158,6 +158,11 @@ def test_all_five_are_recognised_after_a_restart(broker: Broker, how: str, segme
         assert gap.error_code is ErrorCode.out_of_order_sequence_number
 
 
+def value(n: int) -> bytes:
+    """Large enough that all together fill several segments."""
+    return b"%d/" % n + b"x" * 1000
+
+
 class Sender(ABC):
     """A client's idempotent producer that sends 0, 1, 2, … to a partition in the background."""
 
@@ -197,13 +202,13 @@ class ConfluentSender(Sender):
         def delivered(error: Any, message: Any) -> None:
             if error is not None:
                 raise confluent_kafka.KafkaException(error)
-            offsets[int(message.value())] = message.offset()
+            offsets[int(message.value().split(b"/")[0])] = message.offset()
             self.acknowledged.append(message.offset())
 
         config = {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 1}
         producer = confluent_kafka.Producer({**config, "reconnect.backoff.max.ms": 200})
         for n in range(RECORDS):
-            producer.produce(self.topic, b"%d" % n, partition=0, on_delivery=delivered)
+            producer.produce(self.topic, value(n), partition=0, on_delivery=delivered)
             producer.poll(0.001)
         assert producer.flush(TIMEOUT_S) == 0
         self.acknowledged = [offsets[n] for n in range(RECORDS)]
@@ -221,7 +226,7 @@ class KafkaPythonSender(Sender):
         try:
             futures = []
             for n in range(RECORDS):
-                futures.append(producer.send(self.topic, b"%d" % n, partition=0))
+                futures.append(producer.send(self.topic, value(n), partition=0))
                 if n % 20 == 0:
                     self.acknowledged.append(futures[-1].get(TIMEOUT_S).offset)
             self.acknowledged = [future.get(TIMEOUT_S).offset for future in futures]
@@ -240,7 +245,7 @@ class AioKafkaSender(Sender):
         async with aiokafka.AIOKafkaProducer(bootstrap_servers=self.bootstrap, **settings) as producer:
             futures = []
             for n in range(RECORDS):
-                futures.append(await producer.send(self.topic, b"%d" % n, partition=0))
+                futures.append(await producer.send(self.topic, value(n), partition=0))
                 if n % 20 == 0:
                     self.acknowledged.append((await futures[-1]).offset)
             self.acknowledged = [(await future).offset for future in futures]
@@ -262,7 +267,7 @@ def test_every_clients_idempotent_producer(bootstrap: str, topic: str, kind: typ
 def test_exactly_once_over_kills(broker: Broker, kind: type[Sender]) -> None:
     """The client sends again what was not acknowledged; the broker knows after its crash what it had."""
     with Wire(broker.bootstrap) as wire:
-        calls.create_topic(wire, "t", configs={"segment_bytes": 1 << 15})
+        calls.create_topic(wire, "t", configs={"segment_bytes": 1 << 20})
     sender = kind(broker.bootstrap, "t")
     sender.thread.start()
     for _ in range(3):
@@ -280,4 +285,4 @@ def test_exactly_once_over_kills(broker: Broker, kind: type[Sender]) -> None:
 
 def assert_exactly_once(bootstrap: str, topic: str) -> None:
     stored = [record.value for record in read_all(bootstrap, topic, 0)]
-    assert stored == [b"%d" % n for n in range(RECORDS)]
+    assert stored == [value(n) for n in range(RECORDS)]

@@ -94,6 +94,21 @@ def test_kafkas_log_dumper_reads_the_files(broker: Broker) -> None:
     assert_index_fits(directory)
 
 
+@pytest.mark.not_kafka
+def test_kafkas_dumper_reads_what_is_remembered_of_producers(broker: Broker) -> None:
+    with Wire(broker.bootstrap) as wire:
+        calls.create_topic(wire, "t")
+        for sequence in range(0, 14, 2):
+            calls.produce(wire, "t", bytes(batch(b"a", b"b", producer=(4711, 3, sequence))))
+    broker.stop()
+    (path,) = (broker.data_directory / "t-0").glob("*.snapshot")
+    assert path.name == "00000000000000000014.snapshot"
+    told = java(DUMP, "--files", str(path))
+    for fact in ("producerId: 4711", "producerEpoch: 3", "firstSequence: 12", "lastSequence: 13",
+                 "lastOffset: 13", "offsetDelta: 1"):  # fmt: skip
+        assert f"{fact} " in told
+
+
 def assert_index_fits(directory: Path) -> None:
     """The dumper compares each index entry with the log beside it and reports what does not fit."""
     indexes = [str(path) for path in [*directory.glob("*.index"), *directory.glob("*.timeindex")]]

@@ -24,6 +24,7 @@ NEWEST_TO_SERVE = {
     "create_topics": 7,
     "delete_topics": 6,
     "delete_records": 2,
+    "init_producer_id": 5,
     "offset_for_leader_epoch": 4,
     "describe_configs": 4,
     "alter_configs": 2,
@@ -31,6 +32,7 @@ NEWEST_TO_SERVE = {
     "create_partitions": 3,
     "incremental_alter_configs": 1,
     "describe_cluster": 2,
+    "describe_producers": 0,
     "describe_topic_partitions": 0,
 }
 
