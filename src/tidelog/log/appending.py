@@ -1,0 +1,253 @@
+"""How batches get into a log: one write and a handful of integers each.
+
+Everything rare (first use, rolling, a failed disk, a file that gave way to others) hides behind three
+comparisons with limits that are set so that they trip, and behind the function that writes. When the disk
+refuses a write, the torn bytes are cut off and the log takes no more writes until it is opened again.
+"""
+
+import logging
+from typing import NoReturn
+
+from crc32c import crc32c
+
+from tidelog.errors import CorruptBatch
+from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
+from tidelog.log.settings import roll_after_ms
+from tidelog.log.state import ALWAYS
+from tidelog.log.storage import Buffer
+from tidelog.log.syncing import Syncing
+from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader
+
+_logger = logging.getLogger(__name__)
+
+_PRODUCER_ID_AT = 43  # First byte of a batch's producer id,
+_NEGATIVE = 0x80  # which has this bit where there is none.
+
+
+class Appending(Syncing):
+    __slots__ = ()
+
+    def append(
+        self, batch: memoryview, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
+    ) -> None:
+        """Append one checked batch whose base offset is ``end_offset``. Raises StorageError; then nothing of
+        it is in the log."""
+        active = self._active
+        position = active.size
+        end = position + len(batch)
+        if end > self._size_limit or max_timestamp > self._roll_timestamp or last_offset > self._offset_limit:
+            self._make_room(len(batch), self.end_offset, last_offset, max_timestamp, now_ms)
+            active = self._active
+            position = active.size
+            end = position + len(batch)
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, self.end_offset)
+        try:
+            self._write(position, batch)
+        except OSError as error:
+            self._cut_torn_write(error)
+        active.size = end
+        if max_timestamp > active.max_timestamp:
+            active.max_timestamp = max_timestamp
+            active.max_timestamp_offset = last_offset
+        if position - active.indexed_position > self._index_interval_bytes:
+            self._add_index_entry(last_offset, position)
+        self._tail_offset = self.end_offset
+        self._tail_position = position
+        self.end_offset = last_offset + 1
+        self.size_bytes += end - position
+        if batch[_PRODUCER_ID_AT] < _NEGATIVE:
+            self.producers.note_batch(batch, now_ms)
+
+    def append_batches(self, data: memoryview, now_ms: int) -> int:
+        """Append batches whose offsets are assigned, as a follower does; the new end offset.
+
+        A partial batch at the end is left out. Every batch is checked before the first is written; raises
+        CorruptBatch when one is damaged or out of order.
+        """
+        run: list[BatchHeader] = []
+        run_start = run_end = 0
+        for at, header in self._checked(data):
+            size = header.size
+            needs_roll = self._active.size + run_end - run_start + size > self._size_limit
+            if (
+                needs_roll
+                or header.max_timestamp > self._roll_timestamp
+                or header.last_offset > self._offset_limit
+            ):
+                self._append_run(data[run_start:run_end], run, now_ms)
+                run, run_start = [], at
+                self._make_room(size, header.base_offset, header.last_offset, header.max_timestamp, now_ms)
+            run.append(header)
+            run_end = at + size
+        self._append_run(data[run_start:run_end], run, now_ms)
+        return self.end_offset
+
+    def _checked(self, data: memoryview) -> list[tuple[int, BatchHeader]]:
+        found = []
+        next_offset = self.end_offset
+        epoch = self.epochs.epoch_at(next_offset - 1)
+        for at, _ in batches.iterate(data):
+            header = batches.check(data, at)
+            if header.base_offset < next_offset or 0 <= header.leader_epoch < epoch:
+                raise CorruptBatch(
+                    f"offset {header.base_offset} of leader epoch {header.leader_epoch} cannot follow"
+                    f" offset {next_offset - 1} of leader epoch {epoch}"
+                )
+            next_offset, epoch = header.next_offset, max(epoch, header.leader_epoch)
+            found.append((at, header))
+        return found
+
+    def _append_run(self, data: memoryview, run: list[BatchHeader], now_ms: int) -> None:
+        """Write batches that fit into the active segment with one write."""
+        if not run:
+            return
+        active = self._active
+        position = active.size
+        try:
+            self._write(position, data)
+        except OSError as error:
+            self._cut_torn_write(error)
+        active.size += len(data)
+        self.size_bytes += len(data)
+        for header in run:
+            if header.leader_epoch != self.epochs.latest:
+                # An epoch in which this replica led without writing is no part of the leader's history.
+                self.epochs.truncate_from(self.end_offset)
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+            timestamp = timestamp_of(header)
+            if timestamp > active.max_timestamp:
+                active.max_timestamp, active.max_timestamp_offset = timestamp, header.last_offset
+            if position - active.indexed_position > self._index_interval_bytes:
+                self._add_index_entry(header.last_offset, position)
+            self._tail_offset, self._tail_position = header.base_offset, position
+            self.end_offset = header.next_offset
+            position += header.size
+            if header.producer_id >= 0:
+                self.producers.note(header, now_ms)
+
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        active = self._active
+        try:
+            active.add_index_entry(last_offset, position)
+        except OSError as error:
+            # The batch itself is whole and written: this append holds, the next will be refused.
+            self._fail("write an index", error)
+        if active.index_full:
+            self._size_limit = ALWAYS
+
+    def _cut_torn_write(self, error: OSError) -> NoReturn:
+        """Nobody reads behind the segment's size, but who looks at the file should not find half a batch."""
+        try:
+            self._active.file().truncate(self._active.size)
+        except OSError as second:
+            _logger.warning("%s: the torn write stays until recovery: %s", self.directory, second)
+        raise self._fail("append", error)
+
+    # -- rolling -----------------------------------------------------------------------
+
+    def _make_room(
+        self, size: int, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> None:
+        """The slow path of an append: everything that is not "write behind the last batch"."""
+        self._require_working()
+        config = self._config
+        try:
+            active = self._prepare_active()
+            fits_offset = last_offset - active.base_offset <= RELATIVE_OFFSET_MAX
+            if active.size:
+                roll_timestamp = self._first_timestamp() + self._roll_after_ms()
+                if (
+                    active.size + size > config.segment_bytes
+                    or max_timestamp > roll_timestamp
+                    or active.index_full
+                    or not fits_offset
+                ):
+                    self._roll(
+                        self.end_offset
+                        if last_offset - self.end_offset <= RELATIVE_OFFSET_MAX
+                        else base_offset
+                    )
+            elif not fits_offset:
+                self._move_empty_segment(base_offset)
+            if not self._active.size:
+                self._prepare_active()
+                first_timestamp = max_timestamp if max_timestamp >= 0 else now_ms
+                roll_timestamp = first_timestamp + self._roll_after_ms()
+        except OSError as error:
+            raise self._fail("roll", error) from error
+        self._size_limit = config.segment_bytes
+        self._roll_timestamp = roll_timestamp
+        self._offset_limit = self._active.base_offset + RELATIVE_OFFSET_MAX
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment; nothing happens when the active one is empty."""
+        self._require_working()
+        if self._active.size:
+            try:
+                self._prepare_active()
+                self._roll(self.end_offset)
+            except OSError as error:
+                raise self._fail("roll", error) from error
+
+    def _prepare_active(self) -> Segment:
+        """Open what appending needs, at the first append and after every change of the active segment."""
+        active = self._active
+        file = self._open_active()
+        self._untouched = False
+        if self._config.preallocate and file.size() < self._config.segment_bytes:
+            file.reserve(self._config.segment_bytes)
+        active.on_closed_file = self._active_closed
+        self._write = file.write_at
+        return active
+
+    def _active_closed(self) -> None:
+        """The file gave way to others: the next append opens it again."""
+        self._write = self._open_and_write
+
+    def _open_and_write(self, position: int, data: Buffer) -> None:
+        self._prepare_active()
+        self._write(position, data)
+
+    def _roll(self, base_offset: int) -> None:
+        durability = self._durability
+        if durability.checkpointed_recovery_point > self.end_offset:
+            # After a truncation the recovery point on disk is too high. Recovery would begin at the new
+            # segment and trust this one, so it must be durable first.
+            self._sync_now()
+        old = self._active
+        self._begin_segment(base_offset)
+        durability.waiting.append(old.seal())
+        self._keep_producers(self._snapshots.write(base_offset))
+
+    def _keep_producers(self, snapshot: str | None) -> None:
+        if snapshot is not None:
+            self.sync_with(snapshot)
+            self._snapshots.prune(self._row)
+
+    def _begin_segment(self, base_offset: int) -> None:
+        index_bytes = self._config.segment_index_bytes
+        self._row.add(Segment.create(self._storage, self._handles, self.directory, base_offset, index_bytes))
+        self._durability.names_changed = True
+        self._untouched = False
+        self._segments_changed()
+
+    def _move_empty_segment(self, base_offset: int) -> None:
+        """The next batch is too far up for the empty segment's base offset."""
+        empty = self._row.pop()
+        self._begin_segment(base_offset)
+        empty.release_all()
+        empty.remove()
+
+    def _first_timestamp(self) -> int:
+        header = self._active.header_at(0)
+        return header.max_timestamp if header is not None else 0
+
+    def _roll_after_ms(self) -> int:
+        """Logs that were created together should not all roll together. Depends on nothing but the name."""
+        longest_ms = roll_after_ms(self._config)
+        jitter_max = min(self._config.segment_jitter_ms, longest_ms)
+        if jitter_max <= 0:
+            return longest_ms
+        return longest_ms - crc32c(self._active.path.encode()) % (jitter_max + 1)

@@ -1,0 +1,71 @@
+"""How batches are found in a log: by offset or by time.
+
+A read finds the segment, bisects its index and hops over a few headers, wherever in the log it is. No data is
+copied: the caller gets the place in the file. Reads go on when the log has failed.
+"""
+
+from tidelog.errors import OffsetOutOfRange, StorageError
+from tidelog.log import lookup
+from tidelog.log.segment import Segment
+from tidelog.log.state import LogState
+from tidelog.log.storage import EMPTY_REGION, Region
+
+
+class Reading(LogState):
+    __slots__ = ()
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Region:
+        """Where the batches from the one that holds ``offset`` on lie, up to ``max_bytes`` and before
+        ``end_offset``, in one segment. The last batch may be cut by ``max_bytes``, the first one is not when
+        ``at_least_one_batch`` asks so. Empty when nothing is there; raises OffsetOutOfRange.
+        """
+        if offset < self.start_offset or offset > self.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not in {self.directory}: {self.start_offset} to {self.end_offset}"
+            )
+        if offset >= end_offset or offset == self.end_offset:
+            return EMPTY_REGION
+        try:
+            return self._region(offset, max_bytes, end_offset, at_least_one_batch)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.directory}: {error}") from error
+
+    def _region(self, offset: int, max_bytes: int, end_offset: int, at_least_one_batch: bool) -> Region:
+        if offset == self._tail_offset:
+            segment, position = self._active, self._tail_position
+            size = segment.size - position
+        else:
+            segment, position, size = self._row.locate(offset)
+        available = self._end_position(segment, end_offset) - position
+        if available <= 0:
+            return EMPTY_REGION
+        if available > max_bytes:
+            available = max(max_bytes, size) if at_least_one_batch else max_bytes
+        return Region(segment.file(), position, available)
+
+    def _end_position(self, segment: Segment, end_offset: int) -> int:
+        """Behind the last batch of ``segment`` that lies wholly before ``end_offset``."""
+        if end_offset >= self.end_offset:
+            return segment.size
+        if end_offset == self._tail_offset and segment is self._active:
+            return self._tail_position
+        known_offset, known_segment, known_position = self._limit
+        if known_offset == end_offset and known_segment is segment:
+            return known_position
+        position, _ = segment.locate(end_offset)
+        self._limit = (end_offset, segment, position)
+        return position
+
+    def find_timestamp(self, timestamp_ms: int, end_offset: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older."""
+        try:
+            return lookup.first_at_or_after(self._row.segments, timestamp_ms, self.start_offset, end_offset)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.directory}: {error}") from error
+
+    def find_max_timestamp(self, end_offset: int) -> tuple[int, int, int] | None:
+        """The same of the first record that has the largest timestamp of all before ``end_offset``."""
+        try:
+            return lookup.newest(self._row.segments, self.start_offset, end_offset)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.directory}: {error}") from error

@@ -1,0 +1,182 @@
+"""How a log loses batches: at its end by truncation, at its start by DeleteRecords and retention, in between
+by compaction.
+
+Each step is ordered so that a crash leaves no hole, and nothing that was cut off comes back behind what is
+written later.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from tidelog.errors import OffsetOutOfRange
+from tidelog.log import layout, retention
+from tidelog.log.appending import Appending
+from tidelog.log.handles import HandleCache
+from tidelog.log.segment import Segment
+from tidelog.log.state import NO_OFFSET
+
+_logger = logging.getLogger(__name__)
+
+
+class Shortening(Appending):
+    __slots__ = ()
+
+    # -- at the end --------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop every batch that reaches ``offset`` or beyond; the log then ends behind the last batch left.
+
+        That is at ``offset`` itself, unless it was inside a batch or where compaction left no record.
+        """
+        if offset >= self.end_offset:
+            return
+        if offset < self._row.first_offset:
+            self.restart_at(offset)
+            return
+        self._require_working()
+        try:
+            self._truncate(offset)
+        except OSError as error:
+            raise self._fail("truncate", error) from error
+
+    def _truncate(self, offset: int) -> None:
+        number = self._row.number_of(offset)
+        segment = self._row.segments[number]
+        position, size = segment.locate(offset)
+        header = segment.header_at(position) if size else None
+        end_offset = min(offset, header.base_offset) if header is not None else offset
+        # What is durable is less from here on, whatever the disk does next.
+        self._lower_ends(end_offset)
+        self._untouched = False
+        self._row.drop_newest(number + 1)
+        self._durability.names_changed = True
+        if not segment.active:
+            if self.checkpointed_recovery_point > end_offset:
+                # Should the dropped segments come back after a power failure, recovery would begin with
+                # them and never see the hole before them.
+                self._storage.sync_directory(self.directory)
+            segment.activate()
+        # The end of the last batch, not some offset behind it: the next segment may begin there, and recovery
+        # takes a hole between segments for lost data.
+        self._lower_ends(segment.truncate(position, end_offset))
+        self._segments_changed()
+        self._snapshots.truncate_to(self.end_offset)
+        if self.producers.newest_offset >= self.end_offset:
+            self._snapshots.rebuild(self._row.segments, self._row.first_offset, self.end_offset)
+
+    def _lower_ends(self, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self.epochs.truncate_from(end_offset)
+        self._durability.lower(end_offset)
+        if end_offset < self.start_offset:
+            self.start_offset = end_offset
+            if self._start_mark.is_set:
+                # Behind the end it would hide all that is written from here on: it must not come back.
+                self._start_mark.set(end_offset)
+                self._storage.sync_directory(self.directory)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything and go on at ``offset``: a follower whose leader no longer has what comes next."""
+        self._require_working()
+        try:
+            self._lower_ends(min(offset, self._row.first_offset))
+            self.epochs.clear()
+            self._snapshots.remove_all()
+            self.producers.clear()
+            self._row.drop_newest(0)
+            self._begin_segment(offset)
+            self._start_mark.clear()
+        except OSError as error:
+            raise self._fail("restart", error) from error
+        self._durability.restart(offset)
+        self.start_offset = self.end_offset = offset
+
+    # -- at the start ------------------------------------------------------------------
+
+    def advance_start(self, offset: int) -> None:
+        """Nothing before ``offset`` is readable any more (DeleteRecords); retention removes the segments.
+
+        A killed process does not forget it, and a power failure not once the log is synced.
+        """
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is behind the end of {self.directory}, {self.end_offset}"
+            )
+        if offset > self.start_offset:
+            self._raise_start(offset)
+            try:
+                self._start_mark.set(offset)
+                self._durability.names_changed = True
+            except OSError as error:
+                # Deleting is how a full disk gets room again: it must not need some.
+                _logger.warning("%s: a crash may forget its start %d: %s", self.directory, offset, error)
+
+    def _raise_start(self, offset: int) -> None:
+        self.start_offset = offset
+        self.epochs.truncate_before(offset)
+
+    def enforce_retention(self, now_ms: int, high_watermark: int) -> list[Segment]:
+        """Take expired segments out of the log and remove files whose delay is over; the segments taken out.
+
+        Works on a failed log, too: it may have failed because the disk is full.
+        """
+        if self.closed:
+            return []
+        try:
+            self.remove_deleted(now_ms)
+            self.producers.expire(now_ms)
+            count = retention.expired(
+                self._row.segments, self._config, now_ms=now_ms, start_offset=self.start_offset,
+                end_offset=self.end_offset, high_watermark=high_watermark,
+            )  # fmt: skip
+            if count == len(self._row):
+                if self.failure is None:
+                    self.roll(now_ms)
+                else:
+                    count -= 1
+            return [self._drop_oldest(now_ms) for _ in range(count)]
+        except OSError as error:
+            raise self._fail("delete old segments", error) from error
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Remove the files of segments that left the log long enough ago."""
+        self._row.remove_deleted(now_ms)
+
+    def _drop_oldest(self, now_ms: int) -> Segment:
+        self._raise_start(max(self.start_offset, self._row.segments[1].base_offset))
+        segment = self._row.drop_oldest(now_ms + self._config.file_delete_delay_ms)
+        self._inactive_changed()
+        if self._start_mark.offset <= self._row.first_offset:
+            self._start_mark.clear()
+        return segment
+
+    def _inactive_changed(self) -> None:
+        """Segments other than the active one left: what appending has prepared stays."""
+        self.size_bytes = self._row.size_bytes
+        self._limit = (NO_OFFSET, self._active, 0)
+        self._durability.names_changed = True
+        self._snapshots.prune(self._row)
+
+    # -- in between --------------------------------------------------------------------
+
+    def new_cleaned_segment(self, base_offset: int) -> Segment:
+        """An empty segment to write cleaned batches to, beside the log. Usable in a thread of its own."""
+        handles = HandleCache()
+        index_bytes = self._config.segment_index_bytes
+        return Segment.create(
+            self._storage, handles, self.directory, base_offset, index_bytes, layout.CLEANED_SUFFIX
+        )
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
+        """Put ``new`` (sealed and synced) in the place of ``old``, a run of inactive segments.
+
+        The new segment must reach exactly as far as the run did (an empty batch may do that): recovery takes
+        a hole between segments for lost data.
+        """
+        self._require_working()
+        try:
+            self._row.replace(old, new, now_ms + self._config.file_delete_delay_ms)
+        except OSError as error:
+            raise self._fail("swap in a compacted segment", error) from error
+        new.adopt(self._handles)
+        self._inactive_changed()

@@ -1,0 +1,133 @@
+"""What a log is made of, and what every part of it needs: its fields, its failure, its active segment's file.
+
+The log itself is :class:`tidelog.log.log.Log`; its parts by concern are the classes between this one and that
+(:mod:`~tidelog.log.syncing`, :mod:`~tidelog.log.appending`, :mod:`~tidelog.log.reading`,
+:mod:`~tidelog.log.shortening`). They share these fields because an append may afford no detour: it touches a
+dozen of them in less than a microsecond.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tidelog.errors import StorageError
+from tidelog.invariant import invariant
+from tidelog.log.durability import Durability
+from tidelog.log.handles import HandleCache
+from tidelog.log.opening import Loaded
+from tidelog.log.producers import ProducerStates
+from tidelog.log.row import SegmentRow
+from tidelog.log.segment import Segment
+from tidelog.log.settings import LogSettings
+from tidelog.log.storage import Buffer, File, Storage
+
+ALWAYS = -1  # As a limit: every append takes the slow path.
+NO_OFFSET = -1
+
+
+class LogState:
+    __slots__ = (
+        "_active", "_config", "_durability", "_flush_messages", "_flush_ms", "_handles",
+        "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
+        "_snapshots", "_start_mark", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write",
+        "closed", "directory", "end_offset", "epochs", "producers", "size_bytes", "start_offset",
+    )  # fmt: skip
+
+    def __init__(
+        self, storage: Storage, handles: HandleCache, directory: str, config: LogSettings, loaded: Loaded,
+        durability: Durability,
+    ) -> None:  # fmt: skip
+        self._storage = storage
+        self._handles = handles
+        self._durability = durability
+        self.directory = directory
+        self.epochs = loaded.epochs
+        self._start_mark = loaded.start_mark
+        self._snapshots = loaded.snapshots
+        self.producers: ProducerStates = loaded.snapshots.states
+        self.start_offset = loaded.start_offset  # First readable.
+        self.end_offset = loaded.end_offset  # Exclusive: the next to assign.
+        self.closed = False
+        self._untouched = loaded.untouched  # Whether all files are as the last process left them.
+        self._row = SegmentRow(loaded.segments)
+        self._segments_changed()
+        self.config = config
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Oldest first; the last one is active."""
+        return self._row.segments
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log takes no more writes."""
+        return self._durability.failure
+
+    @property
+    def synced_end_offset(self) -> int:
+        """Exclusive: everything below survives a power failure."""
+        return self._durability.synced_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Where a check would have to begin after a crash; what the data directory checkpoints."""
+        return self._durability.recovery_point
+
+    @property
+    def checkpointed_recovery_point(self) -> int:
+        """The recovery point of this log that the data directory has on disk."""
+        return self._durability.checkpointed_recovery_point
+
+    @checkpointed_recovery_point.setter
+    def checkpointed_recovery_point(self, offset: int) -> None:
+        self._durability.checkpointed_recovery_point = offset
+
+    @property
+    def config(self) -> LogSettings:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogSettings) -> None:
+        self._config = config
+        self._index_interval_bytes = config.index_interval_bytes
+        self._flush_messages = config.flush_messages
+        self._flush_ms = config.flush_ms
+        self._active.resize_indexes(config.segment_index_bytes)
+        self._size_limit = ALWAYS  # The next append works the limits out.
+
+    # -- failing -----------------------------------------------------------------------
+
+    def _fail(self, action: str, error: OSError) -> StorageError:
+        self._size_limit = ALWAYS
+        return self._durability.fail(action, error)
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise StorageError(f"{self.directory} is closed")  # Its partition was deleted a moment ago.
+        if self.failure is not None:
+            raise StorageError(self.failure.message)
+
+    def _require_working(self) -> None:
+        self._require_open()
+        if not self._active.active:
+            raise StorageError(f"{self.directory} is closing")
+
+    # -- the active segment ------------------------------------------------------------
+
+    def _open_active(self) -> File:
+        try:
+            return self._active.file()
+        except OSError as error:
+            # Nothing is lost: what is too many open files now need not be too many with the next append.
+            raise StorageError(f"cannot open the newest segment of {self.directory}: {error}") from error
+
+    def _segments_changed(self) -> None:
+        """Forget everything that was worked out for the segments as they were."""
+        self._active = self._row.active
+        self.size_bytes = self._row.size_bytes
+        self._tail_offset = self._tail_position = NO_OFFSET
+        self._limit = (NO_OFFSET, self._active, 0)
+        self._write: Callable[[int, Buffer], None] = _not_prepared
+        self._size_limit = self._roll_timestamp = self._offset_limit = ALWAYS
+
+
+def _not_prepared(position: int, data: Buffer) -> None:
+    invariant(False, "an append must prepare the active segment first", position)

@@ -1,0 +1,57 @@
+"""How what was written to a log becomes durable: when a sync is due, and group commits by ticket.
+
+After a failed sync nothing may be called durable any more, so that fails the log.
+"""
+
+from tidelog.errors import StorageError
+from tidelog.log.state import ALWAYS, LogState
+from tidelog.log.sync import SyncTicket, unsynced_file
+
+
+class Syncing(LogState):
+    __slots__ = ()
+
+    def sync_due(self, now_ms: int) -> bool:
+        """Whether ``flush.messages`` or ``flush.ms`` asks for a sync, or segments have come or gone."""
+        durability = self._durability
+        pending = self.end_offset - durability.synced_end_offset
+        if pending >= self._flush_messages or durability.names_changed or durability.waiting:
+            return True
+        return pending > 0 and now_ms - durability.last_sync_ms >= self._flush_ms
+
+    def sync_with(self, path: str) -> None:
+        """Make a file that lies beside the segments durable with the next sync."""
+        self._durability.waiting.append(unsynced_file(self._storage, path))
+        self._durability.names_changed = True
+
+    def begin_sync(self) -> SyncTicket:
+        """What must be synced so that everything appended so far is durable."""
+        self._require_open()
+        active = self._open_active()
+        try:
+            return self._durability.begin(self.end_offset, active, self.epochs)
+        except OSError as error:
+            raise self._fail("sync", error) from error
+
+    def finish_sync(self, ticket: SyncTicket, now_ms: int) -> None:
+        """Take the outcome of a ticket that has run into account. Raises StorageError when it failed, and
+        then the log has failed: nobody knows what is on disk, so no later sync may promise it."""
+        try:
+            self._durability.finish(ticket, now_ms)
+        except StorageError:
+            self._size_limit = ALWAYS
+            raise
+
+    def _sync_now(self) -> None:
+        try:
+            self._durability.sync_now(self.end_offset, self._open_active(), self.epochs)
+        except StorageError:
+            self._size_limit = ALWAYS
+            raise
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether something of the log could be lost in a power failure."""
+        if self.closed or self.failure is not None:
+            return False
+        return not self._durability.is_complete(self.end_offset, self.epochs)
