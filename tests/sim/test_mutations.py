@@ -108,21 +108,6 @@ def ignore_divergence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "_divergence", lambda self, offset, last_epoch: None)
 
 
-def shrink_without_the_controller(patch: pytest.MonkeyPatch) -> None:
-    """A lagging member is left out as soon as the leader thinks so."""
-    original = Replica._propose
-
-    def propose(self: Replica, members: tuple[int, ...]) -> Any:
-        effects = original(self, members)
-        if len(members) < len(self.in_sync):
-            self._set_members(members)
-            return [*effects, *self._advance()]
-        return effects
-
-    patch.setattr(Replica, "_propose", propose)
-    patch.setattr(Replica, "min_in_sync", property(lambda self: 1))
-
-
 MUTATIONS: list[tuple[str, Patch]] = [
     ("quorum", forget_the_ballot),
     ("quorum", vote_before_sync),
@@ -133,9 +118,7 @@ MUTATIONS: list[tuple[str, Patch]] = [
     ("quorum", acknowledge_before_commit),
     ("quorum", truncate_to_the_watermark),
     ("quorum", ignore_divergence),
-    ("isr", acknowledge_before_commit),
     ("isr", ignore_divergence),
-    ("isr", shrink_without_the_controller),
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tidelog.sim.run import run
 
-SEEDS = {"quorum": range(60), "isr": range(14)}
+SEEDS = {"quorum": range(60), "isr": range(10)}
 
 
 @pytest.fixture(autouse=True)
