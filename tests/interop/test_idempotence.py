@@ -173,6 +173,7 @@ class Sender(ABC):
         self.topic = topic
         self.acknowledged: list[int] = []  # offsets, in the order of the records
         self.failure: BaseException | None = None
+        self.hurry = threading.Event()  # not set: leave the broker time to be killed in the middle
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
@@ -209,7 +210,7 @@ class ConfluentSender(Sender):
         producer = confluent_kafka.Producer({**config, "reconnect.backoff.max.ms": 200})
         for n in range(RECORDS):
             producer.produce(self.topic, value(n), partition=0, on_delivery=delivered)
-            producer.poll(0.001)
+            producer.poll(0 if self.hurry.is_set() else 0.005)
         assert producer.flush(TIMEOUT_S) == 0
         self.acknowledged = [offsets[n] for n in range(RECORDS)]
 
@@ -227,6 +228,7 @@ class KafkaPythonSender(Sender):
             futures = []
             for n in range(RECORDS):
                 futures.append(producer.send(self.topic, value(n), partition=0))
+                self.hurry.wait(0.005)
                 if n % 20 == 0:
                     self.acknowledged.append(futures[-1].get(TIMEOUT_S).offset)
             self.acknowledged = [future.get(TIMEOUT_S).offset for future in futures]
@@ -246,6 +248,7 @@ class AioKafkaSender(Sender):
             futures = []
             for n in range(RECORDS):
                 futures.append(await producer.send(self.topic, value(n), partition=0))
+                await asyncio.sleep(0 if self.hurry.is_set() else 0.005)
                 if n % 20 == 0:
                     self.acknowledged.append((await futures[-1]).offset)
             self.acknowledged = [(await future).offset for future in futures]
@@ -258,6 +261,7 @@ every_client = pytest.mark.parametrize("kind", SENDERS, ids=[sender.name for sen
 @every_client
 def test_every_clients_idempotent_producer(bootstrap: str, topic: str, kind: type[Sender]) -> None:
     sender = kind(bootstrap, topic)
+    sender.hurry.set()
     sender.thread.start()
     assert sender.finish() == list(range(RECORDS))
     assert_exactly_once(bootstrap, topic)
@@ -279,6 +283,7 @@ def test_exactly_once_over_kills(broker: Broker, kind: type[Sender]) -> None:
         assert sender.thread.is_alive(), "the kill comes too late to try anything"
         broker.kill()
         broker.start()
+    sender.hurry.set()
     assert sender.finish() == list(range(RECORDS))
     assert_exactly_once(broker.bootstrap, "t")
 

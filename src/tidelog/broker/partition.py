@@ -82,8 +82,6 @@ class Partition:
         A batch that is in the log already is not written again: the answer is where it lies.
         """
         log = self.log
-        if log.failure is not None:
-            raise log.failure
         rules = self.rules
         header = check_batch(records, rules, now_ms, produce_version)
         if header.producer_id >= 0:
@@ -104,8 +102,10 @@ class Partition:
                 records, base_offset + header.last_offset_delta, max_timestamp, self.leader_epoch, now_ms
             )
         except StorageError as failure:
-            # A failed log is not synced any more: what waits for that would wait for ever.
-            self.failed(failure)
+            # A failed log is not synced any more: what waits for that would wait for ever. A passing refusal
+            # (too many open files) concerns this batch only.
+            if log.failure is not None:
+                self.failed(failure)
             raise
         end_offset = log.end_offset
         if self.durable_acks:
