@@ -22,6 +22,8 @@ from typing import NamedTuple
 from tidelog.invariant import invariant
 from tidelog.types import NO_BROKER
 
+NEVER_MS = -(1 << 62)
+
 
 class State(Enum):
     UNATTACHED = "unattached"
@@ -113,7 +115,7 @@ class Election:
         self._heard: dict[int, int] = {}  # While leading: when each voter was last heard of.
         # When the leader itself was last heard. Others' word for it is a reason to try it, not a reason to
         # believe in it: two followers could assure each other of a dead leader for ever.
-        self._leader_heard_ms = -1
+        self._leader_heard_ms = NEVER_MS
         # A new process waits a little before it disturbs anybody: there may be a leader it has not heard of.
         self.deadline_ms = now_ms + timing.round_ms + int(chance * timing.round_ms)
 
@@ -157,7 +159,7 @@ class Election:
     def leader_lost(self, leader: int, now_ms: int, chance: float) -> None:
         """Its connection closed: a dead process is noticed long before it is silent for too long."""
         if self.state is State.FOLLOWER and self.leader == leader:
-            self._leader_heard_ms = -1
+            self._leader_heard_ms = NEVER_MS
             grace = self.timing.grace_ms + int(chance * self.timing.grace_ms)
             self.deadline_ms = min(self.deadline_ms, now_ms + grace)
 
@@ -284,7 +286,7 @@ class Election:
             effects.append(SaveBallot(self.ballot))
         self.state = State.FOLLOWER
         self.leader = leader
-        self._leader_heard_ms = -1
+        self._leader_heard_ms = NEVER_MS
         effects.append(Follow(epoch, leader))
         return effects
 

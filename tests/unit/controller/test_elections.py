@@ -1,0 +1,153 @@
+"""Who leads, by appointment: the rows of the truth table that the controller decides."""
+
+from uuid import UUID
+
+import pytest
+
+from tidelog.controller import elections
+from tidelog.controller.elections import InSyncWish, Rules, next_state
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.records import BrokerRegistered, TopicCreated
+from tidelog.errors import ErrorCode, TidelogError
+
+SAFE = Rules(min_in_sync=2, unclean_allowed=False)
+ONE = Rules(min_in_sync=1, unclean_allowed=False)
+UNCLEAN = Rules(min_in_sync=1, unclean_allowed=True)
+A, B, C = 1, 2, 3
+ALL = PartitionImage((A, B, C), (A, B, C), A, 0, last_leader=A)
+TOPIC_ID = UUID(int=9)
+
+
+def state(partition: PartitionImage, *alive: int, rules: Rules = SAFE) -> PartitionImage:
+    return next_state(partition, lambda broker: broker in alive, rules)
+
+
+def test_nothing_changes_while_everybody_lives() -> None:
+    assert state(ALL, A, B, C) == ALL
+
+
+def test_leader_killed() -> None:
+    after = state(ALL, B, C)
+    assert (after.leader, after.leader_epoch, after.in_sync) == (B, 1, (B, C))
+    assert state(after, A, B, C) == after  # Back as a follower: it joins when it has caught up, not before.
+
+
+def test_follower_killed() -> None:
+    after = state(ALL, A, C)
+    assert (after.leader, after.leader_epoch, after.in_sync, after.eligible) == (A, 0, (A, C), ())
+
+
+def test_the_last_one_standing_leads_and_the_others_stay_eligible() -> None:
+    after = state(state(ALL, A, C), C)
+    assert (after.leader, after.in_sync, after.eligible) == (C, (C,), (A,))
+
+
+def test_all_dead_then_one_that_was_eligible_returns() -> None:
+    alone = state(state(ALL, A, C), C)
+    dead = state(alone)
+    assert (dead.leader, dead.in_sync) == (-1, (C,))
+    after = state(dead, A)
+    assert (after.leader, after.in_sync) == (A, (A,))
+    assert set(after.eligible) == {C}
+    assert after.unclean_epoch == -1
+
+
+def test_all_dead_then_one_that_was_not_in_sync_returns() -> None:
+    """With a minimum of one, only the last member holds everything."""
+    alone = state(state(ALL, A, C, rules=ONE), C, rules=ONE)
+    assert alone.eligible == ()
+    dead = state(alone, rules=ONE)
+    assert state(dead, B, rules=ONE).leader == -1
+    assert state(dead, C, rules=ONE).leader == C
+    unclean = state(dead, B, rules=UNCLEAN)
+    assert (unclean.leader, unclean.in_sync) == (B, (B,))
+    assert unclean.unclean_epoch == unclean.leader_epoch
+
+
+def test_epochs_rise_when_a_leadership_ends_too() -> None:
+    alone = state(state(ALL, A, rules=ONE), rules=ONE)
+    assert (alone.leader, alone.leader_epoch) == (-1, 1)
+    assert state(alone, A, rules=ONE).leader_epoch == 2
+
+
+@pytest.fixture
+def image() -> ClusterImage:
+    brokers = [BrokerRegistered(each, UUID(int=each), "h", each, None, each) for each in (A, B, C)]
+    return ClusterImage().apply([*brokers, TopicCreated("t", TOPIC_ID, [[A, B, C]], {})])
+
+
+def rules_of(topic: TopicImage) -> Rules:
+    return SAFE
+
+
+def partition(image: ClusterImage) -> PartitionImage:
+    return image.topics["t"].partitions[0]
+
+
+class TestBrokers:
+    def test_a_fenced_broker_leads_nothing(self, image: ClusterImage) -> None:
+        after = image.apply(elections.fence(image, A, rules_of))
+        assert after.brokers[A].fenced
+        assert (partition(after).leader, partition(after).in_sync) == (B, (B, C))
+
+    def test_a_broker_that_lost_power_is_not_eligible(self, image: ClusterImage) -> None:
+        only_a = image.apply(elections.fence(image, B, rules_of))
+        only_a = only_a.apply(elections.fence(only_a, C, rules_of))
+        # B left while enough were in sync: what was committed since, it may lack.
+        assert partition(only_a).eligible == (C,)
+        again = BrokerRegistered(C, UUID(int=7), "h", C, None, 9, fenced=True)
+        after = only_a.apply(elections.register(only_a, again, rules_of, forgot=True, empty=False))
+        assert partition(after).eligible == ()
+
+    def test_all_lost_power_the_last_leader_is_taken_when_it_is_back(self, image: ClusterImage) -> None:
+        for number, broker in enumerate((A, B, C)):
+            again = BrokerRegistered(
+                broker, UUID(int=70 + broker), "h", broker, None, 10 + number, fenced=True
+            )
+            image = image.apply(elections.register(image, again, rules_of, forgot=True, empty=False))
+        assert partition(image).leader == -1
+        last = partition(image).last_leader
+        others = next(broker for broker in (A, B, C) if broker != last)
+        image = image.apply(elections.unfence(image, others, rules_of))
+        assert partition(image).leader == -1
+        image = image.apply(elections.unfence(image, last, rules_of))
+        assert partition(image).leader == last
+
+    def test_an_empty_disk_is_nobodys_last_leader(self, image: ClusterImage) -> None:
+        again = BrokerRegistered(A, UUID(int=7), "h", A, None, 9, fenced=True)
+        after = image.apply(elections.register(image, again, rules_of, forgot=False, empty=True))
+        assert A not in partition(after).in_sync
+        assert partition(after).last_leader != A
+
+
+class TestInSync:
+    def wish(self, **change: object) -> InSyncWish:
+        return InSyncWish(A, A, TOPIC_ID, 0, 0, 0, (A, B))._replace(**change)  # type: ignore[arg-type]
+
+    def test_a_member_leaves(self, image: ClusterImage) -> None:
+        after = image.apply(elections.change_in_sync(image, self.wish(), rules_of))
+        assert (partition(after).in_sync, partition(after).partition_epoch) == ((A, B), 1)
+        assert partition(after).leader_epoch == 0
+
+    @pytest.mark.parametrize(
+        ("change", "code"),
+        [
+            ({"topic_id": UUID(int=1)}, ErrorCode.UNKNOWN_TOPIC_ID),
+            ({"broker_epoch": 99}, ErrorCode.STALE_BROKER_EPOCH),
+            ({"broker_id": B, "broker_epoch": B}, ErrorCode.FENCED_LEADER_EPOCH),
+            ({"leader_epoch": 1}, ErrorCode.FENCED_LEADER_EPOCH),
+            ({"partition_epoch": 5}, ErrorCode.INVALID_UPDATE_VERSION),
+            ({"members": (B,)}, ErrorCode.INVALID_REQUEST),
+            ({"members": (A, 9)}, ErrorCode.INVALID_REQUEST),
+        ],
+    )
+    def test_refusals(self, image: ClusterImage, change: dict[str, object], code: ErrorCode) -> None:
+        with pytest.raises(TidelogError) as refusal:
+            elections.change_in_sync(image, self.wish(**change), rules_of)
+        assert refusal.value.code is code
+
+    def test_a_fenced_broker_cannot_join(self, image: ClusterImage) -> None:
+        image = image.apply(elections.fence(image, C, rules_of))
+        with pytest.raises(TidelogError) as refusal:
+            elections.change_in_sync(image, self.wish(members=(A, B, C), partition_epoch=1), rules_of)
+        assert refusal.value.code is ErrorCode.INELIGIBLE_REPLICA
