@@ -1,0 +1,284 @@
+"""A replica that leads and one that follows: every rule of design that the state machine owns."""
+
+from typing import Any
+
+import pytest
+
+from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.log.epochs import EpochCache
+from tidelog.replication.effects import BeginEpoch, Commit, ProposeInSync, Settle, Truncate
+from tidelog.replication.policies import BY_NAME
+from tidelog.replication.replica import Limits, Replica, Role
+
+ALL, LEADER_ONLY = -1, 1
+LAG_MS = 1000
+
+
+class FakeLog:
+    def __init__(self) -> None:
+        self.start_offset = 0
+        self.end_offset = 0
+        self.synced_end_offset = 0
+        self.epochs = EpochCache()
+
+    def write(self, epoch: int, count: int = 1) -> None:
+        self.epochs.assign(epoch, self.end_offset)
+        self.end_offset += count
+
+
+class Driven:
+    """A replica with its log; effects are carried out and kept."""
+
+    def __init__(self, mode: str = "isr", me: int = 1, **limits: Any) -> None:
+        self.log = FakeLog()
+        self.replica = Replica(
+            me, self.log, BY_NAME[mode], Limits(**{"min_in_sync": 2, "lag_max_ms": LAG_MS, **limits})
+        )
+        self.seen: list[Any] = []
+        self.answers: list[ErrorCode] = []
+
+    def run(self, effects: list[Any]) -> list[Any]:
+        for effect in effects:
+            match effect:
+                case BeginEpoch(epoch, start):
+                    self.log.epochs.assign(epoch, start)
+                case Truncate(end):
+                    self.log.end_offset = end
+                    self.log.epochs.truncate_from(end)
+                case Settle(done, error):
+                    done(error)
+        self.seen += effects
+        return effects
+
+    def lead(
+        self, epoch: int = 1, in_sync: tuple[int, ...] = (1, 2, 3), partition_epoch: int = 0
+    ) -> "Driven":
+        self.run(self.replica.lead(epoch, (1, 2, 3), in_sync, partition_epoch, 0))
+        return self
+
+    def produce(self, acks: int = ALL, deadline_ms: int = 10_000) -> list[Any]:
+        self.log.write(self.replica.epoch)
+        effects = self.run(self.replica.appended())
+        return effects + self.run(
+            self.replica.wait(self.log.end_offset, acks, deadline_ms, self.answers.append)
+        )
+
+    def fetched(
+        self, replica: int, offset: int, last_epoch: int = 1, now_ms: int = 10, epoch: int = 1
+    ) -> Any:
+        answer = self.replica.fetched(replica, epoch, offset, last_epoch, 0, now_ms)
+        self.run(answer.effects)
+        return answer
+
+
+class TestCommitting:
+    def test_committed_when_the_whole_set_has_it(self) -> None:
+        driven = Driven().lead()
+        driven.produce()
+        driven.fetched(2, 1)
+        assert driven.replica.high_watermark == 0
+        driven.fetched(3, 1)
+        assert driven.replica.high_watermark == 1
+        assert driven.answers == [ErrorCode.NONE]
+
+    def test_acks_1_waits_for_nobody(self) -> None:
+        driven = Driven().lead()
+        driven.produce(LEADER_ONLY)
+        assert driven.answers == [ErrorCode.NONE]
+        assert driven.replica.high_watermark == 0
+
+    def test_nothing_is_committed_below_the_minimum(self) -> None:
+        driven = Driven().lead(in_sync=(1,))
+        assert driven.replica.before_append(ALL) is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert driven.replica.before_append(LEADER_ONLY) is ErrorCode.NONE
+        driven.produce(LEADER_ONLY)
+        assert driven.replica.high_watermark == 0
+
+    def test_a_set_that_shrinks_below_the_minimum_refuses_what_waits(self) -> None:
+        driven = Driven().lead(in_sync=(1, 2))
+        driven.produce()
+        driven.lead(in_sync=(1,), partition_epoch=1)
+        assert driven.answers == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+    def test_a_durable_topic_counts_what_is_synced(self) -> None:
+        driven = Driven(durable=True).lead(in_sync=(1, 2))
+        driven.produce()
+        driven.fetched(2, 1)
+        assert driven.replica.high_watermark == 0
+        driven.log.synced_end_offset = 1
+        driven.run(driven.replica.synced())
+        assert driven.answers == [ErrorCode.NONE]
+
+    def test_modest_wishes_do_not_wait_behind_great_ones(self) -> None:
+        driven = Driven(durable=True).lead()
+        driven.produce(ALL)
+        driven.produce(LEADER_ONLY)
+        driven.log.synced_end_offset = 2
+        driven.run(driven.replica.synced())
+        assert driven.answers == [ErrorCode.NONE]
+
+    def test_time_runs_out(self) -> None:
+        driven = Driven().lead()
+        driven.produce(deadline_ms=500)
+        driven.run(driven.replica.tick(499))
+        assert driven.answers == []
+        driven.run(driven.replica.tick(500))
+        assert driven.answers == [ErrorCode.REQUEST_TIMED_OUT]
+
+    def test_a_leader_that_is_replaced_says_ok_to_nothing(self) -> None:
+        driven = Driven().lead()
+        driven.produce()
+        driven.run(driven.replica.follow(2, 3, (1, 2, 3), 1))
+        assert driven.answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+    def test_a_new_leader_commits_nothing_before_it_has_heard_of_everybody(self) -> None:
+        driven = Driven()
+        driven.log.write(1, 5)
+        driven.lead(epoch=2)
+        assert driven.replica.high_watermark == 0
+        assert BeginEpoch(2, 5) in driven.seen
+
+    def test_a_quorum_needs_a_record_of_its_own_epoch(self) -> None:
+        driven = Driven("quorum")
+        driven.log.write(1, 5)
+        driven.lead(epoch=2)
+        driven.fetched(2, 5, epoch=2)
+        driven.fetched(3, 5, epoch=2)
+        assert driven.replica.high_watermark == 0
+        driven.produce()
+        driven.fetched(2, 6, last_epoch=2, epoch=2)
+        assert driven.replica.high_watermark == 6
+
+
+class TestMembers:
+    def test_a_lagging_member_leaves_when_the_controller_says_so(self) -> None:
+        driven = Driven().lead()
+        driven.fetched(2, 0, last_epoch=-1, now_ms=900)
+        driven.produce()
+        driven.fetched(2, 1, now_ms=1000)
+        effects = driven.run(driven.replica.tick(LAG_MS + 1))
+        assert effects == [ProposeInSync((1, 2), 1, 0)]
+        assert driven.replica.high_watermark == 0  # Still the old set.
+        driven.lead(in_sync=(1, 2), partition_epoch=1)
+        assert driven.replica.high_watermark == 1
+
+    def test_one_proposal_at_a_time(self) -> None:
+        driven = Driven().lead()
+        driven.produce()
+        assert driven.run(driven.replica.tick(LAG_MS + 1))
+        assert driven.run(driven.replica.tick(LAG_MS + 2)) == []
+        assert driven.run(driven.replica.repeat_proposal()) == [ProposeInSync((1,), 1, 0)]
+
+    def test_steady_small_writes_throw_nobody_out(self) -> None:
+        driven = Driven().lead(in_sync=(1, 2))
+        for number in range(50):
+            now_ms = number * 100
+            driven.fetched(2, number, last_epoch=1 if number else -1, now_ms=now_ms)
+            driven.produce()  # The follower is never quite at the end.
+            assert driven.run(driven.replica.tick(now_ms + 1)) == []
+
+    def test_a_follower_that_has_caught_up_is_proposed_and_waited_for(self) -> None:
+        driven = Driven().lead(in_sync=(1, 2))
+        driven.produce()
+        driven.fetched(2, 1)
+        driven.fetched(3, 1)
+        assert driven.seen[-1] == ProposeInSync((1, 2, 3), 1, 0)
+        driven.produce()
+        driven.fetched(2, 2)
+        assert driven.replica.high_watermark == 1  # If the controller confirms, 3 was a member all along.
+        driven.fetched(3, 2)
+        assert driven.replica.high_watermark == 2
+
+    def test_a_follower_behind_the_watermark_or_the_epoch_does_not_join(self) -> None:
+        driven = Driven()
+        driven.log.write(1, 5)
+        driven.lead(epoch=2, in_sync=(1, 2))
+        driven.fetched(3, 4, epoch=2)
+        assert not [effect for effect in driven.seen if isinstance(effect, ProposeInSync)]
+        driven.fetched(3, 5, epoch=2)
+        assert [effect for effect in driven.seen if isinstance(effect, ProposeInSync)]
+
+    def test_a_late_message_about_older_members_is_ignored(self) -> None:
+        driven = Driven().lead(in_sync=(1, 2), partition_epoch=3)
+        driven.lead(in_sync=(1, 2, 3), partition_epoch=2)
+        assert driven.replica.in_sync == (1, 2)
+
+
+class TestEpochs:
+    @pytest.mark.parametrize(
+        ("epoch", "error"), [(0, ErrorCode.FENCED_LEADER_EPOCH), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+    )
+    def test_a_follower_of_another_epoch_is_refused(self, epoch: int, error: ErrorCode) -> None:
+        assert Driven().lead().fetched(2, 0, epoch=epoch).error is error
+
+    def test_an_epoch_is_led_once(self) -> None:
+        driven = Driven().lead(epoch=3)
+        driven.run(driven.replica.follow(3, -1, (1, 2, 3), 0))  # It resigned.
+        with pytest.raises(InvariantViolation, match="led once"):
+            driven.lead(epoch=3)
+
+    def test_two_leaders_of_one_epoch_are_noticed(self) -> None:
+        driven = Driven().lead(epoch=3)
+        with pytest.raises(InvariantViolation, match="two leaders"):
+            driven.replica.follow(3, 2, (1, 2, 3), 0)
+
+
+class TestDivergence:
+    def test_records_of_an_epoch_that_ended_earlier_are_sent_back(self) -> None:
+        driven = Driven()
+        driven.log.write(1, 5)
+        driven.lead(epoch=3)
+        driven.produce()
+        answer = driven.fetched(2, 8, last_epoch=1, epoch=3)
+        assert answer.diverging == (1, 5)
+        assert not driven.replica.progress[2].seen  # It acknowledges nothing.
+
+    def test_the_follower_truncates_where_they_part_and_never_below_the_watermark(self) -> None:
+        follower = Driven(me=2)
+        follower.log.write(1, 8)
+        follower.run(follower.replica.follow(3, 1, (1, 2, 3), 0))
+        follower.run(follower.replica.received(3, 5))
+        follower.run(follower.replica.diverged(3, (1, 5)))
+        assert follower.log.end_offset == 5
+        with pytest.raises(InvariantViolation, match="below the high watermark"):
+            follower.replica.diverged(3, (1, 4))
+
+    def test_after_an_unclean_election_it_may(self) -> None:
+        follower = Driven(me=2)
+        follower.log.write(1, 8)
+        follower.run(follower.replica.follow(3, 1, (1, 2, 3), 0))
+        follower.run(follower.replica.received(3, 8))
+        follower.run(follower.replica.diverged(3, (1, 4), unclean=True))
+        assert (follower.log.end_offset, follower.replica.high_watermark) == (4, 4)
+
+    def test_divergence_over_two_epochs(self) -> None:
+        """Leader: epoch 1 to 10, then 4. Follower: epoch 1 to 4, epoch 2 to 6, epoch 3 to 8."""
+        leader = Driven()
+        leader.log.write(1, 10)
+        leader.lead(epoch=4)
+        follower = Driven(me=2)
+        for epoch, count in ((1, 4), (2, 2), (3, 2)):
+            follower.log.write(epoch, count)
+        follower.run(follower.replica.follow(4, 1, (1, 2, 3), 0))
+        rounds = 0
+        while True:
+            answer = leader.fetched(2, follower.log.end_offset, follower.replica.last_epoch, epoch=4)
+            if answer.diverging is None:
+                break
+            follower.run(follower.replica.diverged(4, answer.diverging))
+            rounds += 1
+        assert (follower.log.end_offset, rounds) == (4, 1)
+
+    def test_old_answers_change_nothing(self) -> None:
+        follower = Driven(me=2)
+        follower.log.write(1, 8)
+        follower.run(follower.replica.follow(3, 1, (1, 2, 3), 0))
+        assert follower.replica.diverged(2, (1, 0)) == []
+        assert follower.replica.received(2, 8) == []
+
+    def test_the_watermark_is_taken_only_as_far_as_the_log_reaches(self) -> None:
+        follower = Driven(me=2)
+        follower.log.write(1, 3)
+        follower.run(follower.replica.follow(1, 1, (1, 2, 3), 0))
+        assert follower.run(follower.replica.received(1, 9)) == [Commit(3)]
+        assert follower.replica.role is Role.FOLLOWER
