@@ -11,6 +11,7 @@ from typing import NoReturn
 from crc32c import crc32c
 
 from tidelog.errors import CorruptBatch
+from tidelog.log.producers import noted_fields
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
 from tidelog.log.settings import roll_after_ms
 from tidelog.log.state import ALWAYS
@@ -58,7 +59,7 @@ class Appending(Syncing):
         self.end_offset = last_offset + 1
         self.size_bytes += end - position
         if batch[_PRODUCER_ID_AT] < _NEGATIVE:
-            self.producers.note_batch(batch, now_ms)
+            self.producers.note_fields(noted_fields(batch), now_ms)
 
     def append_batches(self, data: memoryview, now_ms: int) -> int:
         """Append batches whose offsets are assigned, as a follower does; the new end offset.

@@ -26,16 +26,18 @@ from struct import Struct
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.protocol.batch import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader, Buffer
+from tidelog.protocol.batch import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
 
 BATCHES_REMEMBERED = 5  # The most requests an idempotent producer may have on their way; clients know it.
 SEQUENCE_MASK = (1 << 31) - 1
 EXPIRATION_MS = 86_400_000
 PRODUCERS_MAX = 10_000
 NO_OFFSET = -1
-# Of a batch header: base offset, attributes, last offset delta, max timestamp, producer id, epoch, sequence.
-_NOTED = Struct(">q13xhi8xqqhi")
 _FORGOTTEN_AT_ONCE = 10  # One part in so many of the producers, so that room is made rarely.
+
+noted_fields = Struct(">q13xhi8xqqhi").unpack_from
+"""Base offset, attributes, last offset delta, max timestamp, producer id, producer epoch and base sequence of
+a batch."""
 
 _logger = logging.getLogger(__name__)
 
@@ -140,17 +142,16 @@ class ProducerStates:
 
     def note(self, header: BatchHeader, now_ms: int) -> None:
         """A batch with a producer id is in the log, its offsets assigned."""
-        noted = (
-            header.base_offset, header.attributes, header.last_offset_delta, header.max_timestamp,
-            header.producer_id, header.producer_epoch, header.base_sequence,
+        self.note_fields(
+            (
+                header.base_offset, header.attributes, header.last_offset_delta, header.max_timestamp,
+                header.producer_id, header.producer_epoch, header.base_sequence,
+            ),
+            now_ms,
         )  # fmt: skip
-        self._note(noted, now_ms)
 
-    def note_batch(self, batch: Buffer, now_ms: int) -> None:
-        """The same, from the batch's bytes: for the hot path, where a whole header would cost too much."""
-        self._note(_NOTED.unpack_from(batch), now_ms)
-
-    def _note(self, noted: tuple[int, ...], now_ms: int) -> None:
+    def note_fields(self, noted: tuple[int, ...], now_ms: int) -> None:
+        """The same, of what :data:`noted_fields` reads from a batch: the hot path needs no whole header."""
         base_offset, attributes, delta, max_timestamp, producer_id, epoch, sequence = noted
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -162,7 +163,8 @@ class ProducerStates:
         if attributes & CONTROL_MASK:
             return  # The end of a transaction: it has an epoch and no sequence.
         time_ms = max_timestamp if attributes & TIMESTAMP_TYPE_MASK else -1
-        producer.add((sequence, (sequence + delta) & SEQUENCE_MASK, base_offset, last_offset, time_ms))
+        last_sequence = (sequence + delta) & SEQUENCE_MASK
+        producer.add((sequence, last_sequence, base_offset, last_offset, time_ms))
 
     def restore(self, producers: dict[int, Producer], end_offset: int) -> None:
         """Begin with what a snapshot knew of everything before ``end_offset``."""
