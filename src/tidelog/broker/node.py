@@ -106,6 +106,7 @@ class Node:
         self.host.on_failed = self._failed
         self._topics: dict[UUID, TopicImage] = {}
         self._proposals: dict[PartitionKey, ProposeInSync] = {}
+        self._lost_peers: set[int] = set()  # their connections closed, and nothing was heard of them since
         self._stopped = False
         # Whoever embeds the node listens here.
         self.on_committed: Callable[[Hosted], None] = lambda hosted: None
@@ -130,6 +131,7 @@ class Node:
     # --- messages -------------------------------------------------------------------------------------------
 
     def receive(self, message: NodeMessage) -> None:
+        self._lost_peers.discard(message.sender)
         match message:
             case Asked(sender, ask):
                 self.controller.handle(ask, self._services.now_ms(), lambda got: self._answer(sender, got))
@@ -139,6 +141,7 @@ class Node:
                 self.host.receive(message)
 
     def peer_lost(self, peer: int) -> None:
+        self._lost_peers.add(peer)
         self.host.peer_lost(peer)
         self.controller.broker_lost(peer, self._services.now_ms())
 
@@ -175,7 +178,11 @@ class Node:
 
     def _activity_changed(self, active: bool) -> None:
         if active:
-            self.controller.activate(self._services.now_ms())
+            now_ms = self._services.now_ms()
+            self.controller.activate(now_ms)
+            # Who died together with the last controller, or was it, is not given a whole session.
+            for peer in sorted(self._lost_peers):
+                self.controller.broker_lost(peer, now_ms)
         else:
             self.controller.deactivate()
 

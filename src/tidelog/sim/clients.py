@@ -62,7 +62,7 @@ class Producer:
             self._next()
 
         self._cluster.world.after(REQUEST_TIMEOUT_MS, lambda: done(-1, ErrorCode.REQUEST_TIMED_OUT))
-        services.run(lambda: self._append(services, hosted, value, done))
+        services.run(lambda: self.append(services, hosted, value, done))
 
     def _leader(self) -> tuple[SimServices, Hosted] | None:
         """Any node that takes itself for the leader: clients' metadata may be old."""
@@ -76,9 +76,10 @@ class Producer:
                 leading.append((node.services, hosted))
         return self._cluster.world.chance.choice(leading) if leading else None
 
-    def _append(
+    def append(
         self, services: SimServices, hosted: Hosted, value: int, done: Callable[[int, ErrorCode, int], None]
     ) -> None:
+        """What a broker does with a produce request, less the wire."""
         replica = hosted.replica
         error = replica.before_append(self._acks)
         if error is not ErrorCode.NONE:
