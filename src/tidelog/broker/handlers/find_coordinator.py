@@ -12,16 +12,21 @@ from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.types import NO_BROKER
 
-MESSAGE = "consumer groups and transactions are not supported yet: assign partitions by hand"
+GROUP, TRANSACTION = 0, 1
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
-    refusal = {
-        "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        "error_message": MESSAGE,
-        "node_id": NO_BROKER,
-        "host": "",
-        "port": -1,
-    }
+    refusal = _refusal(getattr(request, "key_type", GROUP))
     keys = getattr(request, "coordinator_keys", ())
     return {**refusal, "coordinators": [{"key": key, **refusal} for key in keys]}
+
+
+def _refusal(key_type: int) -> Fields:
+    if key_type == TRANSACTION:
+        # Final for every client: a transactional producer fails at once instead of asking until its time is
+        # up.
+        code, message = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet"
+    else:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        message = "consumer groups are not supported yet: assign partitions by hand"
+    return {"error_code": code, "error_message": message, "node_id": NO_BROKER, "host": "", "port": -1}
