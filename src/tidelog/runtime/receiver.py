@@ -13,6 +13,7 @@ from tidelog.protocol import messages, produce
 
 SCRATCH_BYTES = 64 * 1024
 OWN_BUFFER_FROM_BYTES = 16 * 1024  # a smaller request waits in scratch for its rest
+PEEK_BYTES = 512  # read of a request that is probably large again: its start would only be copied
 SPARE_BYTES_MAX = 2 * 1024 * 1024  # a larger buffer is given back at once
 LAZY_FROM_BYTES = 4 * 1024 * 1024  # from here on memory is taken as it fills, not as it is claimed
 PLAIN_BYTES_MAX = 8 * 1024 * 1024  # of a request other than Produce
@@ -23,6 +24,7 @@ _START = Struct(">ih")  # size, api key
 
 class Receiver:
     __slots__ = (
+        "_bulk",
         "_end",
         "_filled",
         "_frame",
@@ -43,6 +45,7 @@ class Receiver:
         self._frame: memoryview | None = None  # a large request that is being received
         self._filled = 0
         self._spare: bytearray | None = None
+        self._bulk = False  # the last request was a large one
         self.needed_bytes = 0  # more than zero: the next request needs a buffer of its own of this size
 
     @property
@@ -58,6 +61,8 @@ class Receiver:
             rest = self._end - self._start
             self._scratch[:rest] = self._scratch[self._start : self._end]
             self._start, self._end = 0, rest
+        if self._bulk and self._end == 0:
+            return self._view[:PEEK_BYTES]
         return self._view[self._end :]
 
     def received(self, count: int) -> bool:
@@ -83,6 +88,7 @@ class Receiver:
         if size <= 8 or size > self._max_bytes:
             raise HangUp(f"a request of {size} bytes; allowed are 9 to {self._max_bytes}")
         if have >= 4 + size:
+            self._bulk = False
             begin = self._start + 4
             self._start = begin + size
             # Copied out: the next read overwrites scratch while this batch may still be on its way.
@@ -108,6 +114,7 @@ class Receiver:
         much that
         is."""
         size, self.needed_bytes = self.needed_bytes, 0
+        self._bulk = True
         frame = self._take_buffer(size)
         have = self._end - self._start - 4
         frame[:have] = self._view[self._start + 4 : self._end]
