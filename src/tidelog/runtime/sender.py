@@ -2,8 +2,8 @@
 
 Bytes go to the socket at once; what the socket does not take is left with the event loop's transport, which
 tells when it has drained. Regions of segment files are read from the page cache into one buffer that all
-connections share, and leave with what surrounds them in one call. Measured, that costs little more than half of
-``sendfile``, which feeds the socket page by page and wakes the reader again and again. A slow reader costs one
+connections share, and leave with what surrounds them in one call. Measured, that costs about half of
+``sendfile``, which feeds the socket page by page and wakes the reader every time. A slow reader costs one
 piece of memory. A region that is not in the page cache is brought there by a thread first.
 """
 
