@@ -24,7 +24,6 @@ PIECE_BYTES = (
 MAX_PARTS_PER_CALL = 64
 
 _piece = memoryview(bytearray(PIECE_BYTES))  # what is being sent right now, by whichever connection
-_MORE = getattr(socket, "MSG_MORE", 0)
 
 
 class Sender:
@@ -85,32 +84,40 @@ class Sender:
         self._pump()
 
     def _pump(self) -> None:
-        """Hand as much as possible to the socket."""
+        """Hand as much as possible to the socket, in as few calls as possible."""
         while self._out and not self._unsent and not self._loading and self._socket is not None:
-            buffers, region = self._take()
-            count = 0
-            if region is not None:
-                count = self._read(region)
-            if buffers or count:
-                self._send_now([*buffers, _piece[:count]])
+            buffers = self._gather()
+            if buffers:
+                self._send_now(buffers)
 
-    def _take(self) -> tuple[list[bytes | bytearray], Region | None]:
-        """The next buffers, and the region behind them."""
+    def _gather(self) -> list[bytes | bytearray | memoryview]:
+        """The next buffers, with what fits of the regions between them. A call that ended before the last
+        small
+        part of an answer would leave that part waiting for the reader's acknowledgement."""
         out = self._out
-        buffers: list[bytes | bytearray] = []
+        buffers: list[bytes | bytearray | memoryview] = []
+        used = 0  # of the shared buffer
         while out and len(buffers) < MAX_PARTS_PER_CALL:
             part = out.popleft()
-            if isinstance(part, Region):
-                return buffers, part
-            buffers.append(cast(bytearray, part))
-        return buffers, None
+            if not isinstance(part, Region):
+                buffers.append(cast(bytearray, part))
+                continue
+            if used == PIECE_BYTES:
+                out.appendleft(part)
+                break
+            count = self._read(part, _piece[used : used + part.size])
+            if count == 0:
+                break
+            buffers.append(_piece[used : used + count])
+            used += count
+            if count < part.size:
+                out.appendleft(Region(part.file, part.position + count, part.size - count))
+        return buffers
 
-    def _read(self, region: Region) -> int:
-        """Fill the shared buffer from a region; how many bytes are in it. What is left of the region stays
-        first.
-        """
+    def _read(self, region: Region, target: memoryview) -> int:
+        """Bytes of a region; 0 when the disk must be waited for, or gave up."""
         try:
-            count = files.read_into(_piece[: min(region.size, PIECE_BYTES)], region, wait=self._patient)
+            count = files.read_into(target, region, wait=self._patient)
             if count == 0:
                 raise OSError("the segment ended before the region")
         except OSError as error:
@@ -121,8 +128,6 @@ class Sender:
         if count is None:
             self._load(region)
             return 0
-        if count < region.size:
-            self._out.appendleft(Region(region.file, region.position + count, region.size - count))
         return count
 
     def _send_now(self, buffers: list[bytes | bytearray | memoryview]) -> None:
@@ -130,7 +135,7 @@ class Sender:
             return
         total = sum(map(len, buffers))
         try:
-            sent = self._socket.sendmsg(buffers, (), _MORE if self._out else 0)
+            sent = self._socket.sendmsg(buffers)
         except BlockingIOError:
             sent = 0
         except OSError as error:
