@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.partitions import PartitionTable
 from tidelog.broker.producer_ids import ProducerIds
@@ -31,6 +32,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, services.new_uuid().int & 0x7FFFFFFF
         )
+        self.coordinators = Coordinators(self)
 
     @property
     def image(self) -> ClusterImage:
@@ -44,3 +46,4 @@ class Broker:
             self.config = self.config.with_dynamic(*dynamic)
             self.on_config(self.config)
         self.partitions.follow(image, self.config)
+        self.partitions.when_settled(self.coordinators.follow)

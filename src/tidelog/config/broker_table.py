@@ -274,3 +274,69 @@ class BrokerTable:
     log_cleaner_min_compaction_lag_ms: int = _default_of("min.compaction.lag.ms")
     log_cleaner_max_compaction_lag_ms: int = _default_of("max.compaction.lag.ms")
     log_cleaner_delete_retention_ms: int = _default_of("delete.retention.ms")
+
+    offsets_topic_num_partitions: int = row(
+        Whole(1), 50, "Partitions of `__consumer_offsets`; read when it is created.",
+        section="Consumer groups",
+    )  # fmt: skip
+    offsets_topic_replication_factor: int = row(
+        Whole(1, 32767),
+        3,
+        "Replicas of `__consumer_offsets`, or as many as there are brokers when it is created.",
+    )
+    offsets_topic_segment_bytes: int = row(
+        Whole(1, unit="bytes"),
+        100 * _MIB,
+        "Segment size of `__consumer_offsets`: small, so that compaction comes soon.",
+    )
+    offsets_retention_minutes: int = row(
+        Whole(1, unit="minutes"),
+        10_080,
+        "How long committed offsets outlive the last member of their group, or the last commit where a group "
+        "has no members.",
+        dynamic=True,
+    )
+    offsets_retention_check_interval_ms: int = row(
+        _LONG_MS, 600_000, "How often the broker looks for offsets that have expired."
+    )
+    offset_metadata_max_bytes: int = row(
+        Whole(0, unit="bytes"),
+        4096,
+        "Size of the largest metadata a client may attach to a committed offset.",
+        dynamic=True,
+    )
+    group_min_session_timeout_ms: int = row(
+        Whole(1, unit="ms"), 6_000, "Shortest session timeout a group member may ask for.", dynamic=True
+    )
+    group_max_session_timeout_ms: int = row(
+        Whole(1, unit="ms"), 1_800_000, "Longest session timeout a group member may ask for.", dynamic=True
+    )
+    group_initial_rebalance_delay_ms: int = row(
+        # Kafka waits 3 s, which is most of the time until a small group's first record. Half a second is
+        # enough for members that are started together, and each that joins in it extends it.
+        Whole(0, unit="ms"),
+        500,
+        "How long the first rebalance of an empty group waits for more members after each one that joins.",
+        dynamic=True,
+    )
+    group_max_size: int = row(Whole(1), INT_MAX, "Members a group may have.", dynamic=True)
+
+    transaction_state_log_num_partitions: int = row(
+        Whole(1),
+        50,
+        "Partitions of `__transaction_state`; read when it is created.",
+        section="Transactions",
+    )
+    transaction_state_log_replication_factor: int = row(
+        Whole(1, 32767),
+        3,
+        "Replicas of `__transaction_state`, or as many as there are brokers when it is created.",
+    )
+    transaction_state_log_min_isr: int = row(
+        Whole(1),
+        2,
+        "How many replicas of `__transaction_state` must hold a write, where it has more replicas than that.",
+    )
+    transaction_state_log_segment_bytes: int = row(
+        Whole(1, unit="bytes"), 100 * _MIB, "Segment size of `__transaction_state`."
+    )

@@ -1,0 +1,111 @@
+"""All shards of one internal topic on this broker, kept in step with what it leads, and the way to them."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic
+
+from tidelog.broker.coordinators.keys import partition_of
+from tidelog.broker.coordinators.shard import M, Shard, State
+from tidelog.broker.partition import Partition
+from tidelog.errors import ErrorCode, TidelogError
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+
+class Coordinator(Generic[M]):
+    def __init__(self, broker: "Broker", topic: str, make: Callable[[Shard[M]], M]) -> None:
+        self.topic = topic
+        self._broker = broker
+        self._make = make
+        self._shards: dict[int, Shard[M]] = {}
+
+    # -- finding the machine for a key -------------------------------------------------
+
+    def partition_of(self, key: str) -> int | None:
+        """Which partition a key belongs to; None while the topic is not there."""
+        topic = self._broker.image.topics.get(self.topic)
+        return None if topic is None else partition_of(key, len(topic.partitions))
+
+    def machine_of(self, key: str) -> M:
+        """The machine for a key. Raises what its client must hear when it is not here or not ready."""
+        index = self.partition_of(key)
+        shard = None if index is None else self._shards.get(index)
+        if shard is None or shard.state is State.GONE:
+            raise TidelogError(
+                f"another broker coordinates {key[:60]!r}, or nobody does yet", ErrorCode.NOT_COORDINATOR
+            )
+        if shard.state is State.LOADING:
+            raise TidelogError(
+                f"the coordinator of {key[:60]!r} is being loaded", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
+        return shard.machine
+
+    def machines(self) -> Iterator[M]:
+        """All machines that are ready."""
+        for shard in list(self._shards.values()):
+            if shard.state is State.ACTIVE:
+                yield shard.machine
+
+    @property
+    def loading(self) -> bool:
+        """Whether part of what this broker coordinates is not known yet."""
+        return any(shard.state is State.LOADING for shard in self._shards.values())
+
+    # -- what happens to the partitions ------------------------------------------------
+
+    def marker(self, index: int, producer_id: int, epoch: int, committed: bool) -> None:
+        """The end of a transaction is committed in partition ``index`` of this topic. While the shard loads,
+        it finds the marker in the log.
+        """
+        shard = self._shards.get(index)
+        if shard is not None and shard.state is State.ACTIVE:
+            shard.machine.marker(producer_id, epoch, committed)
+
+    def role_changed(self, partition: Partition) -> None:
+        """This broker began or ended to lead a partition, perhaps not of this topic."""
+        if partition.name.topic == self.topic:
+            self._follow(partition.name.partition, partition if _leads(partition) else None)
+
+    def follow(self) -> None:
+        """Look at all partitions of the topic: what is led has a shard, and nothing else has."""
+        topic = self._broker.image.topics.get(self.topic)
+        count = 0 if topic is None else len(topic.partitions)
+        for index in range(count):
+            partition, _ = self._broker.partitions.find(self.topic, index)
+            self._follow(index, partition if partition is not None and _leads(partition) else None)
+        for index in [index for index in self._shards if index >= count]:
+            self._follow(index, None)
+
+    def _follow(self, index: int, partition: Partition | None) -> None:
+        shard = self._shards.get(index)
+        if shard is not None:
+            # In another epoch the log may have lost records that this shard has seen.
+            if shard.partition is partition and shard.leader_epoch == partition.leader_epoch:
+                return
+            del self._shards[index]
+            shard.unload()
+        if partition is not None:
+            self._begin(partition)
+
+    def _begin(self, partition: Partition) -> None:
+        broker = self._broker
+        shard = Shard(partition, broker.services, self._make, self._load_again)
+        self._shards[shard.index] = shard
+        broker.services.soon(shard.load)
+
+    def _load_again(self, shard: Shard[M]) -> None:
+        if self._shards.get(shard.index) is not shard:
+            return
+        del self._shards[shard.index]
+        if _leads(shard.partition):
+            self._begin(shard.partition)
+
+    def close(self) -> None:
+        """The broker stops: nobody waits for it in vain."""
+        shards, self._shards = self._shards, {}
+        for shard in shards.values():
+            shard.unload()
+
+
+def _leads(partition: Partition) -> bool:
+    return not partition.log.closed and getattr(partition, "leads", True)

@@ -1,0 +1,86 @@
+"""The internal topics: what they are like, and how they come to be when the first client needs them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.config import BrokerConfig
+from tidelog.controller import topics
+from tidelog.controller.topics import TopicWish
+from tidelog.errors import ErrorCode, TidelogError
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+
+Created = Callable[[TidelogError | None], None]
+
+
+class _Shape(NamedTuple):
+    partitions: int
+    replicas: int  # as many as there are brokers, but not more than this
+    min_in_sync: int
+    segment_bytes: int
+
+
+def _shape(name: str, config: BrokerConfig) -> _Shape:
+    if name == CONSUMER_OFFSETS:
+        return _Shape(
+            config.offsets_topic_num_partitions,
+            config.offsets_topic_replication_factor,
+            2,
+            config.offsets_topic_segment_bytes,
+        )
+    return _Shape(
+        config.transaction_state_log_num_partitions,
+        config.transaction_state_log_replication_factor,
+        config.transaction_state_log_min_isr,
+        config.transaction_state_log_segment_bytes,
+    )
+
+
+class InternalTopics:
+    """Creates each internal topic once, however many clients ask for it at the same time."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._waiting: dict[str, list[Created]] = {}
+
+    def ensure(self, name: str, done: Created) -> None:
+        """Call ``done`` when the topic is there and its partitions are open, or with what prevents it."""
+        if name in self._broker.image.topics:
+            done(None)
+            return
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append(done)
+        if len(waiting) == 1:
+            self._create(name)
+
+    def _create(self, name: str) -> None:
+        broker = self._broker
+        topic_id = broker.services.new_uuid()
+        wish = _wish(name, broker.config, len(broker.image.brokers))
+        broker.store.submit(
+            lambda image: [topics.create(image, wish, broker.config, topic_id)],
+            lambda error: broker.partitions.when_settled(lambda: self._created(name, error)),
+        )
+
+    def _created(self, name: str, error: TidelogError | None) -> None:
+        if error is not None and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            error = None
+        for done in self._waiting.pop(name, []):
+            done(error)
+
+
+def _wish(name: str, config: BrokerConfig, brokers: int) -> TopicWish:
+    shape = _shape(name, config)
+    replicas = min(shape.replicas, max(1, brokers))
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(shape.segment_bytes),
+        # With two replicas a minimum of two would stop every group when one broker stops.
+        "min.insync.replicas": str(min(shape.min_in_sync, max(1, replicas - 1))),
+    }
+    return TopicWish(name, shape.partitions, replicas, configs=configs)

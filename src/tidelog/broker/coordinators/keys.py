@@ -1,0 +1,20 @@
+"""Which partition of an internal topic a group or a transactional id belongs to: as Kafka computes it, so
+that its tools find the same one.
+"""
+
+_INT32_MIN = -(1 << 31)
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode`` of Java: over UTF-16 code units, in 32 bits."""
+    value = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for place in range(0, len(data), 2):
+        value = (31 * value + (data[place] << 8 | data[place + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def partition_of(key: str, partitions: int) -> int:
+    value = java_hash(key)
+    # Java's abs leaves the smallest number negative; Kafka takes 0 for it.
+    return 0 if value == _INT32_MIN else abs(value) % partitions

@@ -1,0 +1,241 @@
+"""One partition of an internal topic, as its leader sees it: a machine, and the log it is the sum of.
+
+============  ==========================================  =================================
+state         requests                                    ends when
+============  ==========================================  =================================
+loading       COORDINATOR_LOAD_IN_PROGRESS                the log is replayed to its end and
+                                                          that end is committed
+active        served                                      leadership or an append is lost
+gone          NOT_COORDINATOR                             never; a new shard takes its place
+============  ==========================================  =================================
+
+Loading reads to the end of the log, not to the high watermark: what a leader has, it will commit. Serving
+waits for that, so no answer tells of something that a later leader may not know.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+from tidelog.broker.coordinators.failures import coordinator_error
+from tidelog.broker.partition import Partition
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.invariant import invariant
+from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader
+from tidelog.protocol.produce import VERSIONS
+from tidelog.protocol.records import ControlType, Record, control_type, decode_batch, encode_batch
+from tidelog.services import Services, Timer
+
+logger = logging.getLogger(__name__)
+
+SLICE_BYTES = 32 << 10  # replayed at once: a few milliseconds of decoding
+BATCH_BYTES = 16 << 10  # of records that share a batch; one append may be larger
+COMMIT_POLL_MS = 20.0
+LOAD_RETRY_MS = 1000.0
+
+KeyValue = tuple[bytes, bytes | None]
+"""A record to append; no value is a tombstone."""
+
+Done = Callable[[ErrorCode], None]
+
+
+class Machine(Protocol):
+    """What the records of one partition add up to."""
+
+    def replay(self, record: Record, batch: BatchHeader) -> None:
+        """A record of the log, in order, while loading. The batch tells the transaction it belongs to."""
+
+    def marker(self, producer_id: int, epoch: int, committed: bool) -> None:
+        """A transaction of this partition ended; while loading, and later when it happens. May come twice."""
+
+    def start(self) -> None:
+        """All is replayed: requests come from now on."""
+
+    def stop(self) -> None:
+        """Another takes over: answer whoever waits with NOT_COORDINATOR and cancel all timers."""
+
+
+M = TypeVar("M", bound=Machine)
+
+
+class State(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    GONE = "gone"
+
+
+class Shard(Generic[M]):
+    def __init__(
+        self,
+        partition: Partition,
+        services: Services,
+        make: "Callable[[Shard[M]], M]",
+        on_thrown_away: "Callable[[Shard[M]], None]",
+    ) -> None:
+        self.partition = partition
+        self.index = partition.name.partition
+        self.leader_epoch = partition.leader_epoch
+        self.services = services
+        self.state = State.LOADING
+        self._on_thrown_away = on_thrown_away
+        self._queue: list[tuple[Sequence[KeyValue], Done]] = []  # appended in this turn of the loop
+        self._queued_bytes = 0
+        self._in_flight: deque[list[Done]] = deque()  # written, in the order of the log
+        self._position = partition.log.start_offset  # first offset not yet replayed
+        self._timer: Timer | None = None
+        self.machine: M = make(self)
+
+    # -- loading -----------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Replay what is left of the log, a slice at a time."""
+        self._timer = None
+        if self.state is not State.LOADING:
+            return
+        log = self.partition.log
+        position = max(self._position, log.start_offset)
+        if position >= log.end_offset:
+            self._await_commit()
+            return
+        try:
+            region = log.read(position, SLICE_BYTES, log.end_offset, at_least_one_batch=True)
+        except TidelogError as error:
+            self._retry(error)
+            return
+        self.services.offload(region.read, self._replay)
+
+    def _replay(self, data: bytes | BaseException) -> None:
+        if self.state is not State.LOADING:
+            return
+        try:
+            if isinstance(data, BaseException):
+                raise data
+            self._replay_batches(memoryview(data))
+        except (TidelogError, OSError) as error:
+            self._retry(error)
+            return
+        self.load()
+
+    def _replay_batches(self, data: memoryview) -> None:
+        before = self._position
+        for position, header in batches.iterate(data):
+            batch = data[position : position + header.size]
+            if header.is_control:
+                self._replay_control(batch, header)
+            else:
+                for record in decode_batch(batch, header):
+                    self.machine.replay(record, header)
+            self._position = header.next_offset
+        invariant(self._position > before, "a slice of the log holds a whole batch", self.partition.name)
+
+    def _replay_control(self, batch: memoryview, header: BatchHeader) -> None:
+        for record in decode_batch(batch, header):
+            kind = control_type(record.key)
+            if kind in (ControlType.ABORT, ControlType.COMMIT):
+                self.machine.marker(header.producer_id, header.producer_epoch, kind == ControlType.COMMIT)
+
+    def _await_commit(self) -> None:
+        if self.partition.high_watermark < self._position:
+            self._timer = self.services.later(COMMIT_POLL_MS, self.load)
+            return
+        self.state = State.ACTIVE
+        self.machine.start()
+
+    def _retry(self, error: BaseException) -> None:
+        logger.error("%s cannot be loaded: %s; trying again", self.partition.name, error)
+        self._timer = self.services.later(LOAD_RETRY_MS, self.load)
+
+    # -- appending ---------------------------------------------------------------------
+
+    def append(
+        self,
+        records: Sequence[KeyValue],
+        done: Done,
+        *,
+        producer_id: int = -1,
+        epoch: int = -1,
+        transactional: bool = False,
+    ) -> None:
+        """Write the records in one batch; ``done`` hears when they are committed, or why not."""
+        if self.state is not State.ACTIVE:
+            done(ErrorCode.NOT_COORDINATOR)
+            return
+        if transactional:
+            # At once: the end of its transaction, which does not come through here, must find it in the log.
+            self._flush()
+            self._write(records, [done], producer_id, epoch)
+            return
+        if not self._queue:
+            self.services.soon(self._flush)
+        self._queue.append((records, done))
+        self._queued_bytes += sum(len(key) + len(value or b"") for key, value in records)
+        if self._queued_bytes >= BATCH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        queue, self._queue = self._queue, []
+        if not queue:
+            return
+        self._queued_bytes = 0
+        records = [record for given, _ in queue for record in given]
+        self._write(records, [done for _, done in queue])
+
+    def _write(
+        self, records: Sequence[KeyValue], waiting: list[Done], producer_id: int = -1, epoch: int = -1
+    ) -> None:
+        now_ms = self.services.now_ms()
+        batch = encode_batch(
+            [Record(place, now_ms, key, value) for place, (key, value) in enumerate(records)],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transactional=producer_id >= 0,
+        )
+        try:
+            appended = self.partition.append(memoryview(batch), now_ms, VERSIONS[1])
+        except TidelogError as refusal:
+            for done in waiting:
+                done(coordinator_error(refusal.code))
+            if self.partition.log.failure is not None:
+                self.throw_away()
+            return
+        self._in_flight.append(waiting)
+        self.partition.when_durable(appended.end_offset, self._settled)
+
+    def _settled(self, error: ErrorCode) -> None:
+        """The oldest write is committed, or will perhaps never be."""
+        if not self._in_flight:
+            return  # Thrown away meanwhile.
+        for done in self._in_flight.popleft():
+            done(coordinator_error(error))
+        if error:
+            # The records may be in the log all the same. Only reading it again tells.
+            self.throw_away()
+
+    # -- the end -----------------------------------------------------------------------
+
+    def throw_away(self) -> None:
+        """Forget the machine and load again: what it believes may not be what the log says."""
+        if self.state is not State.GONE:
+            logger.warning("%s is loaded again: a write failed", self.partition.name)
+            self.unload()
+            self._on_thrown_away(self)
+
+    def unload(self) -> None:
+        if self.state is State.GONE:
+            return
+        was_active = self.state is State.ACTIVE
+        self.state = State.GONE
+        if self._timer is not None:
+            self._timer.cancel()
+        if was_active:
+            self.machine.stop()
+        queue, self._queue = self._queue, []
+        in_flight, self._in_flight = self._in_flight, deque()
+        for waiting in in_flight:
+            for done in waiting:
+                done(ErrorCode.NOT_COORDINATOR)
+        for _, done in queue:
+            done(ErrorCode.NOT_COORDINATOR)
