@@ -9,7 +9,7 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.batch import parse_header
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.hosted import Hosted
-from tidelog.sim.world import SimServices
+from tidelog.sim.process import SimServices
 
 if TYPE_CHECKING:
     from tidelog.sim.cluster import SimCluster

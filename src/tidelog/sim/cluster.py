@@ -18,8 +18,9 @@ from tidelog.sim.checkers import Checkers
 from tidelog.sim.clients import Producer
 from tidelog.sim.disk import SimulatedDisk, everything
 from tidelog.sim.network import Network
+from tidelog.sim.process import SimServices
 from tidelog.sim.quorum import detached
-from tidelog.sim.world import SimServices, World
+from tidelog.sim.world import World
 
 DATA = "data"
 SESSION = SessionTiming()
@@ -45,7 +46,7 @@ class SimNode:
         cluster = self.cluster
         world = cluster.world
         world.note(f"node {self.node_id} starts")
-        services = self.services = SimServices(world, f"node {self.node_id}")
+        services = self.services = SimServices(world)
         services.disk_delay_ms = cluster.disk_delay_ms
         config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings})
         now_ms = services.now_ms()

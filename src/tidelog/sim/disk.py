@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.log.storage import Buffer, Entry
+from tidelog.sim.inode import Change, Inode, apply, resize
 
 ENOSPC = errno.ENOSPC
 EIO = errno.EIO
@@ -25,18 +26,6 @@ STORY_LINES_MAX = 10_000  # A simulation runs for millions of operations; a fail
 
 class PowerLoss(BaseException):
     """Raised out of the operation during which the power went; not an ``Exception``: nobody may handle it."""
-
-
-class Change(NamedTuple):
-    """A change of a file that is not safe yet: bytes written at a position, or (no ``data``) a new size."""
-
-    position: int
-    data: bytes | None
-
-    @property
-    def weight(self) -> int:
-        """How many points of time there are inside this change: bytes, or one for a new size."""
-        return 1 if self.data is None else len(self.data)
 
 
 Survive = Callable[[str, int], int]
@@ -53,63 +42,10 @@ def everything(path: str, unsynced: int) -> int:
     return unsynced
 
 
-class _Inode:
-    __slots__ = ("changes", "content", "mapped", "modified_ms", "safe")
-
-    def __init__(self, content: Buffer = b"", modified_ms: int = 0) -> None:
-        self.content = bytearray(content)
-        self.safe = bytearray(content)
-        self.changes: list[Change] = []
-        self.mapped = 0  # Writable mappings: stores into them are in no change yet.
-        self.modified_ms = modified_ms
-
-    def unsynced(self) -> int:
-        return sum(change.weight for change in self.changes)
-
-    def sync(self) -> None:
-        if self.mapped:
-            self.safe = bytearray(self.content)
-        else:
-            for change in self.changes:
-                _apply(self.safe, change, change.weight)
-        self.changes.clear()
-
-    def note_mapped(self) -> None:
-        """Stores into a mapping are not seen one by one: take what differs for one write."""
-        seen = self.replay(self.unsynced())
-        if seen != self.content:
-            self.changes.append(Change(0, bytes(self.content)))
-
-    def replay(self, kept: int) -> bytearray:
-        """The bytes on disk when ``kept`` of the unsynced ones made it there."""
-        found = bytearray(self.safe)
-        for change in self.changes:
-            if kept <= 0:
-                break
-            _apply(found, change, kept)
-            kept -= change.weight
-        return found
-
-
-def _apply(content: bytearray, change: Change, kept: int) -> None:
-    if change.data is None:
-        _resize(content, change.position)
-        return
-    data = change.data[:kept]
-    if len(content) < change.position:
-        _resize(content, change.position)
-    content[change.position : change.position + len(data)] = data
-
-
-def _resize(content: bytearray, size: int) -> None:
-    del content[size:]
-    content.extend(bytes(size - len(content)))
-
-
 class SimulatedFile:
     __slots__ = ("_disk", "_era", "inode", "path")
 
-    def __init__(self, disk: "SimulatedDisk", path: str, inode: _Inode) -> None:
+    def __init__(self, disk: "SimulatedDisk", path: str, inode: Inode) -> None:
         self._disk = disk
         self._era = disk.era
         self.path = path
@@ -125,7 +61,8 @@ class SimulatedFile:
 
     def read_at(self, position: int, size: int) -> bytes:
         self._before("read")
-        return bytes(self.inode.content[position : position + size])
+        with memoryview(self.inode.content) as content:
+            return bytes(content[position : position + size])
 
     def write_at(self, position: int, data: Buffer) -> None:
         size = position + len(data)
@@ -141,13 +78,13 @@ class SimulatedFile:
     def _write(self, position: int, data: bytes) -> None:
         change = Change(position, data)
         self.inode.changes.append(change)
-        _apply(self.inode.content, change, len(data))
+        apply(self.inode.content, change, len(data))
         self.inode.modified_ms = self._disk.now_ms
 
     def truncate(self, size: int) -> None:
         self._before("truncate")
         self.inode.changes.append(Change(size, None))
-        _resize(self.inode.content, size)
+        resize(self.inode.content, size)
 
     def reserve(self, size: int) -> None:
         self._before("reserve")
@@ -155,17 +92,21 @@ class SimulatedFile:
             raise OSError(ENOSPC, "no space left on the simulated disk", self.path)
         if size > len(self.inode.content):
             self.inode.changes.append(Change(size, None))
-            _resize(self.inode.content, size)
+            resize(self.inode.content, size)
 
     def sync(self) -> None:
-        self._before("sync")
+        try:
+            self._before("sync")
+        except OSError:
+            self.inode.fail_sync()
+            raise
         self.inode.sync()
 
 
 class SimulatedMapping:
     __slots__ = ("_inode", "_writable", "view")
 
-    def __init__(self, inode: _Inode, size: int, *, writable: bool) -> None:
+    def __init__(self, inode: Inode, size: int, *, writable: bool) -> None:
         self._inode = inode
         self._writable = writable
         inode.mapped += writable
@@ -199,19 +140,21 @@ class Fault(NamedTuple):
 class SimulatedDisk:
     """``operations`` counts every operation; ``faults`` says what happens at which number."""
 
-    def __init__(self, capacity_bytes: int | None = None) -> None:
+    def __init__(self, capacity_bytes: int | None = None, *, tells: bool = True) -> None:
         self.capacity_bytes = capacity_bytes
+        self._tells = tells
         self.now_ms = 0  # Stamped on files that are written.
         self.era = 0  # Counts crashes: a handle of an earlier era is dead.
         self.operations = 0
         self.faults: dict[int, Fault] = {}
+        self.failing: dict[str, int] = {}  # operation → the errno it fails with, every time, until removed
         self.story: deque[str] = deque(maxlen=STORY_LINES_MAX)  # What was done, for failures to tell.
         self.locked: set[str] = set()
-        self._files: dict[str, _Inode] = {}
+        self._files: dict[str, Inode] = {}
         self._directories: set[str] = {""}
-        self._safe_files: dict[str, _Inode] = {}
+        self._safe_files: dict[str, Inode] = {}
         self._safe_directories: set[str] = {""}
-        self._pending: dict[str, list[Callable[[dict[str, _Inode], set[str]], None]]] = {}
+        self._pending: dict[str, list[Callable[[dict[str, Inode], set[str]], None]]] = {}
         self._interrupted: Fault | None = None
 
     # -- faults ------------------------------------------------------------------------
@@ -219,7 +162,10 @@ class SimulatedDisk:
     def before(self, operation: str, path: str, size: int = 0) -> int | None:
         """Count an operation; fail it when its turn has come. The byte a write is torn at, or None."""
         self.operations += 1
-        self.story.append(f"{self.operations} {operation} {path} {size or ''}".rstrip())
+        if self._tells:
+            self.story.append(f"{self.operations} {operation} {path} {size or ''}".rstrip())
+        if operation in self.failing:
+            raise OSError(self.failing[operation], f"simulated failure of {operation}", path)
         fault = self.faults.get(self.operations)
         if fault is None:
             return None
@@ -249,6 +195,26 @@ class SimulatedDisk:
     def used_bytes(self) -> int:
         return sum(len(inode.content) for inode in self._files.values())
 
+    def process_died(self) -> None:
+        """A killed process: its handles and locks are gone, what it wrote is as safe as it was before."""
+        for inode in self._files.values():
+            inode.let_go()
+        self.locked.clear()
+        self.era += 1
+
+    def wipe(self) -> None:
+        """Somebody put in a new, empty disk."""
+        for files, directories in (
+            (self._files, self._directories),
+            (self._safe_files, self._safe_directories),
+        ):
+            files.clear()
+            directories.clear()
+            directories.add("")
+        self._pending.clear()
+        self.locked.clear()
+        self.era += 1
+
     def crash(self, survive: Survive = nothing, names: Survive = nothing) -> None:
         """The power goes and comes back. ``survive`` says how much of each file's unsynced bytes is there,
         ``names`` how many of each directory's unsynced changes."""
@@ -261,7 +227,7 @@ class SimulatedDisk:
             if inode.mapped:
                 inode.note_mapped()
             found = inode.replay(survive(path, inode.unsynced()))
-            self._safe_files[path] = _Inode(found, inode.modified_ms)
+            self._safe_files[path] = Inode(found, inode.modified_ms)
         self._files = dict(self._safe_files)
         self._directories = set(self._safe_directories)
         self.locked.clear()
@@ -277,9 +243,21 @@ class SimulatedDisk:
             if path.rpartition("/")[0] not in self._safe_directories:
                 del self._safe_files[path]
 
+    def contents(self, directory: str) -> dict[str, bytes]:
+        """The files of a directory as they are now, for whoever looks at a disk from outside."""
+        return {
+            path: bytes(inode.content)
+            for path, inode in sorted(self._files.items())
+            if path.rpartition("/")[0] == directory
+        }
+
+    def flip(self, path: str, position: int, bit: int) -> None:
+        """Damage one bit of a file, for good."""
+        self._files[path].flip(position, bit)
+
     # -- storage -----------------------------------------------------------------------
 
-    def _change_names(self, path: str, change: Callable[[dict[str, _Inode], set[str]], None]) -> None:
+    def _change_names(self, path: str, change: Callable[[dict[str, Inode], set[str]], None]) -> None:
         parent = path.rpartition("/")[0]
         change(self._files, self._directories)
         self._pending.setdefault(parent, []).append(change)
@@ -290,7 +268,7 @@ class SimulatedDisk:
             if not create or path.rpartition("/")[0] not in self._directories:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.before("create", path)
-            inode = _Inode()
+            inode = Inode()
             self._change_names(path, lambda files, _: files.__setitem__(path, inode))
         return SimulatedFile(self, path, inode)
 
@@ -337,7 +315,7 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, "no such file", source)
         inode = self._files[source]
 
-        def change(files: dict[str, _Inode], _: set[str]) -> None:
+        def change(files: dict[str, Inode], _: set[str]) -> None:
             files.pop(source, None)
             files[target] = inode
 
@@ -370,11 +348,11 @@ class SimulatedDisk:
         return SimulatedLock(self, path)
 
 
-def _forget(files: dict[str, _Inode], path: str) -> None:
+def _forget(files: dict[str, Inode], path: str) -> None:
     files.pop(path, None)
 
 
-def _rename_tree(files: dict[str, _Inode], directories: set[str], source: str, target: str) -> None:
+def _rename_tree(files: dict[str, Inode], directories: set[str], source: str, target: str) -> None:
     for path in [path for path in files if path.startswith(source + "/")]:
         files[target + path[len(source) :]] = files.pop(path)
     for path in [path for path in directories if path == source or path.startswith(source + "/")]:

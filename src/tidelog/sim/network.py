@@ -1,17 +1,22 @@
-"""A network between simulated nodes that delays, drops, doubles and reorders, and can be cut in any
-direction.
+"""A network between simulated nodes and clients that delays, drops, doubles and reorders, and can be cut in
+any direction.
+
+A cut swallows messages and says nothing: neither end hears of it. A connection that closes takes along what
+was under way, and whoever stands at an end that learns of it is told at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidelog.sim.world import World
 
 Deliver = Callable[[Any], None]
+Link = tuple[int, int]
+"""(sender, receiver)"""
 
 
 class Weather:
-    """How bad the network is."""
+    """How bad the network is. A fresh one is calm."""
 
     def __init__(self) -> None:
         self.delay_ms = (0.1, 2.0)
@@ -20,9 +25,6 @@ class Weather:
         self.late = 0.0  # probability of a delay far beyond the usual
         self.late_ms = 400.0
 
-    def calm(self) -> None:
-        self.__init__()  # type: ignore[misc]
-
 
 class Network:
     def __init__(self, world: World) -> None:
@@ -30,9 +32,13 @@ class Network:
         self.weather = Weather()
         self._nodes: dict[int, Deliver] = {}
         self._lost: dict[int, Callable[[int], None]] = {}
-        self._cuts: set[tuple[int, int]] = set()  # (from, to)
+        self._cuts: set[Link] = set()
+        self._closed: dict[Link, int] = {}  # how often: a message of an earlier connection never arrives
         self.slow: dict[int, float] = {}  # node → extra delay of everything it sends or gets
         self.messages = 0
+        self.on_send: Callable[[Any], None] | None = None  # for whoever counts what is said
+
+    # --- who is there ---------------------------------------------------------------------------------------
 
     def join(self, node: int, deliver: Deliver, peer_lost: Callable[[int], None]) -> None:
         self._nodes[node] = deliver
@@ -47,46 +53,71 @@ class Network:
         if noticed:
             for other in sorted(self._lost):
                 if (node, other) not in self._cuts:
-                    self._world.after(self._delay(), self._tell_lost(other, node))
+                    self._tell_lost(other, node)
 
-    def _tell_lost(self, other: int, node: int) -> Callable[[], None]:
+    def _tell_lost(self, who: int, peer: int) -> None:
         def tell() -> None:
-            callback = self._lost.get(other)
+            callback = self._lost.get(who)
             if callback is not None:
-                callback(node)
+                callback(peer)
 
-        return tell
+        self._world.after(self._delay(), tell)
+
+    # --- trouble --------------------------------------------------------------------------------------------
 
     def cut(self, sender: int, receiver: int) -> None:
         self._cuts.add((sender, receiver))
 
-    def isolate(self, node: int, others: list[int]) -> None:
-        for other in others:
-            if other != node:
-                self.cut(node, other)
-                self.cut(other, node)
+    def mend(self, sender: int, receiver: int) -> None:
+        self._cuts.discard((sender, receiver))
+
+    def part(self, ones: Iterable[int], others: Iterable[int]) -> None:
+        """No word between any of ``ones`` and any of ``others``, in either direction."""
+        others = list(others)
+        for one in ones:
+            for other in others:
+                if one != other:
+                    self.cut(one, other)
+                    self.cut(other, one)
+
+    def close(self, one: int, other: int, noticed_by: Iterable[int]) -> None:
+        """The connection between the two breaks. An end that does not notice goes on as if nothing had
+        happened; what it sends from now on finds a new connection.
+        """
+        for link in ((one, other), (other, one)):
+            self._closed[link] = self._closed.get(link, 0) + 1
+        for end in noticed_by:
+            self._tell_lost(end, other if end == one else one)
 
     def heal(self) -> None:
         self._cuts.clear()
         self.slow.clear()
 
+    # --- messages -------------------------------------------------------------------------------------------
+
     def send(self, sender: int, receiver: int, message: Any) -> None:
         self.messages += 1
-        chance, weather = self._world.chance, self.weather
-        if (sender, receiver) in self._cuts or chance.random() < weather.lost:
+        if self.on_send is not None:
+            self.on_send(message)
+        chance, weather, link = self._world.chance.random, self.weather, (sender, receiver)
+        if link in self._cuts or (weather.lost and chance() < weather.lost):
             return
-        copies = 2 if chance.random() < weather.doubled else 1
+        copies = 2 if weather.doubled and chance() < weather.doubled else 1
+        connection = self._closed.get(link, 0)
         for _ in range(copies):
-            delay = self._delay() + self.slow.get(sender, 0.0) + self.slow.get(receiver, 0.0)
-            if chance.random() < weather.late:
-                delay += chance.uniform(0, weather.late_ms)
-            self._world.after(delay, lambda: self._deliver(sender, receiver, message))
+            delay = self._delay()
+            if self.slow:
+                delay += self.slow.get(sender, 0.0) + self.slow.get(receiver, 0.0)
+            if weather.late and chance() < weather.late:
+                delay += chance() * weather.late_ms
+            self._world.after(delay, lambda: self._deliver(link, connection, message))
 
-    def _deliver(self, sender: int, receiver: int, message: Any) -> None:
-        deliver = self._nodes.get(receiver)
-        # A connection that is cut while a message is under way loses it.
-        if deliver is not None and (sender, receiver) not in self._cuts:
+    def _deliver(self, link: Link, connection: int, message: Any) -> None:
+        deliver = self._nodes.get(link[1])
+        # A link that is cut while a message is under way loses it.
+        if deliver is not None and link not in self._cuts and connection == self._closed.get(link, 0):
             deliver(message)
 
     def _delay(self) -> float:
-        return self._world.chance.uniform(*self.weather.delay_ms)
+        low, high = self.weather.delay_ms
+        return low + (high - low) * self._world.chance.random()

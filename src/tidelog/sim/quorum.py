@@ -18,8 +18,9 @@ from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.sim.checkers import Violation, batches_between
 from tidelog.sim.disk import SimulatedDisk, everything
-from tidelog.sim.network import Network
-from tidelog.sim.world import SimServices, World
+from tidelog.sim.network import Network, Weather
+from tidelog.sim.process import SimServices
+from tidelog.sim.world import World
 
 KEY = "log"
 DIRECTORY = "data/log-0"
@@ -44,7 +45,7 @@ class QuorumNode:
 
     def start(self) -> None:
         world = self.cluster.world
-        self.services = services = SimServices(world, f"node {self.node_id}")
+        self.services = services = SimServices(world)
         services.disk_delay_ms = self.cluster.disk_delay_ms
         world.note(f"node {self.node_id} starts")
         self.disk.make_directory("data")
@@ -317,7 +318,7 @@ def _calm_down(cluster: QuorumCluster, calm_ms: float) -> dict[str, Any]:
     world.note("calm")
     cluster.ill_luck = 0.0
     cluster.network.heal()
-    cluster.network.weather.calm()
+    cluster.network.weather = Weather()
     for node in cluster.nodes.values():
         if node.services is not None:
             node.services.resume()

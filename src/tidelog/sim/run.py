@@ -10,6 +10,7 @@ from tidelog.replication.replica import Role
 from tidelog.sim.checkers import Violation, batches_between
 from tidelog.sim.clients import Producer
 from tidelog.sim.cluster import SimCluster
+from tidelog.sim.network import Weather
 from tidelog.sim.quorum import run_quorum
 
 TOPIC = "t"
@@ -99,7 +100,7 @@ def _calm_down(cluster: SimCluster, calm_ms: float) -> dict[str, Any]:
     world = cluster.world
     world.note("calm")
     cluster.network.heal()
-    cluster.network.weather.calm()
+    cluster.network.weather = Weather()
     for node in cluster.nodes.values():
         if node.services is not None:
             node.services.resume()

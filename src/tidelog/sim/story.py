@@ -127,7 +127,7 @@ class Story:
 
     def cut_off(self, letter: str) -> None:
         self.tell(f"cut {letter} off from the others")
-        self.cluster.network.isolate(self._ids[letter], list(self.cluster.nodes))
+        self.cluster.network.part([self._ids[letter]], self.cluster.nodes)
 
     def heal(self) -> None:
         self.tell("heal the network")

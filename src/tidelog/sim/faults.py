@@ -1,0 +1,345 @@
+"""What can go wrong, drawn from the seed: processes, power, network, disks, clocks.
+
+Each run has its own mixture: half of the faults are left out, so that some runs see one kind of trouble over
+and over, which a run with a little of everything never would. Every fault is noted in the trace; whatever it
+changed is taken back by :meth:`Nemesis.calm`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tidelog.sim.disk import EIO
+from tidelog.sim.machine import DATA, Machine
+from tidelog.sim.network import Network, Weather
+from tidelog.sim.world import World
+
+HOUR_MS = 3_600_000
+
+
+class Fault(NamedTuple):
+    """One kind of trouble. ``strike`` does it and says to whom, in a few words."""
+
+    name: str
+    family: str
+    strike: Callable[["Nemesis"], str]
+    weight: int = 2
+
+
+class Nemesis:
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        machines: Mapping[int, Machine],
+        *,
+        without: Sequence[str] = (),
+        pace_ms: tuple[float, float] = (100, 2000),
+        favourites: Callable[[], Sequence[int]] = tuple,
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.machines = machines
+        self._favourites = favourites  # whom it hurts most: leaders, the active controller
+        self._pace_ms = pace_ms
+        self.raging = False
+        self.struck: dict[str, int] = {}  # how often each fault was done
+        self._faults = self._mixture(frozenset(without))
+
+    def _mixture(self, without: frozenset[str]) -> list[Fault]:
+        chance = self.world.chance
+        wanted = [fault for fault in FAULTS if fault.name not in without and fault.family not in without]
+        chosen = [fault for fault in wanted if fault.family == "recovery" or chance.random() < 0.5]
+        self.world.note("faults: " + ", ".join(fault.name for fault in chosen if fault.family != "recovery"))
+        return chosen
+
+    def rage(self) -> None:
+        """Strike again and again, until :meth:`calm`."""
+        self.raging = True
+        weather, chance = self.network.weather, self.world.chance
+        weather.lost = chance.choice([0.0, 0.0, 0.01, 0.1])
+        weather.doubled = chance.choice([0.0, 0.02, 0.1])
+        weather.late = chance.choice([0.0, 0.02, 0.1])
+        self.world.after(chance.uniform(*self._pace_ms), self._again)
+
+    def _again(self) -> None:
+        if not self.raging:
+            return
+        chance = self.world.chance
+        [fault] = chance.choices(self._faults, [fault.weight for fault in self._faults])
+        self.do(fault)
+        self.world.after(chance.uniform(*self._pace_ms), self._again)
+
+    def do(self, fault: Fault) -> None:
+        self.struck[fault.name] = self.struck.get(fault.name, 0) + 1
+        self.world.note(f"fault: {fault.name} {fault.strike(self)}".rstrip())
+
+    def calm(self) -> None:
+        """Everything is repaired, everybody runs. A process whose disk had failed is started anew."""
+        self.raging = False
+        self.world.note("calm")
+        self.network.heal()
+        self.network.weather = Weather()
+        for machine in self.machines.values():
+            machine.clock.run_at(1.0)
+            failed = bool(machine.disk.failing) or machine.disk.capacity_bytes is not None or machine.damaged
+            machine.repair()
+            machine.resume()
+            machine.damaged = False
+            if failed:
+                machine.kill()
+            machine.start()
+
+    # --- for faults -----------------------------------------------------------------------------------------
+
+    def victim(self) -> Machine:
+        """Anybody; half of the time somebody who matters."""
+        chance = self.world.chance
+        favourites = list(self._favourites())
+        if favourites and chance.random() < 0.5:
+            return self.machines[chance.choice(favourites)]
+        return chance.choice(list(self.machines.values()))
+
+    def later(self, most_ms: float, callback: Callable[[], None]) -> None:
+        """The end of a trouble that passes by itself. Also after the calm has begun: it must do no harm
+        then.
+        """
+        self.world.after(self.world.chance.uniform(10, most_ms), callback)
+
+    def groups(self) -> tuple[list[int], list[int]]:
+        nodes = list(self.machines)
+        self.world.chance.shuffle(nodes)
+        cut = self.world.chance.randint(1, len(nodes) - 1)
+        return sorted(nodes[:cut]), sorted(nodes[cut:])
+
+
+# --- processes ----------------------------------------------------------------------------------------------
+
+
+def _kill(nemesis: Nemesis) -> str:
+    machine = nemesis.victim()
+    machine.kill()
+    return str(machine.node_id)
+
+
+def _restart(nemesis: Nemesis) -> str:
+    machine = nemesis.victim()
+    machine.kill()
+    machine.start()
+    return str(machine.node_id)
+
+
+def _kill_all(nemesis: Nemesis) -> str:
+    for machine in nemesis.machines.values():
+        machine.kill()
+    return ""
+
+
+def _pause(nemesis: Nemesis) -> str:
+    machine = nemesis.victim()
+    machine.pause()
+    nemesis.later(5000, machine.resume)
+    return str(machine.node_id)
+
+
+def _start(nemesis: Nemesis) -> str:
+    dead = [machine for machine in nemesis.machines.values() if not machine.alive]
+    for machine in dead:
+        machine.start()
+    return " ".join(str(machine.node_id) for machine in dead)
+
+
+# --- power --------------------------------------------------------------------------------------------------
+
+
+def _power(nemesis: Nemesis) -> str:
+    machine = nemesis.victim()
+    machine.lose_power()
+    return str(machine.node_id)
+
+
+def _power_all(nemesis: Nemesis) -> str:
+    for machine in nemesis.machines.values():
+        machine.lose_power()
+    return ""
+
+
+def _blink(nemesis: Nemesis) -> str:
+    """The power comes back at once: the machine is up again before anybody misses it."""
+    machine = nemesis.victim()
+    machine.lose_power()
+    nemesis.later(100, machine.start)
+    return str(machine.node_id)
+
+
+# --- the network --------------------------------------------------------------------------------------------
+
+
+def _cut(nemesis: Nemesis) -> str:
+    """One node loses some of its links, some of them in one direction only."""
+    node, chance = nemesis.victim().node_id, nemesis.world.chance
+    lost = []
+    for other in nemesis.machines:
+        if other != node and chance.random() < 0.7:
+            out, back = chance.choice([(True, True), (True, True), (True, False), (False, True)])
+            if out:
+                nemesis.network.cut(node, other)
+            if back:
+                nemesis.network.cut(other, node)
+            lost.append(f"{'<' if back else ''}-{'>' if out else ''}{other}")
+    return f"{node} {' '.join(lost)}"
+
+
+def _halves(nemesis: Nemesis) -> str:
+    ones, others = nemesis.groups()
+    nemesis.network.part(ones, others)
+    return f"{ones} {others}"
+
+
+def _bridge(nemesis: Nemesis) -> str:
+    """Two groups that reach each other only by way of one node, which sees a majority that does not exist."""
+    ones, others = nemesis.groups()
+    middle = nemesis.world.chance.choice([*ones, *others])
+    nemesis.network.part([one for one in ones if one != middle], [one for one in others if one != middle])
+    return f"{ones} {others} over {middle}"
+
+
+def _flap(nemesis: Nemesis) -> str:
+    """Links of one node come and go."""
+    node, chance = nemesis.victim().node_id, nemesis.world.chance
+    others = [other for other in nemesis.machines if other != node and chance.random() < 0.7]
+    period_ms, network = chance.uniform(20, 800), nemesis.network
+
+    def toggle(rounds: int, down: bool) -> None:
+        if down and nemesis.raging:
+            network.part([node], others)
+        else:
+            for other in others:
+                network.mend(node, other)
+                network.mend(other, node)
+        if rounds and nemesis.raging:
+            nemesis.world.after(period_ms, lambda: toggle(rounds - 1, not down))
+
+    toggle(chance.randint(3, 12), True)
+    return f"{node} from {others} every {period_ms:.0f} ms"
+
+
+def _close(nemesis: Nemesis) -> str:
+    """A connection breaks; one end may not notice (half-closed)."""
+    chance = nemesis.world.chance
+    one, other = chance.sample(list(nemesis.machines), 2)
+    noticed = chance.choice([[one], [one, other]])
+    nemesis.network.close(one, other, noticed)
+    return f"{one} {other}, noticed by {noticed}"
+
+
+def _slow_network(nemesis: Nemesis) -> str:
+    node = nemesis.victim().node_id
+    nemesis.network.slow[node] = nemesis.world.chance.uniform(5, 200)
+    return f"{node} by {nemesis.network.slow[node]:.0f} ms"
+
+
+def _heal(nemesis: Nemesis) -> str:
+    nemesis.network.heal()
+    return ""
+
+
+# --- disks --------------------------------------------------------------------------------------------------
+
+
+def _slow_disk(nemesis: Nemesis) -> str:
+    machine = nemesis.victim()
+    machine.disk_delay_ms = 5.0, nemesis.world.chance.uniform(10, 400)
+    if machine.services is not None:
+        machine.services.disk_delay_ms = machine.disk_delay_ms
+    return str(machine.node_id)
+
+
+def _failing(*operations: str) -> Callable[[Nemesis], str]:
+    def strike(nemesis: Nemesis) -> str:
+        machine = nemesis.victim()
+        machine.disk.failing.update(dict.fromkeys(operations, EIO))
+        machine.damaged = True
+        nemesis.later(3000, machine.disk.failing.clear)
+        return str(machine.node_id)
+
+    return strike
+
+
+def _full(nemesis: Nemesis) -> str:
+    machine = nemesis.victim()
+    machine.disk.capacity_bytes = machine.disk.used_bytes() + nemesis.world.chance.randint(0, 5000)
+    machine.damaged = True
+    return str(machine.node_id)
+
+
+def _flip(nemesis: Nemesis) -> str:
+    """A bit in an old segment, which nobody looks at before somebody reads it."""
+    machine, chance = nemesis.victim(), nemesis.world.chance
+    segments = machine.old_segments() if machine.disk.exists(DATA) else []
+    if not segments:
+        return f"{machine.node_id}: nothing old enough"
+    path = chance.choice(segments)
+    position = chance.randrange(machine.disk.open(path).size())
+    machine.disk.flip(path, position, chance.randrange(8))
+    return f"{machine.node_id} {path} at {position}"
+
+
+def _empty(nemesis: Nemesis) -> str:
+    machine = nemesis.victim()
+    machine.lose_disk()
+    return str(machine.node_id)
+
+
+def _repair(nemesis: Nemesis) -> str:
+    """A disk works again, and its process is started anew."""
+    broken = [machine for machine in nemesis.machines.values() if machine.damaged]
+    for machine in broken:
+        machine.repair()
+        machine.kill()
+        machine.damaged = False
+        machine.start()
+    return " ".join(str(machine.node_id) for machine in broken)
+
+
+# --- clocks -------------------------------------------------------------------------------------------------
+
+
+def _jump(nemesis: Nemesis) -> str:
+    machine, chance = nemesis.victim(), nemesis.world.chance
+    step_ms = chance.choice([-1, 1]) * chance.choice([50, 5000, HOUR_MS, 24 * HOUR_MS])
+    machine.clock.jumped_ms += step_ms
+    return f"{machine.node_id} by {step_ms} ms"
+
+
+def _drift(nemesis: Nemesis) -> str:
+    machine = nemesis.victim()
+    machine.clock.run_at(nemesis.world.chance.uniform(0.95, 1.05))
+    return f"{machine.node_id} to {machine.clock.speed:.3f}"
+
+
+FAULTS = (
+    Fault("kill", "process", _kill, 3),
+    Fault("restart", "process", _restart),
+    Fault("kill all", "process", _kill_all, 1),
+    Fault("pause", "process", _pause, 3),
+    Fault("power", "power", _power, 3),
+    Fault("power all", "power", _power_all, 1),
+    Fault("blink", "power", _blink),
+    Fault("cut", "network", _cut, 3),
+    Fault("halves", "network", _halves),
+    Fault("bridge", "network", _bridge),
+    Fault("flap", "network", _flap),
+    Fault("close", "network", _close),
+    Fault("slow network", "network", _slow_network),
+    Fault("slow disk", "disk", _slow_disk),
+    Fault("failing writes", "disk", _failing("write", "reserve", "create"), 1),
+    Fault("failing syncs", "disk", _failing("sync"), 1),
+    Fault("full disk", "disk", _full, 1),
+    Fault("flipped bit", "damage", _flip, 1),
+    Fault("empty disk", "damage", _empty, 1),
+    Fault("clock jump", "clock", _jump),
+    Fault("clock drift", "clock", _drift),
+    Fault("heal", "recovery", _heal, 6),
+    Fault("start", "recovery", _start, 10),
+    Fault("repair", "recovery", _repair, 3),
+)

@@ -1,0 +1,96 @@
+"""One file of the simulated disk: its bytes as everybody sees them, and as a power failure would leave them.
+
+An inode keeps its current bytes, the bytes that are safe, and the list of changes between them. A sync makes
+them safe. A sync that *fails* is worse than none: the system takes the changes for written, so no later sync
+writes them either, and only a machine that stays up still shows them.
+"""
+
+from typing import NamedTuple
+
+from tidelog.log.storage import Buffer
+
+
+class Change(NamedTuple):
+    """A change of a file that is not safe yet: bytes written at a position, or (no ``data``) a new size."""
+
+    position: int
+    data: bytes | None
+
+    @property
+    def weight(self) -> int:
+        """How many points of time there are inside this change: bytes, or one for a new size."""
+        return 1 if self.data is None else len(self.data)
+
+
+class Inode:
+    __slots__ = ("changes", "content", "mapped", "modified_ms", "safe")
+
+    def __init__(self, content: Buffer = b"", modified_ms: int = 0) -> None:
+        self.content = bytearray(content)
+        self.safe = bytearray(content)
+        self.changes: list[Change] = []
+        self.mapped = 0  # Writable mappings: stores into them are in no change yet.
+        self.modified_ms = modified_ms
+
+    def unsynced(self) -> int:
+        return sum(change.weight for change in self.changes)
+
+    def sync(self) -> None:
+        if self.mapped:
+            self.safe = bytearray(self.content)
+        else:
+            for change in self.changes:
+                apply(self.safe, change, change.weight)
+        self.changes.clear()
+
+    def fail_sync(self) -> None:
+        """What was to be synced is given up: seen by readers while the machine is up, on disk never."""
+        self.changes.clear()
+
+    def let_go(self) -> None:
+        """The process that had it open is dead: what it stored into mappings is written like everything
+        else.
+        """
+        if self.mapped:
+            self.note_mapped()
+            self.mapped = 0
+        self.content = bytearray(
+            self.content
+        )  # Mappings that were never closed keep the old one from growing.
+
+    def flip(self, position: int, bit: int) -> None:
+        """The medium decays under bytes that were safe."""
+        self.content[position] ^= 1 << bit
+        if position < len(self.safe):
+            self.safe[position] ^= 1 << bit
+
+    def note_mapped(self) -> None:
+        """Stores into a mapping are not seen one by one: take what differs for one write."""
+        seen = self.replay(self.unsynced())
+        if seen != self.content:
+            self.changes.append(Change(0, bytes(self.content)))
+
+    def replay(self, kept: int) -> bytearray:
+        """The bytes on disk when ``kept`` of the unsynced ones made it there."""
+        found = bytearray(self.safe)
+        for change in self.changes:
+            if kept <= 0:
+                break
+            apply(found, change, kept)
+            kept -= change.weight
+        return found
+
+
+def apply(content: bytearray, change: Change, kept: int) -> None:
+    if change.data is None:
+        resize(content, change.position)
+        return
+    data = change.data[:kept]
+    if len(content) < change.position:
+        resize(content, change.position)
+    content[change.position : change.position + len(data)] = data
+
+
+def resize(content: bytearray, size: int) -> None:
+    del content[size:]
+    content.extend(bytes(size - len(content)))

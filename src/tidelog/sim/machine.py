@@ -1,0 +1,141 @@
+"""A machine: a disk and a clock that outlive its process, and the process that may die.
+
+What runs on it is a subclass's business: :meth:`Machine.boot` opens the disk and builds the process,
+:meth:`Machine.receive` and :meth:`Machine.peer_lost` are its network side.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.errors import StorageError
+from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.network import Network
+from tidelog.sim.process import Clock, SimServices
+from tidelog.sim.world import World
+
+DATA = "data"
+DISK_DELAY_MS = (0.05, 2.0)
+
+
+class Machine:
+    def __init__(self, world: World, network: Network, node_id: int) -> None:
+        self.world = world
+        self.network = network
+        self.node_id = node_id
+        self.disk = SimulatedDisk(tells=False)
+        self.clock = Clock(world)
+        self.disk_delay_ms = DISK_DELAY_MS
+        self.services: SimServices | None = None  # None: no process runs
+        self.forgot = False  # since the process last ran: unsynced data is gone
+        self.wiped = False  # since the process last ran: everything is gone
+        self.damaged = False  # its disk has failed; the process must be started anew after the repair
+        # Whoever wants to strike at the worst moment is told of everything that is sent.
+        self.on_sent: Callable[[Machine, Any], None] | None = None
+
+    # --- for subclasses -------------------------------------------------------------------------------------
+
+    def boot(self, services: SimServices) -> None:
+        """Open what is on the disk and start. A StorageError ends the process."""
+        raise NotImplementedError
+
+    def receive(self, message: Any) -> None:
+        raise NotImplementedError
+
+    def peer_lost(self, peer: int) -> None:
+        raise NotImplementedError
+
+    def dying(self) -> None:
+        """The process is about to end; everything it held is still there to look at."""
+
+    # --- life and death -------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> bool:
+        return self.services is not None
+
+    def start(self) -> None:
+        if self.services is not None:
+            return
+        services = self.services = SimServices(self.world, self.clock)
+        services.disk_delay_ms = self.disk_delay_ms
+        self.world.note(f"node {self.node_id} starts")
+        try:
+            self.boot(services)
+        except StorageError as error:
+            self.world.note(f"node {self.node_id} cannot start: {error.message}")
+            self._end_process()
+            return
+        self.forgot = self.wiped = False
+        self.network.join(self.node_id, self._deliver, self._peer_lost)
+
+    def _deliver(self, message: Any) -> None:
+        services = self.services
+        if services is not None:
+            services.run(lambda: self.receive(message))
+
+    def _peer_lost(self, peer: int) -> None:
+        services = self.services
+        if services is not None:
+            services.run(lambda: self.peer_lost(peer))
+
+    def send(self, to: int, message: Any) -> None:
+        self.network.send(self.node_id, to, message)
+        if self.on_sent is not None:
+            self.on_sent(self, message)
+
+    def kill(self) -> None:
+        """The process dies; the machine, and with it everything written, lives on."""
+        if self.services is not None:
+            self._end_process()
+            self.network.leave(self.node_id, noticed=True)
+
+    def lose_power(self) -> None:
+        """Unsynced data is lost or torn, as chance will have it; nobody's connection closes."""
+        chance = self.world.chance
+        if self.services is not None:
+            self._end_process()
+            self.network.leave(self.node_id, noticed=False)
+
+        def survive(_: str, unsynced: int) -> int:
+            return chance.randint(0, unsynced)
+
+        self.disk.crash(survive, survive)
+        self.forgot = True
+
+    def lose_disk(self) -> None:
+        """The machine comes back with an empty disk."""
+        self.lose_power()
+        self.disk.wipe()
+        self.wiped = True
+
+    def _end_process(self) -> None:
+        services = self.services
+        if services is not None:
+            self.dying()
+            services.die()
+            self.services = None
+            self.disk.process_died()
+
+    def pause(self) -> None:
+        if self.services is not None:
+            self.services.pause()
+
+    def resume(self) -> None:
+        if self.services is not None and self.services.paused:
+            self.services.resume()
+
+    def old_segments(self) -> list[str]:
+        """Segments that nobody writes to any more."""
+        found = []
+        for name in sorted(entry.name for entry in self.disk.list(DATA) if entry.is_directory):
+            logs = [path for path in self.disk.contents(f"{DATA}/{name}") if path.endswith(".log")]
+            found += logs[:-1]
+        return found
+
+    def repair(self) -> None:
+        """Somebody looks after the disk. What has failed stays so until the process is started anew."""
+        self.disk.failing.clear()
+        self.disk.capacity_bytes = None
+        self.disk_delay_ms = DISK_DELAY_MS
+        if self.services is not None:
+            self.services.disk_delay_ms = self.disk_delay_ms

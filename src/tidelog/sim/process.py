@@ -1,0 +1,118 @@
+"""Time and threads of one simulated process, with a clock of its own.
+
+A process has two clocks, as a real one has: the wall clock, which drifts and may be set forward or back at
+any time, and the steady one, which only drifts. Timers go by the steady one.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+from uuid import UUID
+
+from tidelog.sim.world import BEGINS_MS, World
+
+T = TypeVar("T")
+
+
+class Clock:
+    """Of one machine: it outlives the process."""
+
+    __slots__ = ("_shown_ms", "_since_ms", "_world", "jumped_ms", "speed")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.speed = 1.0  # How fast it goes: 1.01 gains one second in a hundred.
+        self.jumped_ms = 0.0  # By how much the wall clock was set.
+        self._since_ms = BEGINS_MS  # When it was last given another speed,
+        self._shown_ms = 0.0  # and what the steady clock showed then.
+
+    def run_at(self, speed: float) -> None:
+        self._shown_ms, self._since_ms = self.steady_ms(), self._world.now_ms
+        self.speed = speed
+
+    def steady_ms(self) -> float:
+        return self._shown_ms + (self._world.now_ms - self._since_ms) * self.speed
+
+    def wall_ms(self) -> float:
+        return BEGINS_MS + self.steady_ms() + self.jumped_ms
+
+
+class SimTimer:
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    def __call__(self) -> None:
+        if self._callback is not None:
+            self._callback()
+
+
+class SimServices:
+    """When the process dies, nothing it planned happens any more."""
+
+    def __init__(self, world: World, clock: Clock | None = None) -> None:
+        self._world = world
+        self.clock = clock or Clock(world)
+        self.alive = True
+        self.paused = False
+        self._held: list[Callable[[], None]] = []  # what became due while the process was frozen
+        self.disk_delay_ms = (0.05, 2.0)
+
+    def now_ms(self) -> int:
+        return int(self.clock.wall_ms())
+
+    def uptime_ms(self) -> int:
+        return int(self.clock.steady_ms())
+
+    def new_uuid(self) -> UUID:
+        return self._world.uuid()
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        self._world.after(0.0, callback, self)
+
+    def later(self, delay_ms: float, callback: Callable[[], None]) -> SimTimer:
+        timer = SimTimer(callback)
+        self._world.after(delay_ms / self.clock.speed, timer, self)
+        return timer
+
+    def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """The work happens somewhere in between: a crash may come before it, or between it and its answer."""
+        world, (low, high) = self._world, self.disk_delay_ms
+        answer_ms = world.chance.uniform(0.01, low + 0.01)
+
+        def do() -> None:
+            result: T | BaseException
+            try:
+                result = work()
+            except Exception as error:
+                result = error
+            world.after(answer_ms, lambda: done(result), self)
+
+        world.after(world.chance.uniform(low, high), do, self)
+
+    def run(self, callback: Callable[[], None]) -> None:
+        """Everything a process does outside of its own plans, it does through here."""
+        if self.alive:
+            if self.paused:
+                self._held.append(callback)
+            else:
+                callback()
+
+    def hold(self, callback: Callable[[], None]) -> None:
+        self._held.append(callback)
+
+    def die(self) -> None:
+        self.alive = False
+        self._held.clear()
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+        held, self._held = self._held, []
+        for callback in held:
+            self.soon(callback)
