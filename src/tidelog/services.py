@@ -13,7 +13,12 @@ class Timer(Protocol):
 
 class Services(Protocol):
     def now_ms(self) -> int:
-        """Wall clock, for timestamps and retention."""
+        """Wall clock, for timestamps and retention. It may jump."""
+
+    def uptime_ms(self) -> int:
+        """A clock that only goes forward, for everything that waits or gives up: somebody who sets the wall
+        clock must not fence a broker.
+        """
 
     def new_uuid(self) -> UUID: ...
 

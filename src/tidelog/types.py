@@ -13,6 +13,9 @@ BrokerId = NewType("BrokerId", int)
 
 TopicId = UUID
 
+METADATA_TOPIC_ID = UUID(int=1)
+"""The log of the cluster's metadata is a partition like others; Kafka gives it this id, too."""
+
 NO_EPOCH = LeaderEpoch(-1)
 NO_BROKER = BrokerId(-1)
 NO_OFFSET = Offset(-1)

@@ -34,16 +34,18 @@ class Membership:
         ask: Callable[[ControllerAsk], None],
         metadata_offset: Callable[[], int],
         session_ms: int,
+        heartbeat_ms: int = HEARTBEAT_MS,
     ) -> None:
         self._registration = registration
         self._services = services
         self._ask = ask
         self._metadata_offset = metadata_offset
         self._session_ms = session_ms
+        self._heartbeat_ms = heartbeat_ms
         self.broker_epoch = -1  # -1 until registered
         self.fenced = True
         self._heard_ms = (
-            services.now_ms() - session_ms
+            services.uptime_ms() - session_ms
         )  # when the last heartbeat that was answered had been sent
         self._sent_ms = 0
         self._timer: Timer | None = None
@@ -63,18 +65,28 @@ class Membership:
 
     def alone(self) -> bool:
         """Whether the controllers may have given this broker up."""
-        return self._services.now_ms() - self._heard_ms >= self._session_ms
+        return self._services.uptime_ms() - self._heard_ms >= self._session_ms
 
     def _beat(self) -> None:
         if self._stopped:
             return
-        self._sent_ms = self._services.now_ms()
+        self._sent_ms = self._services.uptime_ms()
         if self.broker_epoch < 0:
             self._ask(self._registration)
         else:
             self._ask(HeartbeatAsk(self._registration.broker_id, self.broker_epoch, self._metadata_offset()))
         waiting = self.broker_epoch < 0 or self.fenced
-        self._timer = self._services.later(RETRY_MS if waiting else HEARTBEAT_MS, self._beat)
+        self._timer = self._services.later(RETRY_MS if waiting else self._heartbeat_ms, self._beat)
+
+    def hurry(self) -> None:
+        """A controller is there, or more metadata is: whoever waits to be let in asks again at once."""
+        if not self._stopped and self._timer is not None and (self.broker_epoch < 0 or self.fenced):
+            self._beat_now()
+
+    def metadata_says(self, broker_epoch: int, *, fenced: bool) -> None:
+        """What the metadata log holds about this broker."""
+        if broker_epoch == self.broker_epoch and not fenced:
+            self.fenced = False
 
     def answered(self, got: ControllerGot) -> None:
         if isinstance(got, RegisterGot):

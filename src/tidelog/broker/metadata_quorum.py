@@ -117,7 +117,7 @@ class MetadataQuorum:
             ],
             leader_epoch=self._hosted.replica.epoch,
         )
-        self._hosted.append(memoryview(batch), first + len(decided) - 1, now_ms)
+        self._hosted.append(memoryview(batch), first + len(decided) - 1, now_ms, now_ms)
 
 
 def _tell(done: Done, code: ErrorCode) -> None:

@@ -6,17 +6,20 @@ around it.
 """
 
 import logging
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 from uuid import UUID
 
 from tidelog.broker.membership import Membership
 from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.broker.partitions import Logs, PartitionTable
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.elections import InSyncWish, Rules
-from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.messages import ControllerAsk, ControllerGot, InSyncAsk, InSyncGot, RegisterAsk
+from tidelog.controller.records import ClusterFounded, MetadataRecord
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.log import Log
 from tidelog.replication.effects import ProposeInSync
@@ -25,13 +28,13 @@ from tidelog.replication.host import Host
 from tidelog.replication.hosted import Ballots, Hosted
 from tidelog.replication.messages import Message, PartitionKey, Peers
 from tidelog.replication.policies import BY_NAME
-from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.replica import Limits, Replica
 from tidelog.services import Services
-from tidelog.types import TopicPartition
+from tidelog.types import METADATA_TOPIC_ID
 
 logger = logging.getLogger(__name__)
 
-METADATA_KEY: PartitionKey = "metadata"
+METADATA_KEY: PartitionKey = (METADATA_TOPIC_ID, 0)
 PROPOSAL_REPEAT_MS = 500
 TICK_MS = 50
 
@@ -55,12 +58,6 @@ class NodePeers(Peers, Protocol):
     def send(self, to: int, message: NodeMessage) -> None: ...
 
 
-class Logs(Protocol):
-    def open_log(self, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log: ...
-
-    def remove_log(self, name: TopicPartition, now_ms: int) -> None: ...
-
-
 class Node:
     def __init__(
         self,
@@ -78,7 +75,6 @@ class Node:
     ) -> None:
         self.me = config.node_id
         self.config = config
-        self._logs = logs
         self._services = services
         self._peers = peers
         self.host = Host(self.me, services, peers, chance)
@@ -99,16 +95,20 @@ class Node:
             self._ask_controller,
             lambda: self.metadata.committed_offset,
             session.session_ms,
+            config.broker_heartbeat_interval_ms,
         )
+        self.partitions = PartitionTable(self.host, logs, services, self.membership.alone)
+        self.host.broker_epoch = lambda: self.membership.broker_epoch
+        self.host.serving.broker_epoch_of = self._registered_epoch
         self.host.on_committed = self._committed
         self.host.on_role = self._role_changed
         self.host.on_proposal = self._proposed
         self.host.on_failed = self._failed
-        self._topics: dict[UUID, TopicImage] = {}
         self._proposals: dict[PartitionKey, ProposeInSync] = {}
         self._lost_peers: set[int] = set()  # their connections closed, and nothing was heard of them since
         self._stopped = False
         # Whoever embeds the node listens here.
+        self.on_metadata: Callable[[ClusterImage], None] = self._follow
         self.on_committed: Callable[[Hosted], None] = lambda hosted: None
         self.on_role: Callable[[Hosted], None] = lambda hosted: None
 
@@ -125,8 +125,13 @@ class Node:
     def _tick(self) -> None:
         if self._stopped:
             return
-        self.controller.tick(self._services.now_ms())
+        self.controller.tick(self._services.uptime_ms())
         self._services.later(TICK_MS, self._tick)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the cluster counts on this broker."""
+        return not self.membership.fenced and not self.membership.alone()
 
     # --- messages -------------------------------------------------------------------------------------------
 
@@ -134,7 +139,7 @@ class Node:
         self._lost_peers.discard(message.sender)
         match message:
             case Asked(sender, ask):
-                self.controller.handle(ask, self._services.now_ms(), lambda got: self._answer(sender, got))
+                self.controller.handle(ask, self._services.uptime_ms(), lambda got: self._answer(sender, got))
             case Answered(_, got):
                 self._controller_answered(got)
             case _:
@@ -143,13 +148,13 @@ class Node:
     def peer_lost(self, peer: int) -> None:
         self._lost_peers.add(peer)
         self.host.peer_lost(peer)
-        self.controller.broker_lost(peer, self._services.now_ms())
+        self.controller.broker_lost(peer, self._services.uptime_ms())
 
     def _ask_controller(self, ask: ControllerAsk) -> None:
         leader = self.metadata.leader
         if leader == self.me:
             self._services.soon(
-                lambda: self.controller.handle(ask, self._services.now_ms(), self._controller_answered)
+                lambda: self.controller.handle(ask, self._services.uptime_ms(), self._controller_answered)
             )
         elif leader >= 0:
             self._peers.send(leader, Asked(self.me, ask))
@@ -172,19 +177,34 @@ class Node:
         self.on_committed(hosted)
 
     def _role_changed(self, hosted: Hosted) -> None:
+        self._proposals.pop(hosted.key, None)
         if hosted is self._metadata_hosted:
             self.metadata.role_changed()
+            if self.metadata.leader >= 0:
+                self.membership.hurry()
         self.on_role(hosted)
 
     def _activity_changed(self, active: bool) -> None:
         if active:
-            now_ms = self._services.now_ms()
+            now_ms = self._services.uptime_ms()
             self.controller.activate(now_ms)
+            self._found_cluster()
             # Who died together with the last controller, or was it, is not given a whole session.
             for peer in sorted(self._lost_peers):
                 self.controller.broker_lost(peer, now_ms)
+            self.membership.hurry()
         else:
             self.controller.deactivate()
+
+    def _found_cluster(self) -> None:
+        """The first controller there ever is gives the cluster its name."""
+        name = self.config.cluster_id or _short_id(self._services.new_uuid())
+
+        def decide(image: ClusterImage) -> list[MetadataRecord]:
+            return [] if image.cluster_id else [ClusterFounded(name)]
+
+        if not self.metadata.image.cluster_id:
+            self.metadata.submit(decide, lambda error: None)
 
     def rules_of(self, topic: TopicImage) -> Rules:
         config = TopicConfig.resolve(topic.configs, self.config)
@@ -193,61 +213,18 @@ class Node:
     # --- the replicas the metadata gives us -----------------------------------------------------------------
 
     def _metadata_changed(self, image: ClusterImage) -> None:
-        for topic_id in [known for known in self._topics if known not in image.topic_names]:
-            self._drop(self._topics.pop(topic_id))
-        for topic in image.topics.values():
-            known = self._topics.get(topic.topic_id)
-            if known is topic:
-                continue
-            self._topics[topic.topic_id] = topic
-            for index, partition in enumerate(topic.partitions):
-                old = known.partitions[index] if known is not None and index < len(known.partitions) else None
-                if partition is not old and self.me in partition.replicas:
-                    self._assign(topic, index, partition)
+        self.on_metadata(image)
+        me = image.brokers.get(self.me)
+        if me is not None:
+            self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
+        self.membership.hurry()
 
-    def _assign(self, topic: TopicImage, index: int, partition: PartitionImage) -> None:
-        key = (topic.topic_id, index)
-        hosted = self.host.hosted.get(key) or self._open(topic, index)
-        if hosted is None:
-            return
-        replica = hosted.replica
-        if partition.leader_epoch < replica.epoch:
-            return
-        if partition.leader == self.me:
-            self._proposals.pop(key, None)
-            hosted.lead(
-                partition.leader_epoch, partition.replicas, partition.in_sync, partition.partition_epoch
-            )
-        elif (partition.leader_epoch, partition.leader) != (replica.epoch, replica.leader):
-            hosted.unclean_epoch = partition.unclean_epoch
-            hosted.follow(
-                partition.leader_epoch, partition.leader, partition.replicas, partition.partition_epoch
-            )
+    def _follow(self, image: ClusterImage) -> None:
+        self.partitions.follow(image, self.config)
 
-    def _open(self, topic: TopicImage, index: int) -> Hosted | None:
-        name = TopicPartition(topic.name, index)
-        config = TopicConfig.resolve(topic.configs, self.config)
-        try:
-            log = self._logs.open_log(name, topic.topic_id, config, self._services.now_ms())
-        except StorageError as error:
-            logger.error("partition %s is offline: %s", name, error.message)
-            return None
-        limits = Limits(
-            min_in_sync=config.min_insync_replicas,
-            lag_max_ms=LAG_MAX_MS,
-            durable=config.flush_messages == 1,
-        )
-        replica = Replica(self.me, log, BY_NAME[config.replication_mode], limits)
-        hosted = Hosted((topic.topic_id, index), log, replica, self._services, self.host)
-        self.host.add(hosted)
-        return hosted
-
-    def _drop(self, topic: TopicImage) -> None:
-        for index in range(len(topic.partitions)):
-            key = (topic.topic_id, index)
-            if key in self.host.hosted:
-                self.host.remove(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                self._logs.remove_log(TopicPartition(topic.name, index), self._services.now_ms())
+    def _registered_epoch(self, broker_id: int) -> int:
+        broker = self.metadata.image.brokers.get(broker_id)
+        return -1 if broker is None else broker.broker_epoch
 
     def _failed(self, hosted: Hosted, error: StorageError) -> None:
         logger.error("%s is offline: %s", hosted.key, error.message)
@@ -294,14 +271,7 @@ class Node:
             del self._proposals[key]
             hosted.run(hosted.replica.proposal_refused())
 
-    # --- for clients ----------------------------------------------------------------------------------------
 
-    def leads(self, key: PartitionKey) -> Hosted | None:
-        """The partition, if this node leads it and the controllers still know it."""
-        hosted = self.host.hosted.get(key)
-        if hosted is None or hosted.replica.role is not Role.LEADER or self.membership.alone():
-            return None
-        return hosted
-
-
-LAG_MAX_MS = 2000
+def _short_id(uuid: UUID) -> str:
+    """22 characters of base64, the form Kafka's tools give cluster ids."""
+    return urlsafe_b64encode(uuid.bytes).decode().rstrip("=").replace("-", "_")

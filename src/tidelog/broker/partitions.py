@@ -1,7 +1,8 @@
 """All partitions of this broker: found by topic name or id, kept in step with the cluster's metadata.
 
-Opening a log touches the disk, so after a change of metadata the new partitions are opened in slices; whoever
-must not answer before they are there waits with :meth:`PartitionTable.when_settled`.
+The metadata says which replicas this broker has and what their roles are; the table opens, assigns and drops
+them. Opening a log touches the disk, so after a change of metadata the new partitions are opened in slices;
+whoever must not answer before they are there waits with :meth:`PartitionTable.when_settled`.
 """
 
 import logging
@@ -10,12 +11,16 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 from uuid import UUID
 
-from tidelog.broker.partition import Partition
+from tidelog.broker.partition import Partition, limits_of
 from tidelog.config import BrokerConfig, TopicConfig
-from tidelog.controller.image import ClusterImage, TopicImage
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.policies import BY_NAME
+from tidelog.replication.replica import Limits, Replica
 from tidelog.services import Services
 from tidelog.types import TopicPartition
 
@@ -33,6 +38,9 @@ class Logs(Protocol):
 
     def remove_log(self, name: TopicPartition, now_ms: int) -> None: ...
 
+    def high_watermark(self, name: TopicPartition) -> int:
+        """As of the last checkpoint."""
+
     def usage(self) -> tuple[int, int]:
         """(total bytes, free bytes) of the volume."""
 
@@ -42,19 +50,24 @@ class Logs(Protocol):
 
 class PartitionTable:
     def __init__(
-        self, broker_id: int, logs: Logs, services: Services, on_sync_wanted: Callable[[Partition], None]
+        self, host: Host, logs: Logs, services: Services, alone: Callable[[], bool] = lambda: False
     ) -> None:
-        self._broker_id = broker_id
+        self._me = host.me
+        self._host = host
         self._logs = logs
         self._services = services
-        self._on_sync_wanted = on_sync_wanted
+        self._alone = alone
         self._rows: dict[TopicKey, Row] = {}  # each row stands here twice: under the topic's name and its id
         self._offline: set[TopicPartition] = set()  # logs that could not be opened
         self._topics: dict[UUID, TopicImage] = {}
-        self._to_open: deque[tuple[TopicImage, int]] = deque()
+        self._to_open: deque[tuple[UUID, int]] = deque()
         self._when_settled: list[Callable[[], None]] = []
         self._config: BrokerConfig | None = None
         self._refusals_logged: dict[tuple[TopicPartition, ErrorCode], int] = {}
+        # Told when this broker begins or ends to lead a partition, and before one is closed.
+        self.on_role: list[Callable[[Partition], None]] = []
+        # Told when a log cannot be opened.
+        self.on_offline: Callable[[UUID, int], None] = lambda topic_id, index: None
 
     def find(self, key: TopicKey, index: int) -> tuple[Partition | None, ErrorCode]:
         """The partition, or why there is none."""
@@ -79,18 +92,27 @@ class PartitionTable:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def __iter__(self) -> Iterator[Partition]:
-        for topic in list(self._topics.values()):
-            yield from list(self._rows[topic.topic_id].values())
+        for topic_id in list(self._topics):
+            yield from list(self._rows[topic_id].values())
 
     def __len__(self) -> int:
-        return sum(len(self._rows[topic.topic_id]) for topic in self._topics.values())
+        return sum(len(self._rows[topic_id]) for topic_id in self._topics)
+
+    @property
+    def data_path(self) -> str:
+        return self._logs.path
+
+    def disk_usage(self) -> tuple[int, int]:
+        return self._logs.usage()
+
+    # --- following the metadata -----------------------------------------------------------------------------
 
     def follow(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """Open what is new, drop what is gone, take over changed settings."""
+        """Open what is new, assign what has changed, drop what is gone, take over changed settings."""
         config_changed = config is not self._config
         self._config = config
         for topic_id in [topic_id for topic_id in self._topics if topic_id not in image.topic_names]:
-            self._drop(self._topics.pop(topic_id))
+            self._drop_topic(self._topics.pop(topic_id))
         for topic in image.topics.values():
             known = self._topics.get(topic.topic_id)
             if known is topic and not config_changed:
@@ -100,18 +122,38 @@ class PartitionTable:
                 self._rows[topic.name] = self._rows[topic.topic_id] = {}
             elif known.configs != topic.configs or config_changed:
                 self._reconfigure(topic)
-            old_count = 0 if known is None else len(known.partitions)
-            for index in range(old_count, len(topic.partitions)):
-                if self._broker_id in topic.partitions[index].replicas:
-                    self._to_open.append((topic, index))
+            self._follow_topic(topic, known)
         self._open_slice()
 
-    @property
-    def data_path(self) -> str:
-        return self._logs.path
+    def _follow_topic(self, topic: TopicImage, known: TopicImage | None) -> None:
+        old = () if known is None else known.partitions
+        row = self._rows[topic.topic_id]
+        for index, partition in enumerate(topic.partitions):
+            if index < len(old) and partition is old[index]:
+                continue
+            mine = row.get(index)
+            if self._me not in partition.replicas:
+                if mine is not None:
+                    del row[index]
+                    self._drop(topic.topic_id, mine)
+            elif mine is not None:
+                self._assign(mine, partition)
+            elif TopicPartition(topic.name, index) not in self._offline:
+                self._to_open.append((topic.topic_id, index))
 
-    def disk_usage(self) -> tuple[int, int]:
-        return self._logs.usage()
+    def _assign(self, mine: Partition, partition: PartitionImage) -> None:
+        hosted = mine.hosted
+        replica = hosted.replica
+        if partition.leader_epoch < replica.epoch:
+            return
+        replicas, epoch = partition.replicas, partition.leader_epoch
+        if len(replicas) != len(replica.replicas):
+            hosted.set_limits(self._limits(mine.config, len(replicas)))
+        if partition.leader == self._me:
+            hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
+        elif (epoch, partition.leader) != (replica.epoch, replica.leader):
+            hosted.unclean_epoch = partition.unclean_epoch
+            hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
 
     def when_settled(self, callback: Callable[[], None]) -> None:
         """Call back when everything known so far is open."""
@@ -122,9 +164,13 @@ class PartitionTable:
 
     def _open_slice(self) -> None:
         for _ in range(min(OPENED_PER_SLICE, len(self._to_open))):
-            topic, index = self._to_open.popleft()
-            if topic.topic_id in self._topics:
-                self._open(self._topics[topic.topic_id], index)
+            topic_id, index = self._to_open.popleft()
+            topic = self._topics.get(topic_id)
+            # Both may have changed while this waited for its turn.
+            if topic is None or index in self._rows[topic_id]:
+                continue
+            if self._me in topic.partitions[index].replicas:
+                self._open(topic, index)
         if self._to_open:
             self._services.soon(self._open_slice)
             return
@@ -134,43 +180,71 @@ class PartitionTable:
 
     def _open(self, topic: TopicImage, index: int) -> None:
         name = TopicPartition(topic.name, index)
+        image = topic.partitions[index]
         try:
             config = self._topic_config(topic)
             log = self._logs.open_log(name, topic.topic_id, config, self._services.now_ms())
         except TidelogError as error:
             logger.error("partition %s is offline: %s", name, error.message)
             self._offline.add(name)
+            self.on_offline(topic.topic_id, index)
             return
         self._limit_producers(log)
-        epoch = topic.partitions[index].leader_epoch
-        self._rows[topic.topic_id][index] = Partition(name, log, config, epoch, self._on_sync_wanted)
+        replica = Replica(
+            self._me,
+            log,
+            BY_NAME[config.replication_mode],
+            self._limits(config, len(image.replicas)),
+            self._logs.high_watermark(name),
+        )
+        hosted = Hosted((topic.topic_id, index), log, replica, self._services, self._host)
+        self._host.add(hosted)
+        mine = Partition(name, hosted, config, self._alone, self._role_changed)
+        self._rows[topic.topic_id][index] = mine
+        self._assign(mine, image)
 
-    def _drop(self, topic: TopicImage) -> None:
+    def _role_changed(self, partition: Partition) -> None:
+        for listener in self.on_role:
+            listener(partition)
+
+    def _drop_topic(self, topic: TopicImage) -> None:
         row = self._rows.pop(topic.topic_id)
         # A topic of the same name may have been created anew in the same step; its row must stay.
         if self._rows.get(topic.name) is row:
             del self._rows[topic.name]
         for partition in row.values():
-            partition.closed()
-            self._logs.remove_log(partition.name, self._services.now_ms())
+            self._drop(topic.topic_id, partition)
         for index in range(len(topic.partitions)):
             self._offline.discard(TopicPartition(topic.name, index))
 
+    def _drop(self, topic_id: UUID, partition: Partition) -> None:
+        self._host.remove((topic_id, partition.name.partition), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        try:
+            self._logs.remove_log(partition.name, self._services.now_ms())
+        except TidelogError as error:
+            logger.error("%s stays on disk: %s", partition.name, error.message)
+
     def _reconfigure(self, topic: TopicImage) -> None:
         config = self._topic_config(topic)
-        for partition in self._rows[topic.topic_id].values():
-            partition.reconfigure(config)
+        for index, partition in self._rows[topic.topic_id].items():
+            partition.reconfigure(config, self._limits(config, len(topic.partitions[index].replicas)))
             self._limit_producers(partition.log)
 
+    def _limits(self, config: TopicConfig, replicas: int) -> Limits:
+        return limits_of(config, replicas, self._settings.replica_lag_time_max_ms)
+
     def _limit_producers(self, log: Log) -> None:
-        if self._config is not None:
-            log.producers.expiration_ms = self._config.producer_id_expiration_ms
-            log.producers.producers_max = self._config.producer_ids_per_partition_max
+        log.producers.expiration_ms = self._settings.producer_id_expiration_ms
+        log.producers.producers_max = self._settings.producer_ids_per_partition_max
 
     def _topic_config(self, topic: TopicImage) -> TopicConfig:
+        return TopicConfig.resolve(topic.configs, self._settings)
+
+    @property
+    def _settings(self) -> BrokerConfig:
         if self._config is None:
             raise TidelogError("no configuration yet")
-        return TopicConfig.resolve(topic.configs, self._config)
+        return self._config
 
     def refused(self, partition: Partition, refusal: TidelogError, peer: str) -> None:
         """Say in the log that a producer was refused, once a minute per partition and reason."""

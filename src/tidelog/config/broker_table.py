@@ -183,6 +183,28 @@ class BrokerTable:
     max_request_partition_size_limit: int = row(
         Whole(1), 2000, "Partitions in one answer to DescribeTopicPartitions."
     )
+    broker_session_timeout_ms: int = row(
+        Whole(300),
+        2000,
+        "A broker that the controllers have not heard of for so long is taken for dead, and its partitions get "
+        "other leaders. The same time after it last heard of them, it stops serving as a leader by itself.",
+        section="Replication",
+    )
+    broker_heartbeat_interval_ms: int = row(
+        Whole(20), 400, "Time between two signs of life to the controllers."
+    )
+    replica_lag_time_max_ms: int = row(
+        Whole(100),
+        10_000,
+        "A follower that has not been caught up for so long leaves the in-sync set, and is waited for no more.",
+        dynamic=True,
+    )
+    replica_selector_class: str = row(
+        Choice("", "rack-aware", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
+        "",
+        "Empty: consumers read from leaders. rack-aware: a consumer that says its `client.rack` reads from an "
+        "in-sync replica there.",
+    )
     producer_id_expiration_ms: int = row(
         _LONG_MS,
         86_400_000,

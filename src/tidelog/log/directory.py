@@ -21,10 +21,9 @@ from tidelog.log.handles import HandleCache
 from tidelog.log.log import Log
 from tidelog.log.settings import LogSettings
 from tidelog.log.storage import Lock, Storage
-from tidelog.types import TopicPartition
+from tidelog.types import METADATA_TOPIC_ID, TopicPartition
 
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
-METADATA_TOPIC_ID = UUID(int=1)
 _DELETE_SUFFIX = "-delete"
 _STRAY_SUFFIX = "-stray"
 _META_VERSION = "1"

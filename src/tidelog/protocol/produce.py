@@ -170,13 +170,17 @@ class Shape:
     the place of parsing. Made from a request that was parsed; answers only what it can answer exactly.
     """
 
-    __slots__ = ("_ending", "_flexible", "_prefix", "_records_at", "acks", "index", "key", "version")
+    __slots__ = (
+        "_ending", "_flexible", "_prefix", "_records_at", "acks", "index", "key", "timeout_ms", "version",
+    )  # fmt: skip
 
     def __init__(
-        self, frame: memoryview, records: memoryview, version: int, acks: int, key: TopicKey, index: int
-    ) -> None:
+        self, frame: memoryview, records: memoryview, version: int, acks: int, timeout_ms: int, key: TopicKey,
+        index: int,
+    ) -> None:  # fmt: skip
         self.version = version
         self.acks = acks
+        self.timeout_ms = timeout_ms
         self.key = key
         self.index = index
         self._flexible = version >= FLEXIBLE_FROM

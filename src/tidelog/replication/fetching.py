@@ -1,4 +1,10 @@
-"""One node's loop of fetches from one leader, for all partitions that follow it."""
+"""One node's loop of fetches from one leader, for all partitions that follow it.
+
+An ask names only what is new since the last one: partitions that became ready, or that were answered and taken.
+The leader remembers the others. When an answer is missing for too long, or the leader says that it does not
+remember, the next ask is complete. A partition's part counts once, and only when it answers its newest item:
+an older one may fit our log again by accident, and tell us to truncate what we have fetched since.
+"""
 
 import logging
 from collections.abc import Callable
@@ -24,19 +30,27 @@ class FetchLoop:
         leader: int,
         services: Services,
         peers: Peers,
+        broker_epoch: Callable[[], int],
         leader_heard: Callable[[Hosted, int, int], None],
         leader_named: Callable[[Hosted, int, int], None],
+        first_generation: int,
     ) -> None:
         self._me = me
         self._leader = leader
         self._services = services
         self._peers = peers
+        self._broker_epoch = broker_epoch
         self._leader_heard = leader_heard  # it answered us itself
         self._leader_named = leader_named  # a refusal says who leads, or that nobody does
         self._partitions: dict[PartitionKey, Hosted] = {}
+        self._electing: dict[PartitionKey, Hosted] = {}  # those of them whose replicas vote
+        self._ready: dict[PartitionKey, None] = {}  # go into the next ask
+        self._asked: dict[PartitionKey, int] = {}  # generation of the item that is not answered yet
         self._resting: dict[PartitionKey, int] = {}  # after an error: until when
-        self._generation = 0
-        self._asked: set[PartitionKey] = set()  # in the newest ask that is under way
+        self._forgotten: dict[PartitionKey, None] = {}  # the leader still remembers them
+        # Begins anywhere: the leader may still remember an earlier run of this process.
+        self._generation = first_generation
+        self._since = 0  # what the leader remembers; 0: nothing
         self._under_way = False
         self._deadline_ms = 0
         self._scheduled = False
@@ -44,35 +58,55 @@ class FetchLoop:
 
     def want(self, hosted: Hosted) -> None:
         """This partition follows our leader, or is ready to go on."""
-        self._partitions[hosted.key] = hosted
-        if hosted.key not in self._asked:
+        key = hosted.key
+        if key not in self._partitions:
+            self._partitions[key] = hosted
+            if hosted.election is not None:
+                self._electing[key] = hosted
+        if key not in self._asked and key not in self._resting:
+            self._ready[key] = None
             self._soon()
 
     def forget(self, key: PartitionKey) -> None:
-        self._partitions.pop(key, None)
+        """It follows somebody else now, or in another epoch."""
+        if self._partitions.pop(key, None) is None:
+            return
+        self._electing.pop(key, None)
+        self._ready.pop(key, None)
         self._resting.pop(key, None)
-        self._asked.discard(key)
+        if self._asked.pop(key, None) is not None:
+            self._forgotten[key] = None
 
     def stop(self) -> None:
         self._stopped = True
 
     def lost(self, now_ms: int) -> None:
         """The connection closed: nothing that is under way will be answered."""
-        self._under_way = False
-        self._asked.clear()
+        self._begin_anew()
+        self._under_way = True  # until the deadline: a dead leader is not asked without a pause
         self._deadline_ms = now_ms + BACKOFF_MS
 
     def tick(self, now_ms: int) -> None:
         if not self._partitions:
             return
-        rested = [key for key, until_ms in self._resting.items() if until_ms <= now_ms]
-        for key in rested:
-            del self._resting[key]
-        if now_ms >= self._deadline_ms:
-            self._under_way = False
-            self._asked.clear()
-        if rested or not self._under_way:
+        if self._resting:
+            for key in [key for key, until_ms in self._resting.items() if until_ms <= now_ms]:
+                del self._resting[key]
+                self._ready[key] = None
+        if self._under_way and now_ms >= self._deadline_ms:
+            self._begin_anew()
+        if self._ready or not self._under_way:
             self._soon()
+
+    def _begin_anew(self) -> None:
+        """The next ask is complete."""
+        self._under_way = False
+        self._since = 0
+        self._asked.clear()
+        self._forgotten.clear()
+        for key in self._partitions:
+            if key not in self._resting:
+                self._ready[key] = None
 
     def _soon(self) -> None:
         """After the events at hand, so that partitions that become ready together ask together."""
@@ -82,48 +116,58 @@ class FetchLoop:
 
     def _ask(self) -> None:
         self._scheduled = False
-        if self._stopped:
+        if self._stopped or not self._partitions:
             return
-        items = [self._item(hosted) for key, hosted in self._partitions.items() if self._ready(key, hosted)]
-        if not items:
+        items = []
+        generation = self._generation + 1
+        for key in list(self._ready):
+            hosted = self._partitions[key]
+            replica = hosted.replica
+            if replica.role is not Role.FOLLOWER or replica.leader != self._leader or not hosted.may_fetch:
+                continue  # Whoever changes that says so with `want`.
+            items.append(_item(hosted))
+            self._asked[key] = generation
+            self._forgotten.pop(key, None)
+        self._ready.clear()
+        if not items and not self._forgotten and (self._under_way or not self._asked):
             return
-        if self._under_way and all(item.key in self._asked for item in items):
-            return
-        self._generation += 1
-        self._asked = {item.key for item in items}
+        self._generation = generation
+        forgotten = list(self._forgotten)
+        self._forgotten.clear()
         self._under_way = True
-        self._deadline_ms = self._services.now_ms() + TIMEOUT_MS
-        self._peers.send(self._leader, FetchAsk(self._me, self._generation, items, MAX_WAIT_MS, MAX_BYTES))
-
-    def _ready(self, key: PartitionKey, hosted: Hosted) -> bool:
-        replica = hosted.replica
-        follows = replica.role is Role.FOLLOWER and replica.leader == self._leader
-        return follows and hosted.may_fetch and key not in self._resting
-
-    @staticmethod
-    def _item(hosted: Hosted) -> FetchItem:
-        replica, log = hosted.replica, hosted.log
-        return FetchItem(
-            hosted.key,
-            replica.epoch,
-            log.end_offset,
-            replica.last_epoch,
-            log.start_offset,
-            replica.high_watermark,
+        self._deadline_ms = self._services.uptime_ms() + TIMEOUT_MS
+        ask = FetchAsk(
+            self._me, self._broker_epoch(), generation, self._since, items, forgotten, MAX_WAIT_MS, MAX_BYTES
         )
+        self._since = generation
+        self._peers.send(self._leader, ask)
 
     def answered(self, got: FetchGot, now_ms: int) -> None:
-        # Only an answer to the newest ask, and only once: an old one may fit our log again by accident, and
-        # tell us to truncate what we have fetched since.
-        if got.generation != self._generation or not self._under_way:
+        if got.error is not ErrorCode.NONE:
+            if got.generation == self._generation and self._under_way:
+                self._begin_anew()
+                self._soon()
             return
-        self._under_way = False
-        self._asked.clear()
+        if got.generation == self._generation:
+            self._under_way = False
+        for hosted in list(self._electing.values()):
+            if hosted.key in self._asked:
+                self._leader_heard(hosted, self._leader, hosted.replica.epoch)
         for part in got.parts:
-            hosted = self._partitions.get(part.key)
-            if hosted is not None:
-                self._take(hosted, part, now_ms)
-        self._soon()
+            self._take_part(got.generation, part, now_ms)
+        if self._ready or not self._under_way:
+            self._soon()
+
+    def _take_part(self, generation: int, part: FetchPart, now_ms: int) -> None:
+        key = part.key
+        asked = self._asked.get(key)
+        hosted = self._partitions.get(key)
+        if asked is None or hosted is None or generation < asked:
+            return
+        del self._asked[key]
+        self._take(hosted, part, now_ms)
+        if key in self._partitions and key not in self._resting:
+            self._ready[key] = None
 
     def _take(self, hosted: Hosted, part: FetchPart, now_ms: int) -> None:
         replica = hosted.replica
@@ -134,13 +178,12 @@ class FetchLoop:
             return
         if part.epoch != replica.epoch or part.offset != hosted.log.end_offset:
             return  # An answer to an ask from before something changed here.
-        self._leader_heard(hosted, self._leader, part.epoch)
         if part.diverging is not None:
             hosted.diverged(part.epoch, part.diverging)
             return
         try:
             records = None if part.records is None else part.records.read()
-            hosted.take(part.epoch, records, part.high_watermark)
+            hosted.take(part.epoch, records, part.high_watermark, part.log_start_offset)
         except TidelogError as error:
             # Damaged on the way or on the leader's disk: say so, and ask again after a while.
             logger.error("%s: what broker %s sent is not usable: %s", hosted.key, self._leader, error.message)
@@ -154,3 +197,15 @@ class FetchLoop:
                 hosted.restart_at(part.log_start_offset)
             return
         self._leader_named(hosted, part.leader, part.epoch)
+
+
+def _item(hosted: Hosted) -> FetchItem:
+    replica, log = hosted.replica, hosted.log
+    return FetchItem(
+        hosted.key,
+        replica.epoch,
+        log.end_offset,
+        replica.last_epoch,
+        log.start_offset,
+        replica.high_watermark,
+    )

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.log import Log
+from tidelog.log.storage import Buffer
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
 from tidelog.replication.effects import BeginEpoch, Commit, Effects, ProposeInSync, Settle, Truncate
 from tidelog.replication.election import (
@@ -26,7 +27,8 @@ from tidelog.replication.election import (
     Tail,
 )
 from tidelog.replication.messages import PartitionKey
-from tidelog.replication.replica import Replica, Role
+from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.syncing import Syncer
 from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
@@ -37,9 +39,15 @@ LEADER_CHANGE_VERSION = 0
 class Listener(Protocol):
     """What the host of a replica wants to know."""
 
+    @property
+    def syncer(self) -> Syncer: ...
+
     def committed(self, hosted: "Hosted") -> None: ...
 
     def role_changed(self, hosted: "Hosted") -> None: ...
+
+    def wake(self, hosted: "Hosted") -> None:
+        """Somebody waits here: the clock must look."""
 
     def grown(self, hosted: "Hosted") -> None:
         """A leader's log is longer: parked fetches of followers can be answered."""
@@ -51,6 +59,21 @@ class Listener(Protocol):
     def answer_vote(self, hosted: "Hosted", effect: AnswerVote) -> None: ...
 
     def failed(self, hosted: "Hosted", error: StorageError) -> None: ...
+
+
+class Observer(Protocol):
+    """Whoever serves this replica to clients."""
+
+    def committed(self) -> None:
+        """The high watermark has moved."""
+
+    def role_changed(self) -> None: ...
+
+
+class Nobody:
+    def committed(self) -> None: ...
+
+    def role_changed(self) -> None: ...
 
 
 class Ballots(Protocol):
@@ -78,11 +101,11 @@ class Hosted:
         self._ballots = ballots
         self._services = services
         self._listener = listener
+        self.observer: Observer = Nobody()
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
-        self._syncing = False
-        self._sync_again = False
         self.closed = False
+        self.restless = False  # The clock looks at it; see Replica.settled.
         # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
         self.unclean_epoch = -1
 
@@ -92,20 +115,36 @@ class Hosted:
         self, epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...], partition_epoch: int
     ) -> None:
         was_leader = self.replica.role is Role.LEADER and self.replica.epoch == epoch
-        self.run(self.replica.lead(epoch, replicas, in_sync, partition_epoch, self._services.now_ms()))
+        now_ms = self._services.uptime_ms()
+        self.run(self.replica.lead(epoch, replicas, in_sync, partition_epoch, now_ms))
         if not was_leader:
-            self._listener.role_changed(self)
+            self._role_changed()
+        self._listener.grown(self)
         self._sync_if_needed()
 
     def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> None:
         self.run(self.replica.follow(epoch, leader, replicas, partition_epoch))
-        self._listener.role_changed(self)
+        self._role_changed()
         # What a restart found in the log may be written and not synced; it counts when it is.
         self._sync_if_needed()
+
+    def _role_changed(self) -> None:
+        self._listener.role_changed(self)
+        self.observer.role_changed()
+
+    def set_limits(self, limits: Limits) -> None:
+        """The topic's settings have changed: what was waited for may be there already, or need a sync now."""
+        self.run(self.replica.set_limits(limits))
+        self._sync_if_needed()
+
+    def shortened(self) -> None:
+        """Records at the beginning were deleted: followers shall know."""
+        self._listener.grown(self)
 
     def stop(self, error: ErrorCode) -> None:
         self.closed = True
         self.run(self.replica.stop(error))
+        self.observer.role_changed()
 
     @property
     def tail(self) -> Tail:
@@ -113,25 +152,53 @@ class Hosted:
 
     # --- leading --------------------------------------------------------------------------------------------
 
-    def append(self, batch: memoryview, last_offset: int, max_timestamp: int) -> None:
+    def append(self, batch: memoryview, last_offset: int, max_timestamp: int, now_ms: int) -> None:
         """Append one batch whose base offset is the log's end; raises StorageError, then nothing was
         written.
         """
-        self.log.append(batch, last_offset, max_timestamp, self.replica.epoch, self._services.now_ms())
-        self.run(self.replica.appended())
+        log, replica = self.log, self.replica
+        try:
+            log.append(batch, last_offset, max_timestamp, replica.epoch, now_ms)
+        except StorageError as error:
+            # A failed log is not synced any more: what waits for that would wait for ever. A passing refusal
+            # (too many open files) concerns this batch only.
+            if log.failure is not None:
+                self._fail(error)
+            raise
+        if replica.limits.durable:
+            self._listener.syncer.want(self)
+        else:
+            effects = replica.appended()
+            if effects:
+                self.run(effects)
+            if log.sync_due(now_ms):
+                self._listener.syncer.want(self)
         self._listener.grown(self)
-        self._sync_if_needed()
+
+    def wait(self, end_offset: int, acks: int, timeout_ms: int, done: Callable[[ErrorCode], None]) -> None:
+        """Tell ``done`` once the produce that ends at ``end_offset`` is acknowledged or refused."""
+        if self.log.failure is not None:
+            done(self.log.failure.code)
+            return
+        deadline_ms = self._services.uptime_ms() + timeout_ms
+        effects = self.replica.wait(end_offset, acks, deadline_ms, done)
+        if effects:
+            self.run(effects)
+        else:
+            self._listener.wake(self)
 
     def _write_leader_change(self, epoch: int) -> None:
         """A record of the new epoch at once: only with one can what earlier leaders left be committed."""
         now_ms = self._services.now_ms()
         record = Record(self.log.end_offset, now_ms, control_key(ControlType.LEADER_CHANGE), b"", ())
         batch = encode_batch([record], leader_epoch=epoch, control=True)
-        self.append(memoryview(batch), record.offset, now_ms)
+        self.append(memoryview(batch), record.offset, now_ms, now_ms)
 
     # --- following ------------------------------------------------------------------------------------------
 
-    def take(self, epoch: int, records: bytes | None, leader_high_watermark: int) -> None:
+    def take(
+        self, epoch: int, records: Buffer | None, leader_high_watermark: int, leader_start_offset: int
+    ) -> None:
         """What the leader sent from our end on."""
         if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
             return
@@ -139,10 +206,16 @@ class Hosted:
             if records:
                 self.log.append_batches(memoryview(records), self._services.now_ms())
         except StorageError as error:
-            self._fail(error)
+            if self.log.failure is not None:
+                self._fail(error)
             return
         self.run(self.replica.received(epoch, leader_high_watermark))
-        self._sync_if_needed()
+        if self.log.start_offset < leader_start_offset <= self.replica.high_watermark:
+            self.log.advance_start(leader_start_offset)
+        if self.replica.limits.durable:
+            self._sync_if_needed()
+        elif self.log.sync_due(self._services.now_ms()):
+            self._listener.syncer.want(self)
 
     def diverged(self, epoch: int, diverging: tuple[int, int]) -> None:
         """The leader's history is another one from somewhere on."""
@@ -178,6 +251,7 @@ class Hosted:
                     done(error)
                 case Commit():
                     self._listener.committed(self)
+                    self.observer.committed()
                 case BeginEpoch(epoch, start_offset):
                     self.log.epochs.assign(epoch, start_offset)
                 case Truncate(end_offset):
@@ -194,6 +268,7 @@ class Hosted:
 
     def _fail(self, error: StorageError) -> None:
         logger.error("%s: %s", self.key, error.message)
+        self.run(self.replica.cannot_write(error.code))
         self._listener.failed(self, error)
 
     def elect(self, effects: ElectionEffects) -> None:
@@ -245,31 +320,15 @@ class Hosted:
 
     def _sync_if_needed(self) -> None:
         if self.replica.limits.durable and self.log.synced_end_offset < self.log.end_offset:
-            self.sync()
+            self._listener.syncer.want(self)
 
-    def sync(self) -> None:
-        """Group commit: one sync at a time, everything written before it began is covered."""
-        if self._syncing:
-            self._sync_again = True
+    def synced(self) -> None:
+        """More of the log is durable than before."""
+        if self.closed:
             return
-        if self.log.failure is not None or self.closed:
-            return
-        self._syncing = True
-        ticket = self.log.begin_sync()
+        self.run(self.replica.synced())
+        self._listener.grown(self)
 
-        def done(_: object) -> None:
-            self._syncing = False
-            if self.closed:
-                return
-            try:
-                self.log.finish_sync(ticket, self._services.now_ms())
-            except StorageError as error:
-                self._fail(error)
-                return
-            self.run(self.replica.synced())
-            self._listener.grown(self)
-            if self._sync_again:
-                self._sync_again = False
-                self._sync_if_needed()
-
-        self._services.offload(ticket.run, done)
+    def sync_failed(self, error: StorageError) -> None:
+        if not self.closed:
+            self._fail(error)

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
 from tidelog.errors import ErrorCode
+from tidelog.log.storage import Buffer
 from tidelog.replication.election import VoteAsk, VoteGot
 
 PartitionKey = Hashable
@@ -25,9 +26,18 @@ class FetchItem(NamedTuple):
 
 
 class FetchAsk(NamedTuple):
+    """What a follower wants from one leader: only what is new since the ask it builds on.
+
+    The leader remembers the rest: a partition that was asked for and not answered yet is still wanted. So a
+    thousand quiet partitions travel once, and not with every ask.
+    """
+
     sender: int
-    generation: int  # of the follower's loop: a newer one makes the leader let go of an older one
+    broker_epoch: int  # of the sender's registration; what an older run of it says does not count
+    generation: int  # rises with every ask
+    since: int  # generation of the ask this one builds on; 0: this one is complete and replaces all before
     items: list[FetchItem]
+    forgotten: list[PartitionKey]  # no longer followed here
     max_wait_ms: int
     max_bytes: int
 
@@ -36,7 +46,7 @@ class Readable(Protocol):
     @property
     def size(self) -> int: ...
 
-    def read(self) -> bytes: ...
+    def read(self) -> Buffer: ...
 
 
 class FetchPart(NamedTuple):
@@ -56,7 +66,8 @@ class FetchPart(NamedTuple):
 class FetchGot(NamedTuple):
     sender: int
     generation: int
-    parts: list[FetchPart]
+    error: ErrorCode  # anything but NONE: the leader cannot build on what it remembers; ask completely again
+    parts: list[FetchPart]  # only partitions with news; none at all is a sign of life
 
 
 class VoteAsked(NamedTuple):
@@ -86,12 +97,12 @@ class Bytes:
 
     __slots__ = ("_data",)
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: Buffer) -> None:
         self._data = data
 
     @property
     def size(self) -> int:
         return len(self._data)
 
-    def read(self) -> bytes:
+    def read(self) -> Buffer:
         return self._data

@@ -82,6 +82,7 @@ class Replica:
     __slots__ = (
         "_led_epoch",
         "_proposed",
+        "_settled_end_offset",
         "_waiting",
         "epoch",
         "epoch_start_offset",
@@ -92,6 +93,7 @@ class Replica:
         "log",
         "maximal_in_sync",
         "me",
+        "open_to_observers",
         "partition_epoch",
         "policy",
         "progress",
@@ -118,7 +120,12 @@ class Replica:
         # records up. After a crash the log may be shorter than what was checkpointed.
         self.high_watermark = min(high_watermark, log.end_offset)
         self.progress: dict[int, Progress] = {}
+        # Whether who is no replica may fetch, without counting for anything: brokers tail the metadata log.
+        self.open_to_observers = False
         self._led_epoch: int = NO_EPOCH
+        self._settled_end_offset = (
+            0  # Exclusive: whoever held everything when the leader fell quiet held this.
+        )
         self._proposed: tuple[int, ...] | None = None
         # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
         # waits behind somebody with great ones.
@@ -133,6 +140,10 @@ class Replica:
     @property
     def durable_end_offset(self) -> int:
         return self.log.synced_end_offset if self.limits.durable else self.log.end_offset
+
+    def set_limits(self, limits: Limits) -> Effects:
+        self.limits = limits
+        return self._advance() if self.role is Role.LEADER else []
 
     # --- roles ----------------------------------------------------------------------------------------------
 
@@ -187,6 +198,10 @@ class Replica:
         self.role = Role.IDLE
         self.leader = NO_BROKER
         return effects
+
+    def cannot_write(self, error: ErrorCode) -> Effects:
+        """The disk takes nothing more: whoever waits for it learns so. Reading goes on."""
+        return self._leave_role(error)
 
     def _leave_role(self, error: ErrorCode) -> Effects:
         """Whoever still waits learns now that this replica cannot keep the promise any more; never ok."""
@@ -254,9 +269,9 @@ class Replica:
         if error is ErrorCode.NONE and self.role is not Role.LEADER:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         progress = self.progress.get(replica)
-        if error is ErrorCode.NONE and progress is None:
+        if error is ErrorCode.NONE and progress is None and not self.open_to_observers:
             error = ErrorCode.UNKNOWN_LEADER_EPOCH  # Not one of ours yet; our metadata may be older than its.
-        if error is not ErrorCode.NONE or progress is None:
+        if error is not ErrorCode.NONE:
             return Answer(error)
         diverging = self._divergence(offset, last_epoch)
         if diverging is not None:
@@ -264,9 +279,13 @@ class Replica:
             return Answer(diverging=diverging)
         if offset > self.log.end_offset or offset < self.log.start_offset:
             return Answer(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if progress is None:
+            return Answer()
         progress.fetched(offset, self.log.end_offset, now_ms)
         progress.log_start_offset = log_start_offset
-        return Answer(effects=self._maybe_join(replica, progress) + self._advance())
+        if self.policy.tracks_in_sync and replica not in self.maximal_in_sync:
+            return Answer(effects=self._maybe_join(replica, progress) + self._advance())
+        return Answer(effects=self._advance())
 
     def _divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
         if last_epoch < 0:
@@ -285,7 +304,7 @@ class Replica:
         Without the second condition a follower that was never told of the last epoch's end could join while
         it lacks records that the watermark, still behind, is about to pass.
         """
-        if not self.policy.tracks_in_sync or replica in self.maximal_in_sync or self._proposed is not None:
+        if self._proposed is not None:
             return []
         if progress.end_offset < self.high_watermark or progress.end_offset < self.epoch_start_offset:
             return []
@@ -321,6 +340,32 @@ class Replica:
                 effects += self._propose(tuple(member for member in self.in_sync if member not in stuck))
         return effects
 
+    def settled(self) -> bool:
+        """Whether the clock has nothing to do here: nobody waits, and every member holds everything.
+
+        Followers of a settled partition are not heard of until something is appended. :meth:`stirred` says so
+        then, as their silence meant nothing.
+        """
+        if self.role is not Role.LEADER:
+            return True
+        if self._proposed is not None or any(self._waiting.values()):
+            return False
+        end_offset = self.log.end_offset
+        if self.policy.tracks_in_sync:
+            for member in self.maximal_in_sync:
+                if member != self.me:
+                    progress = self.progress[member]
+                    if not progress.seen or progress.end_offset < end_offset:
+                        return False
+        self._settled_end_offset = end_offset
+        return True
+
+    def stirred(self, now_ms: int) -> None:
+        """The first append after a quiet time: whoever was caught up then was so until now."""
+        for progress in self.progress.values():
+            if progress.end_offset >= self._settled_end_offset and progress.seen:
+                progress.caught_up_ms = now_ms
+
     def _lags(self, member: int, now_ms: int) -> bool:
         progress = self.progress[member]
         if progress.seen and progress.end_offset >= self.log.end_offset:
@@ -330,6 +375,8 @@ class Replica:
     def _expire(self, now_ms: int) -> Effects:
         effects: Effects = []
         for queue in self._waiting.values():
+            if not queue:
+                continue
             expired = [waiting for waiting in queue if waiting.deadline_ms <= now_ms]
             for waiting in expired:
                 queue.remove(waiting)

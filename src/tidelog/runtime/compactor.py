@@ -43,7 +43,7 @@ class Compactor:
                 partition.log,
                 partition.config,
                 partition.high_watermark,
-                partition.log.producers.last_offsets(),
+                partition.log.producers.last_written(),
             )
             for partition in self._broker.partitions
             if partition.config.compacts

@@ -11,8 +11,8 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.partition import Partition
 from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import Checkpoint, DataDirectory
+from tidelog.replication.syncing import Syncer
 from tidelog.runtime.compactor import Compactor
-from tidelog.runtime.syncer import Syncer
 from tidelog.services import Timer
 from tidelog.types import TopicPartition
 
@@ -85,7 +85,9 @@ class Housekeeping:
 
     def _flush(self) -> None:
         now_ms = self._broker.services.now_ms()
-        self._walk(lambda partition: self._syncer.want(partition) if partition.log.sync_due(now_ms) else None)
+        self._walk(
+            lambda partition: self._syncer.want(partition.hosted) if partition.log.sync_due(now_ms) else None
+        )
 
     def _enforce_retention(self) -> None:
         self._walk(self._retain)

@@ -13,9 +13,9 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CollectorRegistry, CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tidelog.replication.syncing import Syncer
 from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.server import Server
-from tidelog.runtime.syncer import Syncer
 
 logger = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """A broker as a process: from its settings to an exit code.
 
-Start: lock and open the data directory, replay the metadata log, register, open the logs, listen, write the
-pid file. Stop on SIGTERM or SIGINT: no new connections, open requests finish, logs are closed cleanly. A
-second signal, like a crash, leaves the recovery to the next start.
+Start: lock and open the data directory, join the controllers' quorum and the cluster, open the logs, listen,
+write the pid file. Stop on SIGTERM or SIGINT: no new connections, open requests finish, logs are closed
+cleanly. A second signal, like a crash, leaves the recovery to the next start.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import contextlib
 import gc
 import logging
 import os
+import random
 import resource
 import signal
 import socket
@@ -21,20 +22,22 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.partitions import PartitionTable
+from tidelog.broker.node import Node, NodeMessage
 from tidelog.config import BrokerConfig, Listener, Raw
-from tidelog.controller.image import ClusterImage
-from tidelog.controller.records import BrokerRegistered, ClusterFounded, MetadataRecord
+from tidelog.controller.controller import SessionTiming
+from tidelog.controller.messages import RegisterAsk
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
+from tidelog.replication.ballot_file import BallotFile
+from tidelog.replication.election import Election, Timing
+from tidelog.replication.syncing import Syncer
+from tidelog.replication.voters import VoterSet
 from tidelog.runtime import logs
 from tidelog.runtime.disk import Disk
 from tidelog.runtime.housekeeping import Housekeeping
 from tidelog.runtime.lag import LagMeter
-from tidelog.runtime.metadata_log import LocalMetadataLog
 from tidelog.runtime.server import Server
 from tidelog.runtime.services import LoopServices
-from tidelog.runtime.syncer import Syncer
 
 if TYPE_CHECKING:
     from tidelog.runtime.metrics import MetricsServer  # imported only where metrics are served: it is large
@@ -104,22 +107,17 @@ class BrokerProcess:
             now_ms=services.now_ms(),
             handles_max=config.log_open_files_max,
         )
-        metadata = LocalMetadataLog(directory.open_metadata_log(services.now_ms()), services)
-        syncer = Syncer(services)
-        partitions = PartitionTable(config.node_id, directory, services, syncer.want)
-        broker = Broker(config, metadata, partitions, services)
-        server = Server(broker, loop)
-        broker.on_config = lambda changed: self._configure(server, changed)
         # Bound before registering, so that the port is known; accepting waits until the partitions are there.
         sockets = [_bind(listener, config) for listener in config.listeners]
         advertised = _advertised(config, sockets)
-        await self._register(metadata, services, advertised)
-        directory.join_cluster(metadata.image.cluster_id)
-        metadata.on_change = broker.metadata_changed
-        broker.metadata_changed(metadata.image)
-        settled = loop.create_future()
-        partitions.when_settled(lambda: settled.set_result(None))
-        await settled
+        node = self._make_node(services, directory, advertised[0])
+        broker = Broker(config, node.metadata, node.partitions, services)
+        server = Server(broker, loop)
+        broker.on_config = lambda changed: self._configure(server, changed)
+        node.on_metadata = broker.metadata_changed
+        node.start()
+        await _until_ready(node, loop)
+        directory.join_cluster(node.metadata.image.cluster_id)
         if directory.checked_logs:
             logger.info(
                 "recovered from an unclean stop: %s logs were checked in %s ms",
@@ -130,13 +128,14 @@ class BrokerProcess:
             await server.listen(bound)
         lag = LagMeter(loop)
         lag.start()
-        housekeeping = Housekeeping(broker, directory, syncer)
+        housekeeping = Housekeeping(broker, directory, node.host.syncer)
         housekeeping.start()
-        metrics = await self._serve_metrics(server, lag, syncer)
+        metrics = await self._serve_metrics(server, lag, node.host.syncer)
         _write_pid(pid_file)
         logger.info(
             "broker %s of cluster %s serves %s with %s partitions",
-            config.node_id, metadata.image.cluster_id, ", ".join(map(str, advertised)), len(partitions),
+            config.node_id, node.metadata.image.cluster_id, ", ".join(map(str, advertised)),
+            len(node.partitions),
         )  # fmt: skip
         await stop.wait()
         logger.info("stopping")
@@ -148,33 +147,36 @@ class BrokerProcess:
         if metrics is not None:
             metrics.close()
         await server.stop(STOP_GRACE_S)
+        node.stop()
         services.close()
         directory.close(housekeeping.high_watermarks(), run_all=_run_in_threads)
         logger.info("stopped")
         return 0
 
+    def _make_node(self, services: LoopServices, directory: DataDirectory, address: Listener) -> Node:
+        config = self._config
+        metadata_log = directory.open_metadata_log(services.now_ms())
+        ticket = metadata_log.begin_sync()
+        ticket.run()
+        metadata_log.finish_sync(ticket, services.now_ms())
+        ballots = BallotFile(Disk(), metadata_log.directory)
+        voters = VoterSet.of([config.node_id])
+        election = Election(
+            config.node_id, voters, ballots.load(), Timing(), services.uptime_ms(), random.random()
+        )
+        registration = RegisterAsk(
+            config.node_id, services.new_uuid(), address.host, address.port, config.broker_rack, False, False
+        )
+        session = SessionTiming(session_ms=config.broker_session_timeout_ms)
+        return Node(
+            config, registration, voters.ids, metadata_log, ballots, election, directory, services, NoPeers(),
+            random.random, session,
+        )  # fmt: skip
+
     @staticmethod
     def _configure(server: Server, config: BrokerConfig) -> None:
         logging.getLogger().setLevel(config.logging_level.upper())
         server.configure(config)
-
-    async def _register(
-        self, metadata: LocalMetadataLog, services: LoopServices, advertised: list[Listener]
-    ) -> None:
-        """Found the cluster on the first start, and say where this broker can be reached now."""
-        config = self._config
-        first = advertised[0]
-        me = BrokerRegistered(config.node_id, services.new_uuid(), first.host, first.port, config.broker_rack)
-        new_cluster_id = config.cluster_id or _short_id(services)
-
-        def decide(image: ClusterImage) -> list[MetadataRecord]:
-            return [me] if image.cluster_id else [ClusterFounded(new_cluster_id), me]
-
-        registered = asyncio.get_running_loop().create_future()
-        metadata.submit(decide, registered.set_result)
-        error = await registered
-        if error is not None:
-            raise error
 
     async def _serve_metrics(self, server: Server, lag: LagMeter, syncer: Syncer) -> "MetricsServer | None":
         if not self._config.http_port:
@@ -196,11 +198,20 @@ def _write_pid(path: Path) -> None:
     path.write_text(f"{os.getpid()}\n")
 
 
-def _short_id(services: LoopServices) -> str:
-    """22 characters of base64, the form Kafka's tools give cluster ids."""
-    import base64
+class NoPeers:
+    """A lone broker has nobody to talk to."""
 
-    return base64.urlsafe_b64encode(services.new_uuid().bytes).decode().rstrip("=").replace("-", "_")
+    def send(self, to: int, message: NodeMessage) -> None:
+        logger.debug("there is no node %s to send %s to", to, message)
+
+
+async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop) -> None:
+    """Until the cluster has let this broker in, and what it hosts is open."""
+    while not node.ready:
+        await asyncio.sleep(0.005)
+    settled = loop.create_future()
+    node.partitions.when_settled(lambda: settled.set_result(None))
+    await settled
 
 
 def _bind(listener: Listener, config: BrokerConfig) -> socket.socket:

@@ -23,6 +23,9 @@ class LoopServices:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def uptime_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
     def new_uuid(self) -> uuid.UUID:
         return uuid.uuid4()
 

@@ -33,7 +33,8 @@ from tidelog.log.directory import DataDirectory
 from tidelog.log.storage import Region
 from tidelog.protocol import messages
 from tidelog.protocol.records import Record, encode_batch
-from tidelog.runtime.syncer import Syncer
+from tidelog.replication.host import Host
+from tidelog.replication.messages import Message
 from tidelog.sim.disk import SimulatedDisk
 
 NOW_MS = 1_700_000_000_000
@@ -61,6 +62,9 @@ class FakeServices:
 
     def now_ms(self) -> int:
         return self.clock_ms
+
+    def uptime_ms(self) -> int:
+        return self.clock_ms - NOW_MS
 
     def new_uuid(self) -> UUID:
         self._ids += 1
@@ -136,6 +140,11 @@ class MemoryStore:
             done(None)
 
 
+class NoPeers:
+    def send(self, to: int, message: Message) -> None:
+        raise AssertionError(f"a lone broker sends {message} to {to}")
+
+
 class FakeBroker:
     """A broker with everything around it, and the calls tests make."""
 
@@ -146,8 +155,8 @@ class FakeBroker:
         self.disk = SimulatedDisk()
         self.directory = DataDirectory.open(self.disk, "data", node_id=ME, now_ms=NOW_MS)
         self.store = MemoryStore()
-        self.syncer = Syncer(self.services)
-        self.partitions = PartitionTable(ME, self.directory, self.services, self.syncer.want)
+        self.host = Host(ME, self.services, NoPeers(), lambda: 0.5)
+        self.partitions = PartitionTable(self.host, self.directory, self.services)
         self.broker = Broker(self.config, self.store, self.partitions, self.services)
         self.store.on_change = self.broker.metadata_changed
         self.submit(ClusterFounded("cluster"), BrokerRegistered(ME, UUID(int=1), "localhost", 9092))

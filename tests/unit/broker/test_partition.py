@@ -319,7 +319,7 @@ class TestGroupCommit:
     def test_written_while_a_sync_runs_is_covered_by_the_next(self) -> None:
         broker = FakeBroker()
         broker.create("orders", flush_messages=1)
-        syncs = broker.syncer.syncs
+        syncs = broker.host.syncer.syncs
         broker.services.held = True
         sent = [broker.produce(("orders", 0, records(b"x"))) for _ in range(3)]
         broker.services.settle()
@@ -330,7 +330,7 @@ class TestGroupCommit:
         broker.services.settle()
         offsets = [answer.responses[0].partition_responses[0].base_offset for (answer,) in sent]
         assert offsets == [0, 1, 2, 3, 4]
-        assert broker.syncer.syncs - syncs == 2
+        assert broker.host.syncer.syncs - syncs == 2
 
     def test_a_failed_sync_reaches_the_producers(self) -> None:
         broker = FakeBroker()

@@ -1,20 +1,22 @@
-"""Fetch, versions 4 to 18: consumers read, with or without sessions.
+"""Fetch, versions 4 to 18: consumers read, with or without sessions, from leaders or (from 11 on) followers.
 
 Honoured: min and max bytes (overall and per partition), max wait, sessions, the isolation level, leader
-epochs, topic ids. At least one batch is sent however large it is, or a reader with small limits would be
-stuck before it.
+epochs, topic ids, racks. At least one batch is sent however large it is, or a reader with small limits would
+be stuck before it.
 """
 
 from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.fetch_sessions import FetchSession, Remembered
+from tidelog.broker.leader_hints import LEADER_ERRORS, leader_hint
+from tidelog.broker.nearer_replica import nearer_replica
 from tidelog.broker.partition import Partition
 from tidelog.broker.request import RequestContext
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import fetch
 from tidelog.protocol.fetch import NO_SESSION, FetchPartition, FetchRequest, Part, PartitionAnswer, Records
-from tidelog.protocol.produce import TopicKey
+from tidelog.protocol.produce import NodeAddress, TopicKey
 from tidelog.services import Timer
 
 Send = Callable[[list[Part]], None]
@@ -48,6 +50,7 @@ class PendingFetch:
         "_broker",
         "_context",
         "_done",
+        "_leaders",
         "_request",
         "_send",
         "_session",
@@ -81,6 +84,7 @@ class PendingFetch:
         self._timer: Timer | None = None
         self._still_missing = 0  # bytes until min.bytes is reached
         self._done = False
+        self._leaders: dict[int, NodeAddress] = {}  # named in refusals
 
     def start(self) -> None:
         answers, size, final = self._read()
@@ -102,7 +106,16 @@ class PendingFetch:
         self._still_missing -= size
         if self._still_missing <= 0:
             # Not at once: the produce that woke us may be about to append to our other partitions as well.
-            self._broker.services.soon(self.finish_now)
+            self._broker.services.soon(self._look_again)
+
+    def _look_again(self) -> None:
+        """Answer if what arrived is enough; the sizes we were told are upper bounds."""
+        if self._done:
+            return
+        answers, size, final = self._read()
+        self._still_missing = self._request.min_bytes - size
+        if final or self._still_missing <= 0:
+            self._finish(answers)
 
     def finish_now(self) -> None:
         """Answer with what there is."""
@@ -133,7 +146,7 @@ class PendingFetch:
         for key, wanted, _ in self._wanted:
             answer = self._read_partition(key, wanted, budget - total, at_least_one_batch=total == 0)
             answers.append(answer)
-            if answer.error or answer.diverging is not None:
+            if answer.error or answer.diverging is not None or answer.preferred_read_replica >= 0:
                 final = True
             elif answer.records is not None:
                 total += answer.records.size
@@ -144,10 +157,16 @@ class PendingFetch:
     ) -> PartitionAnswer:
         partition, error = self._broker.partitions.find(key, wanted.partition)
         if partition is None:
-            return PartitionAnswer(wanted.partition, error, -1, -1, -1)
-        error = partition.check_epoch(wanted.current_leader_epoch)
+            return self._refusal(key, wanted.partition, error)
+        error = partition.check_reader(wanted.current_leader_epoch, follower=self._context.version >= 11)
         if error:
-            return PartitionAnswer(wanted.partition, error, -1, -1, -1)
+            return self._refusal(key, wanted.partition, error)
+        nearer = self._nearer_replica(partition, wanted.fetch_offset)
+        if nearer is not None:
+            return PartitionAnswer(
+                wanted.partition, ErrorCode.NONE, partition.high_watermark, -1, -1,
+                preferred_read_replica=nearer,
+            )  # fmt: skip
         high_watermark = partition.high_watermark
         log = partition.log
         diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
@@ -182,6 +201,20 @@ class PendingFetch:
             aborted,
         )
 
+    def _nearer_replica(self, partition: Partition, offset: int) -> int | None:
+        rack = self._request.rack_id
+        if not rack or not self._broker.config.replica_selector_class or not partition.leads:
+            return None
+        return nearer_replica(self._broker, partition.replica, rack, offset)
+
+    def _refusal(self, key: TopicKey, index: int, error: ErrorCode) -> PartitionAnswer:
+        answer = PartitionAnswer(index, error, -1, -1, -1)
+        hint = leader_hint(self._broker, key, index) if error in LEADER_ERRORS else None
+        if hint is None:
+            return answer
+        self._leaders[hint.node.node_id] = hint.node
+        return answer._replace(leader=(hint.node.node_id, hint.epoch))
+
     def _finish(self, answers: list[PartitionAnswer]) -> None:
         self._release()
         by_topic: dict[TopicKey, list[PartitionAnswer]] = {}
@@ -191,7 +224,8 @@ class PendingFetch:
                 has_data = answer.records is not None and answer.records.size > 0
                 news = remembered.has_news(answer.high_watermark, answer.log_start_offset)
                 # The first answer of a session names every partition, the later ones only what is new.
-                if not (has_data or news or answer.error or answer.diverging):
+                moves = answer.preferred_read_replica >= 0
+                if not (has_data or news or moves or answer.error or answer.diverging):
                     continue
                 if has_data:
                     session.served((key, answer.partition))
@@ -205,4 +239,4 @@ class PendingFetch:
             for answer in partitions:
                 frame.partition(answer)
             frame.end_topic()
-        self._send(frame.finish())
+        self._send(frame.finish(list(self._leaders.values())))

@@ -43,7 +43,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
 def _look_up(broker: Broker, topic: str, wanted: Any, version: int) -> Fields:
     partition, error = broker.partitions.find(topic, wanted.partition_index)
     if partition is not None:
-        error = partition.check_epoch(getattr(wanted, "current_leader_epoch", -1))
+        error = partition.check_reader(getattr(wanted, "current_leader_epoch", -1))
     if partition is None or error:
         return _fields(wanted.partition_index, error, NOTHING)
     if version < OLDEST_VERSION_WITH.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING_UPLOAD:

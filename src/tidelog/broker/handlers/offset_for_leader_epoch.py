@@ -24,7 +24,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
 def _look_up(broker: Broker, topic: str, wanted: Any) -> Fields:
     partition, error = broker.partitions.find(topic, wanted.partition)
     if partition is not None:
-        error = partition.check_epoch(wanted.current_leader_epoch)
+        error = partition.check_reader(wanted.current_leader_epoch)
     epoch, end_offset = -1, -1
     if partition is not None and not error:
         if wanted.leader_epoch == partition.leader_epoch:

@@ -7,12 +7,14 @@ A request with several partitions is answered when the last of them is done.
 from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.leader_hints import LEADER_ERRORS, leader_hint
 from tidelog.broker.partition import Appended, Partition
 from tidelog.broker.promise import Gather
 from tidelog.broker.request import HangUp, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
 from tidelog.protocol.produce import (
+    NodeAddress,
     PartitionAnswer,
     PlainEncoder,
     ProduceRequest,
@@ -39,34 +41,41 @@ class ProduceHandler:
         """
         request = produce.decode(frame, position, context.version)
         if request.acks not in (-1, 0, 1):
-            _answer(context, send, self._refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
+            self._answer(context, send, self._refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
             return None
         if len(request.topics) != 1 or len(request.topics[0][1]) != 1 or not request.acks:
             self._handle_many(request, context, send)
             return None
         key, [(index, records)] = request.topics[0]
-        self._handle_one(key, index, records, context, send)
+        self._handle_one(key, index, records, request.acks, request.timeout_ms, context, send)
         if records is None or request.transactional_id is not None:
             return None
-        shape = Shape(frame, records, context.version, request.acks, key, index)
+        shape = Shape(frame, records, context.version, request.acks, request.timeout_ms, key, index)
         return shape if shape.fits(frame) else None
 
     def handle_alike(self, shape: Shape, records: memoryview, context: RequestContext, send: Send) -> None:
         """The same again with other records."""
-        self._handle_one(shape.key, shape.index, records, context, send)
+        self._handle_one(shape.key, shape.index, records, shape.acks, shape.timeout_ms, context, send)
 
     def _handle_one(
-        self, key: TopicKey, index: int, records: memoryview | None, context: RequestContext, send: Send
+        self,
+        key: TopicKey,
+        index: int,
+        records: memoryview | None,
+        acks: int,
+        timeout_ms: int,
+        context: RequestContext,
+        send: Send,
     ) -> None:
         """One batch for one partition: the usual case, without any bookkeeping."""
-        partition, appended, refusal = self._append(key, index, records, context)
+        partition, appended, refusal = self._append(key, index, records, acks, context)
         if partition is None or appended is None:
-            _answer(context, send, [(key, [refusal or PartitionAnswer(index)])])
+            self._answer(context, send, [(key, [refusal or PartitionAnswer(index)])])
             return
 
         def done(error: ErrorCode) -> None:
             if error or context.version < PLAIN_FROM_VERSION:
-                _answer(context, send, [(key, [_outcome(partition, index, appended, error)])])
+                self._answer(context, send, [(key, [_outcome(partition, index, appended, error)])])
                 return
             template = self._template(context.version, key, index)
             base_offset, _, append_time_ms = appended
@@ -76,7 +85,7 @@ class ProduceHandler:
                 )
             )
 
-        partition.when_durable(appended.end_offset, done)
+        partition.when_acknowledged(appended.end_offset, acks, timeout_ms, done)
 
     def _handle_many(self, request: ProduceRequest, context: RequestContext, send: Send) -> None:
         answers: TopicAnswers = []
@@ -85,7 +94,7 @@ class ProduceHandler:
             results: list[PartitionAnswer] = []
             answers.append((key, results))
             for index, records in partitions:
-                partition, appended, refusal = self._append(key, index, records, context)
+                partition, appended, refusal = self._append(key, index, records, request.acks, context)
                 results.append(refusal or PartitionAnswer(index))
                 if partition is not None and appended is not None:
                     waiting.append((partition, appended, results, len(results) - 1))
@@ -97,11 +106,16 @@ class ProduceHandler:
             return
         gather = Gather(len(waiting))
         for partition, appended, results, place in waiting:
-            partition.when_durable(appended.end_offset, _settle(partition, appended, results, place, gather))
-        gather.promise.then(lambda _: _answer(context, send, answers))
+            partition.when_acknowledged(
+                appended.end_offset,
+                request.acks,
+                request.timeout_ms,
+                _settle(partition, appended, results, place, gather),
+            )
+        gather.promise.then(lambda _: self._answer(context, send, answers))
 
     def _append(
-        self, key: TopicKey, index: int, records: memoryview | None, context: RequestContext
+        self, key: TopicKey, index: int, records: memoryview | None, acks: int, context: RequestContext
     ) -> tuple[Partition | None, Appended | None, PartitionAnswer | None]:
         """The partition and what became of the batch, or why not."""
         partition, error = self._broker.partitions.find(key, index)
@@ -110,7 +124,7 @@ class ProduceHandler:
         if records is None:
             return None, None, PartitionAnswer(index, ErrorCode.INVALID_RECORD, message="no records")
         try:
-            appended = partition.append(records, self._broker.services.now_ms(), context.version)
+            appended = partition.append(records, self._broker.services.now_ms(), context.version, acks)
         except TidelogError as refusal:
             self._broker.partitions.refused(partition, refusal, context.peer)
             return (
@@ -121,6 +135,12 @@ class ProduceHandler:
                 ),
             )
         return partition, appended, None
+
+    def _answer(self, context: RequestContext, send: Send, answers: TopicAnswers) -> None:
+        nodes: list[NodeAddress] = []
+        if any(each.error in LEADER_ERRORS for _, results in answers for each in results):
+            answers, nodes = _with_hints(self._broker, answers)
+        send(produce.encode(context.version, context.correlation_id, answers, nodes))
 
     def _template(self, version: int, key: TopicKey, index: int) -> PlainEncoder:
         name = (version, key, index)
@@ -138,16 +158,35 @@ class ProduceHandler:
         ]
 
 
-def _answer(context: RequestContext, send: Send, answers: TopicAnswers) -> None:
-    send(produce.encode(context.version, context.correlation_id, answers))
+def _with_hints(broker: Broker, answers: TopicAnswers) -> tuple[TopicAnswers, list[NodeAddress]]:
+    """Refusals for the want of leadership say who leads, so that the client need not ask (KIP-951)."""
+    hinted: TopicAnswers = []
+    nodes: dict[int, NodeAddress] = {}
+    for key, results in answers:
+        row = []
+        for each in results:
+            hint = leader_hint(broker, key, each.partition) if each.error in LEADER_ERRORS else None
+            if hint is not None:
+                nodes[hint.node.node_id] = hint.node
+            row.append(each if hint is None else each._replace(leader=(hint.node.node_id, hint.epoch)))
+        hinted.append((key, row))
+    return hinted, list(nodes.values())
 
 
 def _outcome(partition: Partition, index: int, appended: Appended, error: ErrorCode) -> PartitionAnswer:
     if error:
-        return PartitionAnswer(index, error, message="the records were written but could not be made durable")
+        return PartitionAnswer(index, error, message=_WHY_NOT.get(error))
     return PartitionAnswer(
         index, ErrorCode.NONE, appended.base_offset, appended.log_append_time_ms, partition.log.start_offset
     )
+
+
+_WHY_NOT = {
+    ErrorCode.KAFKA_STORAGE_ERROR: "the records were written but could not be made durable",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "the records were written to fewer replicas than required",
+    ErrorCode.REQUEST_TIMED_OUT: "the records were written, but not copied in time",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the leader changed before the records were copied",
+}
 
 
 def _settle(

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from tidelog.broker.partition import Partition
-from tidelog.runtime.syncer import RUNNING_MAX, Syncer
+from tidelog.replication.syncing import RUNNING_MAX, Synced, Syncer
 from tidelog.services import Services
 
 
@@ -57,9 +56,9 @@ class FakeServices:
             callback()
 
 
-def make(count: int) -> tuple[Syncer, FakeServices, list[Partition]]:
+def make(count: int) -> tuple[Syncer, FakeServices, list[Synced]]:
     services = FakeServices()
-    partitions = [cast(Partition, FakePartition()) for _ in range(count)]
+    partitions = [cast(Synced, FakePartition()) for _ in range(count)]
     return Syncer(cast(Services, services)), services, partitions
 
 

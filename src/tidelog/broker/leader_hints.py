@@ -1,0 +1,29 @@
+"""Where a client should have gone: the leader of a partition and its address, for answers that refuse."""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from tidelog.broker.broker import Broker
+from tidelog.errors import ErrorCode
+from tidelog.protocol.produce import NodeAddress, TopicKey
+
+LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class LeaderHint(NamedTuple):
+    node: NodeAddress
+    epoch: int
+
+
+def leader_hint(broker: Broker, key: TopicKey, index: int) -> LeaderHint | None:
+    """Who leads by our metadata; nobody when that is us: then we know less than the client needs."""
+    image = broker.image
+    topic = image.topic_by_id(key) if isinstance(key, UUID) else image.topics.get(key)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return None
+    partition = topic.partitions[index]
+    leader = image.brokers.get(partition.leader)
+    if leader is None or leader.broker_id == broker.broker_id:
+        return None
+    node = NodeAddress(leader.broker_id, leader.host, leader.port, leader.rack)
+    return LeaderHint(node, partition.leader_epoch)

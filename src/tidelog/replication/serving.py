@@ -1,0 +1,217 @@
+"""A leader's side of replication: the standing asks of its followers, and their answers.
+
+A follower's ask stands until it is answered: the leader remembers for each follower which partitions it wants
+and from where. What arrives for one of them (records, a watermark, another leader) answers the ask at once,
+with everything that is new for all of them. A partition that was answered is asked for again by the follower;
+until then nothing more is sent for it. An ask that brings nothing is answered empty after a while: the
+heartbeat that keeps followers from electing.
+"""
+
+from collections.abc import Callable, Mapping
+
+from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
+from tidelog.replication.election import Election
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem, FetchPart, PartitionKey, Peers
+from tidelog.replication.replica import Role
+from tidelog.services import Services
+
+MAX_BYTES_PER_PARTITION = 1 << 20
+
+
+class Standing:
+    """What one follower wants."""
+
+    __slots__ = (
+        "deadline_ms", "generation", "items", "max_bytes", "news", "parked", "scheduled", "sender",
+    )  # fmt: skip
+
+    def __init__(self, sender: int) -> None:
+        self.sender = sender
+        self.generation = 0
+        self.max_bytes = 0
+        self.items: dict[PartitionKey, FetchItem] = {}  # wanted and not answered yet
+        self.news: dict[PartitionKey, None] = {}  # those of them that may have an answer by now, in order
+        self.parked = False  # whether an ask waits for its answer
+        self.deadline_ms = 0
+        self.scheduled = False
+
+
+class Serving:
+    def __init__(
+        self,
+        me: int,
+        hosted: Mapping[PartitionKey, Hosted],
+        elections: Mapping[PartitionKey, Election],
+        services: Services,
+        peers: Peers,
+    ) -> None:
+        self._me = me
+        self._hosted = hosted
+        self._elections = elections  # of those partitions whose replicas vote
+        self._services = services
+        self._peers = peers
+        self._standing: dict[int, Standing] = {}
+        # What the controllers say about a broker's registration; older asks than that do not count.
+        self.broker_epoch_of: Callable[[int], int] = lambda broker: -1
+
+    def stop(self) -> None:
+        self._standing.clear()
+
+    def forget(self, follower: int) -> None:
+        """Its connection closed: nobody waits for an answer."""
+        self._standing.pop(follower, None)
+
+    # --- asks -----------------------------------------------------------------------------------------------
+
+    def ask(self, ask: FetchAsk) -> None:
+        standing = self._standing.get(ask.sender)
+        if ask.since:
+            if standing is None or standing.generation != ask.since:
+                # We have restarted, or an ask was lost on the way: what we remember is not what it means.
+                self._answer(ask.sender, ask.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+                return
+        elif standing is not None and standing.generation == ask.generation:
+            return  # The same again.
+        if standing is not None and standing.parked:
+            self._answer(ask.sender, standing.generation, ErrorCode.NONE, [])
+        if standing is None or not ask.since:
+            standing = self._standing[ask.sender] = Standing(ask.sender)
+        now_ms = self._services.uptime_ms()
+        standing.generation = ask.generation
+        standing.max_bytes = ask.max_bytes
+        standing.parked = True
+        standing.deadline_ms = now_ms + ask.max_wait_ms
+        for key in ask.forgotten:
+            standing.items.pop(key, None)
+        refusals = self._count(standing, ask, now_ms)
+        for key, election in self._elections.items():
+            if key in standing.items:
+                election.voter_heard(ask.sender, now_ms)
+        self._reply(standing, refusals)
+
+    def _count(self, standing: Standing, ask: FetchAsk, now_ms: int) -> list[FetchPart]:
+        """An item acknowledges everything before its offset. What cannot stand is refused."""
+        refusals = []
+        stale = ask.broker_epoch < self.broker_epoch_of(ask.sender)
+        for item in ask.items:
+            hosted = self._hosted.get(item.key)
+            if hosted is None or hosted.closed:
+                refusals.append(FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                continue
+            if stale and hosted.election is None:
+                # From before its last restart. It may have lost since what this would acknowledge. Replicas
+                # that vote need nobody's registration, or no controller could ever be elected.
+                refusals.append(_refusal(hosted, item, ErrorCode.STALE_BROKER_EPOCH))
+                continue
+            replica = hosted.replica
+            answer = replica.fetched(
+                ask.sender, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
+            )
+            if answer.effects:
+                hosted.run(answer.effects)
+            if answer.error is not ErrorCode.NONE or answer.diverging is not None:
+                refusals.append(_refusal(hosted, item, answer.error, answer.diverging))
+                continue
+            standing.items[item.key] = item
+            if _has_news(hosted, item):
+                standing.news[item.key] = None
+        return refusals
+
+    # --- answers --------------------------------------------------------------------------------------------
+
+    def grown(self, hosted: Hosted) -> None:
+        """Something is new in a partition: answer whoever waits for it; soon, so that what comes along goes
+        along.
+        """
+        key = hosted.key
+        for standing in self._standing.values():
+            if key in standing.items:
+                standing.news[key] = None
+                if standing.parked and not standing.scheduled:
+                    standing.scheduled = True
+                    self._services.soon(lambda standing=standing: self._wake(standing))  # type: ignore[misc]
+
+    def _wake(self, standing: Standing) -> None:
+        standing.scheduled = False
+        if standing.parked and self._standing.get(standing.sender) is standing:
+            self._reply(standing, [])
+
+    def tick(self, now_ms: int) -> None:
+        for standing in list(self._standing.values()):
+            if standing.parked and now_ms >= standing.deadline_ms:
+                standing.parked = False
+                self._answer(standing.sender, standing.generation, ErrorCode.NONE, [])
+
+    def _reply(self, standing: Standing, parts: list[FetchPart]) -> None:
+        """Send what is new; leave the ask standing when that is nothing."""
+        room = standing.max_bytes
+        items = standing.items
+        for key in list(standing.news):
+            if room <= 0:
+                break  # The rest goes with the next answer.
+            del standing.news[key]
+            item = items.get(key)
+            if item is None:
+                continue
+            part = self._part(item, room)
+            if part is not None:
+                del items[key]
+                parts.append(part)
+                if part.records is not None:
+                    room -= part.records.size
+        if parts:
+            standing.parked = False
+            self._answer(standing.sender, standing.generation, ErrorCode.NONE, parts)
+
+    def _part(self, item: FetchItem, room: int) -> FetchPart | None:
+        """The answer for one partition, or None when there is nothing to say yet."""
+        hosted = self._hosted.get(item.key)
+        if hosted is None or hosted.closed:
+            return FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        replica, log = hosted.replica, hosted.log
+        if item.epoch != replica.epoch:
+            return _refusal(hosted, item, replica.check_epoch(item.epoch))
+        if replica.role is not Role.LEADER:
+            return _refusal(hosted, item, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        records = None
+        if log.end_offset > item.offset:
+            try:
+                limit = min(room, MAX_BYTES_PER_PARTITION)
+                records = log.read(item.offset, limit, log.end_offset, at_least_one_batch=True)
+            except OffsetOutOfRange:
+                return _refusal(hosted, item, ErrorCode.OFFSET_OUT_OF_RANGE)
+            except StorageError:
+                return _refusal(hosted, item, ErrorCode.KAFKA_STORAGE_ERROR)
+        elif not _has_news(hosted, item):
+            return None
+        return FetchPart(
+            item.key, item.offset, ErrorCode.NONE, replica.epoch, replica.leader, replica.high_watermark,
+            log.start_offset, records, None,
+        )  # fmt: skip
+
+    def _answer(self, to: int, generation: int, error: ErrorCode, parts: list[FetchPart]) -> None:
+        self._peers.send(to, FetchGot(self._me, generation, error, parts))
+
+
+def _has_news(hosted: Hosted, item: FetchItem) -> bool:
+    """Records, a watermark, or a later beginning that the follower is able to take over."""
+    replica, log = hosted.replica, hosted.log
+    return (
+        log.end_offset > item.offset
+        or replica.high_watermark > item.high_watermark
+        or item.log_start_offset < log.start_offset <= item.high_watermark
+    )
+
+
+def _refusal(
+    hosted: Hosted, item: FetchItem, error: ErrorCode, diverging: tuple[int, int] | None = None
+) -> FetchPart:
+    """Says besides who leads, as far as we know."""
+    replica, election = hosted.replica, hosted.election
+    leader = election.leader if election is not None else replica.leader
+    epoch = election.epoch if election is not None else replica.epoch
+    return FetchPart(
+        item.key, item.offset, error, epoch, leader, replica.high_watermark, hosted.log.start_offset, None,
+        diverging,
+    )  # fmt: skip
