@@ -1,0 +1,76 @@
+"""Everything that will happen by the clock, earliest first.
+
+A heartbeat moves a deadline away, thousands of times before it is ever reached; so moving one only notes the
+new time, and whatever is found before its time when the queue is looked at goes back into it.
+"""
+
+import heapq
+from collections.abc import Callable
+
+from tidelog.groups.effects import Effects, Now
+
+Due = Callable[[Now], Effects]
+
+
+class Deadline:
+    """One thing that happens when its time has come, unless that is moved or cleared before."""
+
+    __slots__ = ("_queue", "_queued_at_ms", "at_ms", "due")
+
+    def __init__(self, queue: "Deadlines", due: Due) -> None:
+        self._queue = queue
+        self.due = due
+        self.at_ms: int | None = None  # None: never
+        self._queued_at_ms: int | None = None  # of this deadline's entry in the queue that counts
+
+    def set(self, at_ms: int) -> None:
+        self.at_ms = at_ms
+        if self._queued_at_ms is None or at_ms < self._queued_at_ms:
+            self._queued_at_ms = at_ms
+            self._queue.push(at_ms, self)
+
+    def clear(self) -> None:
+        self.at_ms = None
+
+    def reached(self, entry_ms: int, now_ms: int) -> bool:
+        """The queue's entry of ``entry_ms`` came up; whether the time has really come."""
+        if entry_ms != self._queued_at_ms:
+            return False  # It was moved forward: an earlier entry has served already.
+        self._queued_at_ms = None
+        if self.at_ms is None:
+            return False
+        if self.at_ms > now_ms:
+            self.set(self.at_ms)
+            return False
+        self.at_ms = None
+        return True
+
+
+class Deadlines:
+    __slots__ = ("_entries", "_pushed")
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[int, int, Deadline]] = []
+        self._pushed = 0  # breaks ties in the order of setting
+
+    def new(self, due: Due) -> Deadline:
+        return Deadline(self, due)
+
+    def push(self, at_ms: int, deadline: Deadline) -> None:
+        self._pushed += 1
+        heapq.heappush(self._entries, (at_ms, self._pushed, deadline))
+
+    @property
+    def next_ms(self) -> int | None:
+        """When to look again; perhaps for nothing."""
+        return self._entries[0][0] if self._entries else None
+
+    def pass_to(self, now: Now) -> Effects:
+        """Let everything happen that is due."""
+        effects: Effects = []
+        entries = self._entries
+        while entries and entries[0][0] <= now.uptime_ms:
+            entry_ms, _, deadline = heapq.heappop(entries)
+            if deadline.reached(entry_ms, now.uptime_ms):
+                effects += deadline.due(now)
+        return effects
