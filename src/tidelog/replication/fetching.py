@@ -1,9 +1,9 @@
 """One node's loop of fetches from one leader, for all partitions that follow it.
 
-An ask names only what is new since the last one: partitions that became ready, or that were answered and taken.
-The leader remembers the others. When an answer is missing for too long, or the leader says that it does not
-remember, the next ask is complete. A partition's part counts once, and only when it answers its newest item:
-an older one may fit our log again by accident, and tell us to truncate what we have fetched since.
+An ask names only what is new since the last one: partitions that became ready, or that were answered and
+taken. The leader remembers the others. When an answer is missing for too long, or the leader says that it does
+not remember, the next ask is complete. A partition's part counts once, and only when it answers its newest
+item: an older one may fit our log again by accident, and tell us to truncate what we have fetched since.
 """
 
 import logging

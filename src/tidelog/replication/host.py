@@ -1,7 +1,7 @@
 """All replicas of one node: fetch loops towards leaders, answers to followers, votes, the clock.
 
-**Following** (:mod:`~tidelog.replication.fetching`): one loop per leader, whatever the number and modes of the
-partitions. **Leading** (:mod:`~tidelog.replication.serving`): one standing ask per follower.
+**Following** (:mod:`~tidelog.replication.fetching`): one loop per leader, whatever the number and modes of
+the partitions. **Leading** (:mod:`~tidelog.replication.serving`): one standing ask per follower.
 
 The clock looks only at replicas that have something to wait for: a thousand quiet partitions cost nothing.
 Knows no sockets and no threads: :class:`~tidelog.replication.messages.Peers` carries messages, services tell
