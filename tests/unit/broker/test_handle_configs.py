@@ -106,7 +106,7 @@ class TestReplace:
         wanted = resource(TOPIC, "orders", ("retention.ms", "9"), ("flush.messages", "1"))
         assert alter(topic, wanted, version=version) == [0]
         assert topic.store.image.topics["orders"].configs == {"retention.ms": "9", "flush.messages": "1"}
-        assert topic.partition("orders").durable_acks
+        assert topic.partition("orders").replica.limits.durable
 
     def test_each_resource_has_its_own_outcome(self, topic: FakeBroker) -> None:
         found = alter(

@@ -1,15 +1,19 @@
 """One partition: what is written, when it is acknowledged and readable, and what a failing disk does."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from fakes import NOW_MS, FakeBroker, records
+from fakes import NOW_MS, FakeBroker, FakeServices, NoPeers, records
 
-from tidelog.broker.partition import Partition
+from tidelog.broker.partition import Partition, limits_of
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError, TidelogError
 from tidelog.log.log import Log
 from tidelog.protocol import batch as batches
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.policies import BY_NAME
+from tidelog.replication.replica import Replica
 from tidelog.sim.disk import EIO, SimulatedDisk
 from tidelog.types import TopicPartition
 
@@ -25,31 +29,61 @@ class Waiter:
         self.sizes.append(size)
 
 
+class FakeSyncer:
+    def __init__(self) -> None:
+        self.wanted: list[Any] = []
+
+    def want(self, hosted: Any) -> None:
+        self.wanted.append(hosted)
+
+
 class Setup:
-    """A partition whose syncs are asked for and done by the test."""
+    """A partition with one replica whose syncs are asked for and done by the test."""
 
     def __init__(self, **config: Any) -> None:
         self.disk = SimulatedDisk()
         self.disk.make_directory("data")
         topic = TopicConfig(**config)
         log = Log.open(self.disk, "data/orders-0", topic, clean=False, now_ms=NOW_MS)
-        self.wanted: list[Partition] = []
-        self.partition = Partition(NAME, log, topic, 3, self.wanted.append)
+        self.services = FakeServices()
+        self.host = Host(1, self.services, NoPeers(), lambda: 0.5)
+        self.syncer = FakeSyncer()
+        self.host.syncer = cast(Any, self.syncer)
+        self.roles: list[bool] = []
+        self.partition = self.open(log, topic, 3)
         self.told: list[tuple[str, ErrorCode]] = []
+
+    def open(self, log: Log, topic: TopicConfig, epoch: int) -> Partition:
+        limits = limits_of(topic, 1, 1000)
+        replica = Replica(1, log, BY_NAME["isr"], limits)
+        self.hosted = Hosted(("orders", 0), log, replica, self.services, self.host)
+        partition = Partition(
+            NAME, self.hosted, topic, lambda: False, lambda changed: self.roles.append(changed.leads)
+        )
+        self.hosted.lead(epoch, (1,), (1,), 0)
+        return partition
+
+    @property
+    def wanted(self) -> list[Any]:
+        return self.syncer.wanted
 
     def append(self, *values: bytes, **more: Any) -> Any:
         data = memoryview(bytearray(records(*values, **more)))
         return self.partition.append(data, NOW_MS, VERSION)
 
     def wait(self, name: str, end_offset: int) -> None:
-        self.partition.when_durable(end_offset, lambda error: self.told.append((name, error)))
+        self.partition.when_acknowledged(end_offset, -1, 1000, lambda error: self.told.append((name, error)))
 
     def sync(self) -> None:
         log = self.partition.log
         ticket = log.begin_sync()
         ticket.run()
         log.finish_sync(ticket, NOW_MS)
-        self.partition.synced()
+        self.hosted.synced()
+
+    def reconfigure(self, **config: Any) -> None:
+        topic = TopicConfig(**config)
+        self.partition.reconfigure(topic, limits_of(topic, 1, 1000))
 
     def stored(self) -> list[Any]:
         log = self.partition.log
@@ -102,7 +136,7 @@ class TestWatermark:
         appended = setup.append(b"a")
         setup.wait("a", appended.end_offset)
         assert (setup.partition.high_watermark, setup.told) == (0, [])
-        assert setup.wanted == [setup.partition]
+        assert setup.hosted in setup.wanted
         setup.sync()
         assert (setup.partition.high_watermark, setup.told) == (1, [("a", ErrorCode.NONE)])
 
@@ -114,7 +148,7 @@ class TestWatermark:
         setup.wait("c", setup.append(b"c").end_offset)
         ticket.run()
         setup.partition.log.finish_sync(ticket, NOW_MS)
-        setup.partition.synced()
+        setup.hosted.synced()
         assert setup.told == [("a", ErrorCode.NONE), ("b", ErrorCode.NONE)]
         assert setup.partition.high_watermark == 2
         setup.sync()
@@ -122,7 +156,8 @@ class TestWatermark:
 
     def test_a_larger_flush_interval_asks_for_syncs_but_waits_for_none(self) -> None:
         setup = Setup(flush_messages=3)
-        setup.sync()  # of the new files
+        setup.sync()  # of the new files,
+        setup.sync()  # and of the name of the epoch history
         asked = []
         for value in (b"a", b"b", b"c"):
             setup.wait("x", setup.append(value).end_offset)
@@ -136,9 +171,8 @@ class TestWatermark:
         setup.sync()
         setup.append(b"b")
         log = setup.partition.log
-        again = Partition(NAME, log, setup.partition.config, 4, setup.wanted.append)
-        assert again.high_watermark == 1
-        assert Partition(NAME, log, TopicConfig(), 4, setup.wanted.append).high_watermark == 2
+        assert setup.open(log, setup.partition.config, 4).high_watermark == 1
+        assert setup.open(log, TopicConfig(), 5).high_watermark == 2
 
 
 class TestReaders:
@@ -187,23 +221,23 @@ class TestReaders:
         waiter = Waiter()
         setup.partition.add_fetch_waiter(waiter)
         setup.wait("a", setup.append(b"a").end_offset)
-        setup.partition.closed()
+        setup.hosted.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        assert setup.roles[-1] is False
         assert setup.told == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         assert len(waiter.sizes) == 1
 
 
 class TestReconfigure:
-    def test_waiters_stay_and_are_answered_by_the_sync_that_was_asked_for(self) -> None:
+    def test_what_is_no_longer_waited_for_is_acknowledged_at_once(self) -> None:
         setup = Setup(flush_messages=1)
         setup.wait("a", setup.append(b"a").end_offset)
-        setup.partition.reconfigure(TopicConfig())
-        setup.sync()
+        setup.reconfigure()
         assert setup.told == [("a", ErrorCode.NONE)]
 
     def test_asking_for_more_takes_nothing_back(self) -> None:
         setup = Setup()
         setup.append(b"a")
-        setup.partition.reconfigure(TopicConfig(flush_messages=1))
+        setup.reconfigure(flush_messages=1)
         assert setup.partition.high_watermark == 1
         setup.wait("b", setup.append(b"b").end_offset)
         assert (setup.partition.high_watermark, setup.told) == (1, [])
@@ -213,7 +247,7 @@ class TestReconfigure:
     def test_new_limits_hold_for_the_next_batch(self) -> None:
         setup = Setup()
         setup.append(b"x" * 200)
-        setup.partition.reconfigure(TopicConfig(max_message_bytes=100, segment_bytes=150))
+        setup.reconfigure(max_message_bytes=100, segment_bytes=150)
         with pytest.raises(TidelogError):
             setup.append(b"x" * 200)
         setup.append(b"a")
@@ -260,10 +294,10 @@ class TestFailingDisk:
         ticket.run()
         with pytest.raises(StorageError) as failure:
             log.finish_sync(ticket, NOW_MS)
-        setup.partition.failed(failure.value)
+        setup.hosted.sync_failed(failure.value)
         assert setup.told == [("a", ErrorCode.KAFKA_STORAGE_ERROR), ("b", ErrorCode.KAFKA_STORAGE_ERROR)]
         assert setup.partition.high_watermark == 0
-        setup.partition.failed(failure.value)
+        setup.hosted.sync_failed(failure.value)
         assert len(setup.told) == 2
 
 
@@ -279,7 +313,7 @@ class TestEpochs:
         ],
     )
     def test_readers_must_know_the_right_one(self, epoch: int, code: ErrorCode) -> None:
-        assert Setup().partition.check_epoch(epoch) is code
+        assert Setup().partition.check_reader(epoch) is code
 
 
 class TestDeleteRecords:

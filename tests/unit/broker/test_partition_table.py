@@ -125,7 +125,7 @@ class TestFollowing:
         broker.submit(TopicConfigChanged(FIRST, {"max.message.bytes": "77", "flush.messages": "1"}))
         for index in range(2):
             partition = broker.partition("orders", index)
-            assert (partition.rules.max_message_bytes, partition.durable_acks) == (77, True)
+            assert (partition.rules.max_message_bytes, partition.replica.limits.durable) == (77, True)
             assert partition.log.config.flush_messages == 1
         assert broker.partition("bills").rules.max_message_bytes == (1 << 20) + 12
         broker.submit(TopicConfigChanged(FIRST, {"max.message.bytes": None}))
