@@ -34,7 +34,7 @@ ZERO_UUID = UUID(int=0)
 _FRAME_START = Struct(">ii")
 
 
-class _Sink:
+class Sink:
     """What kio writes into; a list of pieces is faster than io.BytesIO and keeps io out of this package."""
 
     __slots__ = ("pieces", "write")
@@ -74,7 +74,7 @@ def _writer(api_key: int, version: int) -> Callable[[Any, Any], None]:
 
 @cache
 def _response_builder(api_key: int, version: int) -> "Callable[[Fields], Any]":
-    return _entity_builder(load_response_schema(api_key, version))
+    return entity_builder(load_response_schema(api_key, version))
 
 
 def decode(api_key: int, version: int, frame: memoryview, position: int) -> Any:
@@ -88,7 +88,7 @@ def decode(api_key: int, version: int, frame: memoryview, position: int) -> Any:
 
 def encode(api_key: int, version: int, correlation_id: int, answer: Fields) -> bytes:
     """The whole answer frame."""
-    sink = _Sink()
+    sink = Sink()
     _writer(api_key, version)(sink, _response_builder(api_key, version)(answer))
     body = b"".join(sink.pieces)
     # The header of an ApiVersions answer never has tagged fields: a client must be able to read it before it
@@ -97,7 +97,8 @@ def encode(api_key: int, version: int, correlation_id: int, answer: Fields) -> b
     return _FRAME_START.pack(4 + len(header) + len(body), correlation_id) + header + body
 
 
-def _entity_builder(entity: type[Any]) -> Callable[[Fields], Any]:
+def entity_builder(entity: type[Any]) -> Callable[[Fields], Any]:
+    """Makes kio's entity from plain values; see the module's docstring."""
     hints = get_type_hints(entity)
     plan = [
         (field.name, _default(field, hints[field.name]), _converter(field, hints[field.name]))
@@ -123,11 +124,11 @@ def _converter(field: Field[Any], hint: Any) -> Callable[[Any], Any] | None:
     element = element_type(hint)
     if element is not None:
         if hasattr(element, "__flexible__"):
-            return _tuple_of(_entity_builder(element))
+            return _tuple_of(entity_builder(element))
         return _to_tuple
     bare = without_none(hint)
     if hasattr(bare, "__flexible__"):
-        build = _entity_builder(bare)
+        build = entity_builder(bare)
         return lambda value: None if value is None else build(value)
     return _PRIMITIVES.get(kafka_type) if isinstance(kafka_type, str) else None
 

@@ -1,0 +1,88 @@
+"""The asking side of every API but the hot ones: requests out, answers in.
+
+What :mod:`tidelog.protocol.messages` is to a handler, this is to whoever asks another broker: plain values
+in, kio's entities out, always in the newest version, as both ends are brokers of one cluster.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from struct import Struct
+from typing import Any
+
+from tidelog.protocol.extents import tame
+from tidelog.protocol.kio_import import (
+    api_key_map,
+    entity_reader,
+    entity_writer,
+    load_request_schema,
+    load_response_schema,
+)
+from tidelog.protocol.messages import API_VERSIONS_KEY, Fields, Sink, entity_builder, known_versions
+from tidelog.protocol.wire import Malformed, skip_tags, write_string
+
+_FRAME = Struct(">ihhi")  # size, api key, version, correlation id
+
+
+def newest(api_key: int) -> int:
+    return known_versions(api_key)[1]
+
+
+@cache
+def _request_builder(api_key: int) -> Callable[[Fields], Any]:
+    return entity_builder(load_request_schema(api_key, newest(api_key)))
+
+
+@cache
+def _request_writer(api_key: int) -> Callable[[Any, Any], None]:
+    return entity_writer(load_request_schema(api_key, newest(api_key)))
+
+
+@cache
+def _answer_builder(api_key: int) -> Callable[[Fields], Any]:
+    return entity_builder(load_response_schema(api_key, newest(api_key)))
+
+
+@cache
+def _answer_reader(api_key: int) -> Callable[[Any, int], tuple[Any, int]]:
+    schema = load_response_schema(api_key, newest(api_key))
+    read = entity_reader(schema)
+    return lambda frame, position: read(*tame(schema, frame, position))
+
+
+def request_of(api_key: int, body: Fields) -> Any:
+    """The request as its handler gets it when it comes over the wire."""
+    return _request_builder(api_key)(body)
+
+
+def answer_of(api_key: int, answer: Fields) -> Any:
+    """A handler's answer as the asker gets it when it comes over the wire."""
+    return _answer_builder(api_key)(answer)
+
+
+def encode_request(api_key: int, correlation_id: int, client_id: str, body: Fields) -> bytes:
+    """The whole request frame."""
+    sink = Sink()
+    _request_writer(api_key)(sink, request_of(api_key, body))
+    header = write_string(client_id, False) + (b"\x00" if _flexible_request(api_key) else b"")
+    content = b"".join([header, *sink.pieces])
+    return _FRAME.pack(8 + len(content), api_key, newest(api_key), correlation_id) + content
+
+
+def decode_answer(api_key: int, frame: memoryview) -> Any:
+    """The answer in a frame that begins with its correlation id; :class:`Malformed` when it is none."""
+    try:
+        position = skip_tags(frame, 4) if _flexible_answer(api_key) else 4
+        answer, _ = _answer_reader(api_key)(frame.toreadonly(), position)
+    except Exception as error:  # kio raises many kinds for bytes that do not fit its schema
+        raise Malformed(f"the answer to {api_key_map[api_key]} cannot be parsed: {error}") from None
+    return answer
+
+
+@cache
+def _flexible_request(api_key: int) -> bool:
+    return bool(load_request_schema(api_key, newest(api_key)).__flexible__)
+
+
+@cache
+def _flexible_answer(api_key: int) -> bool:
+    return _flexible_request(api_key) and api_key != API_VERSIONS_KEY
