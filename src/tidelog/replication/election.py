@@ -5,21 +5,27 @@ state       means                                leaves when
 =========== ==================================== ==========================================================
 unattached  no leader known in this epoch        a leader is heard; time is up → prospective
 follower    a leader is known                    it falls silent or its connection closes → prospective
-prospective asks whether it would be elected     a majority says yes → candidate; time is up → asks again
+prospective asks whether it would be elected     a majority says yes → candidate; time is up → asks again;
+                                                 a better one asks the same → unattached
 candidate   asks for votes in a new epoch        a majority grants → leader; time is up → prospective
-leader      leads this epoch                     a higher epoch is heard; no majority heard of → unattached
+leader      leads this epoch                     a higher epoch is heard; no majority heard of; it is no
+                                                 voter any more → unattached
 =========== ==================================== ==========================================================
 
 The pre-vote keeps a replica that cannot win (cut off, or behind) from raising the epoch and unseating a
-leader that serves everybody else. A ballot (epoch and vote) must be on disk before anything that follows from
-it is sent: effects after :class:`SaveBallot` wait for the sync. Otherwise a crash would let a replica vote
-twice in one epoch.
+leader that serves everybody else; since it disturbs nobody, it is asked early and often. A ballot (epoch and
+vote) must be on disk before anything that follows from it is sent: effects after :class:`SaveBallot` wait for
+the sync. Otherwise a crash would let a replica vote twice in one epoch.
+
+An observer (no voter, or a voter with another disk) asks the same question, only to hear who leads.
 """
 
 from enum import Enum
 from typing import NamedTuple
+from uuid import UUID
 
 from tidelog.invariant import invariant
+from tidelog.replication.voters import VoterSet
 from tidelog.types import NO_BROKER
 
 NEVER_MS = -(1 << 62)
@@ -41,9 +47,19 @@ class Ballot(NamedTuple):
 
 
 class Timing(NamedTuple):
-    silence_ms: int = 1000  # A leader that was not heard of for so long is taken for dead.
-    round_ms: int = 300  # A round of asking, plus up to as much again by chance: ties must not repeat.
-    grace_ms: int = 30  # After the leader's connection closed, plus up to as much again by chance.
+    """In each range "plus chance" means: up to as much again, so that ties do not repeat."""
+
+    silence_ms: int = 1000  # A leader, or a majority of voters, not heard of for so long is taken for dead.
+    # Whoever heard the leader within this time vouches for it. Less than the silence: when somebody has given
+    # a leader up, those who heard its last words a little later should not hold everybody back.
+    trust_ms: int = 600
+    ask_ms: int = 40  # The first round of asking whether, plus chance; doubles up to ``round_ms``.
+    round_ms: int = 300  # A round of asking for votes, plus chance.
+    grace_ms: int = 15  # After the leader's connection closed, plus chance.
+    settle_ms: int = 500  # After our own process stood still: so long nobody is judged.
+    # With an empty log: how long a majority waits for a voter that has not answered. It may know that there
+    # is a history, which a majority of empty disks must not begin anew.
+    founding_ms: int = 0
 
 
 class Tail(NamedTuple):
@@ -58,6 +74,8 @@ class VoteAsk(NamedTuple):
     candidate: int
     tail: Tail
     pre: bool
+    candidate_directory: UUID | None = None
+    voter_directory: UUID | None = None  # Of the voter that is meant; None: whichever disk it has.
 
 
 class VoteGot(NamedTuple):
@@ -101,9 +119,17 @@ ElectionEffects = list[ElectionEffect]
 
 class Election:
     def __init__(
-        self, me: int, voters: frozenset[int], ballot: Ballot, timing: Timing, now_ms: int, chance: float
+        self,
+        me: int,
+        voters: VoterSet,
+        ballot: Ballot,
+        timing: Timing,
+        now_ms: int,
+        chance: float,
+        directory: UUID | None = None,
     ) -> None:
         self.me = me
+        self.directory = directory
         self.voters = voters
         self.timing = timing
         self.epoch = ballot.epoch
@@ -112,16 +138,21 @@ class Election:
         self.state = State.UNATTACHED
         self._granted: set[int] = set()
         self._refused: set[int] = set()
+        self._rounds = 0  # of asking whether, since a leader was last heard
+        self._asking_since_ms = now_ms
+        self._refused_ms = NEVER_MS  # when somebody with a longer log, or who outranks us, last said no
+        self._fresh = True  # Until a leader is known: there may be one we have not heard of yet.
         self._heard: dict[int, int] = {}  # While leading: when each voter was last heard of.
         # When the leader itself was last heard. Others' word for it is a reason to try it, not a reason to
         # believe in it: two followers could assure each other of a dead leader for ever.
         self._leader_heard_ms = NEVER_MS
-        # A new process waits a little before it disturbs anybody: there may be a leader it has not heard of.
-        self.deadline_ms = now_ms + timing.round_ms + int(chance * timing.round_ms)
+        self._given_up: tuple[int, int] = (NO_BROKER, -1)  # The leader we took for dead last, and its epoch.
+        alone = voters.ids == {me}
+        self.deadline_ms = now_ms if alone else now_ms + timing.ask_ms // 2 + int(chance * timing.ask_ms)
 
     @property
-    def majority(self) -> int:
-        return len(self.voters) // 2 + 1
+    def is_voter(self) -> bool:
+        return self.voters.counts(self.me, self.directory)
 
     @property
     def ballot(self) -> Ballot:
@@ -137,87 +168,157 @@ class Election:
             return []
         if self.state is State.LEADER:
             return self._check_majority(now_ms)
-        if self.me not in self.voters:
-            self.deadline_ms = now_ms + self.timing.silence_ms
-            return self._detach() if self.state is State.FOLLOWER else []
+        if self.state is State.PROSPECTIVE and self._promised_enough(now_ms, tail):
+            return self._ask_votes(now_ms, chance, tail)
         return self._ask_whether(now_ms, chance, tail)
 
     def _check_majority(self, now_ms: int) -> ElectionEffects:
         """A leader that hears of no majority cannot commit, and there may be another one: it steps down."""
         oldest = now_ms - self.timing.silence_ms
-        alive = 1 + sum(
-            1 for voter, heard_ms in self._heard.items() if voter != self.me and heard_ms >= oldest
+        alive = sum(
+            voter_id == self.me or self._heard.get(voter_id, NEVER_MS) >= oldest
+            for voter_id in self.voters.ids
         )
-        if alive >= self.majority:
+        if alive >= self.voters.majority:
             self.deadline_ms = now_ms + self.timing.silence_ms // 4
             return []
-        self.state = State.UNATTACHED
-        self.leader = NO_BROKER
+        return self.resign(now_ms)
+
+    def resign(self, now_ms: int) -> ElectionEffects:
+        """Lead no longer, and let the others go first."""
+        if self.state is not State.LEADER:
+            return []
         self.deadline_ms = now_ms + self.timing.round_ms
-        return [Follow(self.epoch, NO_BROKER)]
+        return self._detach()
+
+    def stalled(self, now_ms: int) -> None:
+        """Our own process stood still (a busy machine, a long collection): what the others said meanwhile
+        waits to be read. Nobody is judged before it was.
+        """
+        timing = self.timing
+        if self.state is State.LEADER:
+            oldest = now_ms - timing.silence_ms + timing.settle_ms
+            self._heard = {voter: max(heard_ms, oldest) for voter, heard_ms in self._heard.items()}
+        elif self.state is State.FOLLOWER and self._leader_heard_ms != NEVER_MS:
+            self.deadline_ms = max(self.deadline_ms, now_ms + timing.settle_ms)
 
     def leader_lost(self, leader: int, now_ms: int, chance: float) -> None:
         """Its connection closed: a dead process is noticed long before it is silent for too long."""
         if self.state is State.FOLLOWER and self.leader == leader:
             self._leader_heard_ms = NEVER_MS
-            grace = self.timing.grace_ms + int(chance * self.timing.grace_ms)
-            self.deadline_ms = min(self.deadline_ms, now_ms + grace)
+            self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.grace_ms, chance))
 
     def _detach(self) -> ElectionEffects:
+        self._given_up = self.leader, self.epoch
         self.state = State.UNATTACHED
         self.leader = NO_BROKER
         return [Follow(self.epoch, NO_BROKER)]
+
+    # --- who votes ------------------------------------------------------------------------------------------
+
+    def change_voters(self, voters: VoterSet, now_ms: int) -> None:
+        """The log says who votes from now on. A leader that is no voter any more leads on until that is
+        committed; whoever embeds it then calls :meth:`resign`.
+        """
+        self.voters = voters
+        if self.state is State.LEADER:
+            self._heard = {voter_id: self._heard.get(voter_id, now_ms) for voter_id in voters.ids}
+        elif self.state in (State.PROSPECTIVE, State.CANDIDATE) and not self.is_voter:
+            self.state = State.UNATTACHED
 
     # --- asking ---------------------------------------------------------------------------------------------
 
     def _ask_whether(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         effects: ElectionEffects = self._detach() if self.state is State.FOLLOWER else []
-        self.state = State.PROSPECTIVE
-        self._begin_round(now_ms, chance)
-        if len(self._granted) >= self.majority:
+        if self._rounds == 0:
+            self._asking_since_ms = now_ms
+        self.state = State.PROSPECTIVE if self.is_voter else State.UNATTACHED
+        self._begin_round()
+        self.deadline_ms = now_ms + _spread(self._ask_ms(), chance)
+        self._rounds += 1
+        if self.is_voter and self._promised_enough(now_ms, tail):
             return effects + self._ask_votes(now_ms, chance, tail)
-        return effects + self._ask_all(VoteAsk(self.epoch, self.me, tail, True))
+        return effects + self._ask_all(self.epoch, tail, pre=True)
+
+    def _ask_ms(self) -> int:
+        """Asked again soon, then less and less often: answers may need longer than we thought."""
+        return min(self.timing.ask_ms << min(self._rounds, 8), self.timing.round_ms)
+
+    def _promised_enough(self, now_ms: int, tail: Tail) -> bool:
+        """Whether the promises we have allow to ask for votes.
+
+        A majority does; but a process that has just begun first hears everybody out, for a moment: the one
+        that has not answered yet may be the leader. Where all of the majority's logs are empty, it waits
+        longer, and every no prolongs it: somebody knows of records.
+        """
+        if not self._is_majority(self._granted):
+            return False
+        if not self._fresh or self._granted >= self.voters.ids:
+            return True
+        if tail.end_offset > 0:
+            return now_ms - self._asking_since_ms >= self.timing.ask_ms
+        return now_ms - max(self._asking_since_ms, self._refused_ms) >= self.timing.founding_ms
+
+    def _is_majority(self, voters: set[int]) -> bool:
+        return len(voters & self.voters.ids) >= self.voters.majority
 
     def _ask_votes(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         self.state = State.CANDIDATE
         self.epoch += 1
         self.voted_for = self.me
         self.leader = NO_BROKER
-        self._begin_round(now_ms, chance)
-        effects: ElectionEffects = [SaveBallot(self.ballot), Follow(self.epoch, NO_BROKER)]
-        if len(self._granted) >= self.majority:
-            return effects + self._win(now_ms)
-        return effects + self._ask_all(VoteAsk(self.epoch, self.me, tail, False))
+        self._begin_round()
+        self.deadline_ms = now_ms + _spread(self.timing.round_ms, chance)
+        # The questions need not wait for our own ballot: only this process can count their answers, and it
+        # counts them, and its own vote, after the ballot is on disk.
+        effects = self._ask_all(self.epoch, tail, pre=False)
+        effects += [SaveBallot(self.ballot), Follow(self.epoch, NO_BROKER)]
+        return effects + self._win(now_ms) if self._is_majority(self._granted) else effects
 
-    def _begin_round(self, now_ms: int, chance: float) -> None:
+    def _begin_round(self) -> None:
         self._granted = {self.me}
         self._refused = set()
-        self.deadline_ms = now_ms + self.timing.round_ms + int(chance * self.timing.round_ms)
 
-    def _ask_all(self, ask: VoteAsk) -> ElectionEffects:
-        return [AskVote(voter, ask) for voter in sorted(self.voters) if voter != self.me]
+    def _ask_all(self, epoch: int, tail: Tail, *, pre: bool) -> ElectionEffects:
+        return [
+            self._ask(voter.voter_id, epoch, tail, pre=pre)
+            for voter in self.voters
+            if voter.voter_id != self.me
+        ]
+
+    def _ask(self, voter_id: int, epoch: int, tail: Tail, *, pre: bool) -> AskVote:
+        voter = self.voters.get(voter_id)
+        directory = voter.directory if voter is not None else None
+        return AskVote(voter_id, VoteAsk(epoch, self.me, tail, pre, self.directory, directory))
 
     def vote_got(self, got: VoteGot, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         """An answer to one of our questions; late ones, of another epoch or kind, say nothing any more."""
         if got.epoch > self.epoch:
-            return self._newer_epoch(got.epoch, got.leader, now_ms, chance)
-        asking = State.PROSPECTIVE if got.pre else State.CANDIDATE
-        if got.epoch < self.epoch or self.state is not asking or got.voter not in self.voters:
+            return self._newer_epoch(got.epoch, got.leader, now_ms, _spread(self._ask_ms(), chance))
+        if got.epoch < self.epoch or got.voter not in self.voters or self.leader != NO_BROKER:
             return []
+        if not got.granted and got.leader not in (NO_BROKER, self.me):
+            return self.leader_named(got.leader, got.epoch, now_ms)
+        if self.state is not (State.PROSPECTIVE if got.pre else State.CANDIDATE):
+            return []
+        (self._granted if got.granted else self._refused).add(got.voter)
         if not got.granted:
-            if got.leader not in (NO_BROKER, self.me):
-                return self.leader_named(got.leader, got.epoch, now_ms)
-            self._refused.add(got.voter)
-            return []
-        self._granted.add(got.voter)
-        if len(self._granted) < self.majority:
-            return []
-        return self._ask_votes(now_ms, chance, tail) if got.pre else self._win(now_ms)
+            self._refused_ms = now_ms
+        if got.pre:
+            return self._ask_votes(now_ms, chance, tail) if self._promised_enough(now_ms, tail) else []
+        if self._is_majority(self._granted):
+            return self._win(now_ms)
+        if not self._is_majority(set(self.voters.ids) - self._refused):
+            # Lost already: the votes are split. Ask again soon, but not at once with whoever lost, too.
+            self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.ask_ms, chance))
+        return []
 
     def _win(self, now_ms: int) -> ElectionEffects:
         self.state = State.LEADER
         self.leader = self.me
-        self._heard = dict.fromkeys(self.voters, now_ms)
+        self._fresh = False
+        self._rounds = 0
+        self._heard = dict.fromkeys(self.voters.ids, now_ms)
         self.deadline_ms = now_ms + self.timing.silence_ms // 4
         return [Lead(self.epoch)]
 
@@ -225,29 +326,62 @@ class Election:
 
     def vote_asked(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         effects: ElectionEffects = []
-        if ask.epoch > self.epoch and not ask.pre:
-            effects = self._newer_epoch(ask.epoch, NO_BROKER, now_ms, chance)
-        granted = self._would_elect(ask, now_ms, tail) if ask.pre else self._grant(ask, tail)
+        if ask.epoch > self.epoch:
+            # Also of a mere question: whoever is ahead of its leader's epoch could follow nobody else.
+            effects = self._newer_epoch(ask.epoch, NO_BROKER, now_ms, _spread(self.timing.round_ms, chance))
+        if ask.pre:
+            granted = self._would_elect(ask, now_ms, chance, tail)
+            if not granted:
+                effects += self._ask_instead(ask, now_ms, chance, tail)
+        else:
+            granted = self._grant(ask, tail)
         if granted and not ask.pre:
             self.voted_for = ask.candidate
-            self.deadline_ms = now_ms + self.timing.round_ms + int(chance * self.timing.round_ms)
+            self.deadline_ms = now_ms + _spread(self.timing.round_ms, chance)
             effects.append(SaveBallot(self.ballot))
         leader = self.leader if self._hears_leader(now_ms) else NO_BROKER
-        got = VoteGot(self.me, self.epoch, granted, leader, ask.pre)
-        effects.append(AnswerVote(ask.candidate, got))
+        effects.append(AnswerVote(ask.candidate, VoteGot(self.me, self.epoch, granted, leader, ask.pre)))
         return effects
 
-    def _would_elect(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
-        """Not while we hear a leader: the asker may only be cut off from it."""
-        return ask.epoch >= self.epoch and not self._hears_leader(now_ms) and ask.tail >= tail
+    def _is_meant(self, ask: VoteAsk) -> bool:
+        """A vote is asked of a voter with its disk. With another disk we have forgotten how we voted and what
+        we acknowledged, and must not help to elect somebody who lacks it.
+        """
+        return ask.voter_directory is None or ask.voter_directory == self.directory
+
+    def _would_elect(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> bool:
+        """Not while we hear a leader: the asker may only be cut off from it.
+
+        Of two that ask at the same time, the one with the longer log, then with the lower number goes on and
+        the other yields: both would go on to split the votes.
+        """
+        if ask.epoch < self.epoch or ask.tail < tail or not self._is_meant(ask) or self._hears_leader(now_ms):
+            return False
+        if self.state is State.PROSPECTIVE and ask.candidate in self.voters:
+            if (ask.tail, -ask.candidate) < (tail, -self.me):
+                return False
+            self.state = State.UNATTACHED
+            self.deadline_ms = now_ms + _spread(self.timing.round_ms, chance)
+        return True
+
+    def _ask_instead(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
+        """We refused because we are the better choice: then it is our turn to ask."""
+        if ask.candidate not in self.voters or not self.is_voter:
+            return []
+        if self.state is State.PROSPECTIVE and ask.epoch == self.epoch:
+            # The asker may not have been there when we asked.
+            return [self._ask(ask.candidate, self.epoch, tail, pre=True)]
+        if self.state is State.UNATTACHED and ask.tail < tail:
+            self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.grace_ms, chance))
+        return []
 
     def _hears_leader(self, now_ms: int) -> bool:
         if self.state is State.LEADER:
             return True
-        return self.leader != NO_BROKER and now_ms - self._leader_heard_ms < self.timing.silence_ms
+        return self.leader != NO_BROKER and now_ms - self._leader_heard_ms < self.timing.trust_ms
 
     def _grant(self, ask: VoteAsk, tail: Tail) -> bool:
-        if ask.epoch < self.epoch or self.leader != NO_BROKER:
+        if ask.epoch < self.epoch or self.leader != NO_BROKER or not self._is_meant(ask):
             return False
         # One vote per epoch; the same answer again to the same candidate, whose answer may have been lost.
         if self.voted_for not in (NO_BROKER, ask.candidate):
@@ -261,14 +395,20 @@ class Election:
         effects = self._attach(leader, epoch)
         if self.state is State.FOLLOWER and self.leader == leader and self.epoch == epoch:
             self._leader_heard_ms = now_ms
+            self._fresh = False
+            self._rounds = 0
             self.deadline_ms = now_ms + self.timing.silence_ms
         return effects
 
     def leader_named(self, leader: int, epoch: int, now_ms: int) -> ElectionEffects:
-        """Somebody says that ``leader`` leads ``epoch``: worth a try, for the length of a round."""
+        """Somebody says that ``leader`` leads ``epoch``: worth a try, for the length of a round.
+
+        A leader that we have given up gets a short try only: whoever names it may not have noticed yet.
+        """
+        given_up = (leader, epoch) == self._given_up
         effects = self._attach(leader, epoch)
         if effects:
-            self.deadline_ms = now_ms + 2 * self.timing.round_ms
+            self.deadline_ms = now_ms + (self._ask_ms() if given_up else 2 * self.timing.round_ms)
         return effects
 
     def _attach(self, leader: int, epoch: int) -> ElectionEffects:
@@ -294,12 +434,16 @@ class Election:
         """While leading: a voter's fetch arrived."""
         self._heard[voter] = now_ms
 
-    def _newer_epoch(self, epoch: int, leader: int, now_ms: int, chance: float) -> ElectionEffects:
+    def _newer_epoch(self, epoch: int, leader: int, now_ms: int, wait_ms: int) -> ElectionEffects:
         if leader not in (NO_BROKER, self.me):
             return self.leader_named(leader, epoch, now_ms)
         self.epoch = epoch
         self.voted_for = NO_BROKER
         self.leader = NO_BROKER
         self.state = State.UNATTACHED
-        self.deadline_ms = now_ms + self.timing.round_ms + int(chance * self.timing.round_ms)
+        self.deadline_ms = now_ms + wait_ms
         return [SaveBallot(self.ballot), Follow(epoch, NO_BROKER)]
+
+
+def _spread(least_ms: int, chance: float) -> int:
+    return least_ms + int(chance * least_ms)

@@ -14,6 +14,7 @@ from tidelog.log.directory import DataDirectory
 from tidelog.replication.ballot_file import BallotFile
 from tidelog.replication.election import Election, Timing
 from tidelog.replication.hosted import Hosted
+from tidelog.replication.voters import VoterSet
 from tidelog.sim.checkers import Checkers
 from tidelog.sim.clients import Producer
 from tidelog.sim.disk import SimulatedDisk, everything
@@ -58,9 +59,9 @@ class SimNode:
         ticket.run()
         metadata_log.finish_sync(ticket, now_ms)
         ballots = BallotFile(self.disk, metadata_log.directory)
-        voters = frozenset(cluster.nodes)
+        voters = VoterSet.of(cluster.nodes)
         chance = world.chance.random
-        election = Election(self.node_id, voters, ballots.load(), Timing(), now_ms, chance())
+        election = Election(self.node_id, voters, ballots.load(), Timing(), services.uptime_ms(), chance())
         forgot = self._powered_off and self._started_before
         registration = RegisterAsk(
             self.node_id, world.uuid(), f"host{self.node_id}", 9092, None, forgot, False
@@ -70,7 +71,7 @@ class SimNode:
         self.node = Node(
             config,
             registration,
-            voters,
+            voters.ids,
             metadata_log,
             ballots,
             election,

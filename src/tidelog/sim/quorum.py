@@ -16,6 +16,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Bytes, FetchGot, Message, VoteAnswered
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.voters import VoterSet
 from tidelog.sim.checkers import Violation, batches_between
 from tidelog.sim.disk import SimulatedDisk, everything
 from tidelog.sim.network import Network, Weather
@@ -59,11 +60,11 @@ class QuorumNode:
         log.finish_sync(ticket, services.now_ms())
         ballots = BallotFile(self.disk, DIRECTORY)
         ballot = ballots.load()
-        voters = frozenset(self.cluster.nodes)
+        voters = VoterSet.of(self.cluster.nodes)
         chance = world.chance.random
-        election = Election(self.node_id, voters, ballot, Timing(), services.now_ms(), chance())
+        election = Election(self.node_id, voters, ballot, Timing(), services.uptime_ms(), chance())
         replica = Replica(self.node_id, log, BY_NAME["quorum"], Limits(durable=True))
-        replica.replicas = tuple(sorted(voters))
+        replica.replicas = tuple(sorted(voters.ids))
         replica.epoch = ballot.epoch
         self.host = Host(self.node_id, services, self, chance)
         self.hosted = Hosted(KEY, log, replica, services, self.host, election, ballots)
@@ -219,10 +220,10 @@ class QuorumCluster:
                 self.acknowledged[value] = offset, parse_header(batch).crc
 
         try:
-            hosted.append(memoryview(batch), offset, services.now_ms())
+            hosted.append(memoryview(batch), offset, services.now_ms(), services.now_ms())
         except TidelogError:
             return
-        hosted.run(replica.wait(hosted.log.end_offset, -1, services.now_ms() + 5000, done))
+        hosted.wait(hosted.log.end_offset, -1, 5000, done)
 
     def check_acknowledged(self) -> None:
         """Everything acknowledged lies in the log, at the offset that was told."""

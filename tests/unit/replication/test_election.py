@@ -18,13 +18,14 @@ from tidelog.replication.election import (
     VoteAsk,
     VoteGot,
 )
+from tidelog.replication.voters import VoterSet
 
-VOTERS = frozenset({1, 2, 3})
-TIMING = Timing(silence_ms=1000, round_ms=300, grace_ms=30)
+VOTERS = VoterSet.of([1, 2, 3])
+TIMING = Timing(silence_ms=1000, trust_ms=600, ask_ms=40, round_ms=300, grace_ms=30)
 TAIL = Tail(last_epoch=4, end_offset=10)
 
 
-def voter(ballot: Ballot = Ballot(), voters: frozenset[int] = VOTERS) -> Election:  # noqa: B008
+def voter(ballot: Ballot = Ballot(), voters: VoterSet = VOTERS) -> Election:  # noqa: B008
     return Election(1, voters, ballot, TIMING, now_ms=0, chance=0.0)
 
 
@@ -52,8 +53,8 @@ class TestAsking:
         election = voter(Ballot(4))
         after_silence(election)
         effects = election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL)
-        assert effects[0] == SaveBallot(Ballot(5, 1))
-        assert kinds(effects) == [SaveBallot, Follow, AskVote, AskVote]
+        assert kinds(effects) == [AskVote, AskVote, SaveBallot, Follow]
+        assert effects[2] == SaveBallot(Ballot(5, 1))
         assert election.state is State.CANDIDATE
 
     def test_a_majority_of_votes_makes_a_leader(self) -> None:
@@ -62,11 +63,11 @@ class TestAsking:
         assert (election.state, election.leader) == (State.LEADER, 1)
 
     def test_one_voter_elects_itself(self) -> None:
-        election = voter(voters=frozenset({1}))
+        election = voter(voters=VoterSet.of([1]))
         assert kinds(after_silence(election)) == [SaveBallot, Follow, Lead]
 
     def test_five_voters_need_three(self) -> None:
-        election = voter(Ballot(4), frozenset({1, 2, 3, 4, 5}))
+        election = voter(Ballot(4), VoterSet.of([1, 2, 3, 4, 5]))
         after_silence(election)
         assert election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL) == []
         assert election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL) == []  # Not twice.
