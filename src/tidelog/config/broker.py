@@ -71,7 +71,13 @@ BROKER_SETTINGS: Mapping[str, Setting] = settings_of(BrokerConfig)
 _ALIASES = {alias: name for name, setting in BROKER_SETTINGS.items() for alias in setting.aliases}
 
 _ONE_LOOP = "one event loop serves all connections, so there are no threads to count"
+_ALL_GROUPS_ALIKE = "all groups have the broker's own value, so there is nothing to bound"
 _NOT_HERE: dict[str, str] = {
+    **{
+        f"group.consumer.{bound}.{name}": _ALL_GROUPS_ALIKE
+        for bound in ("min", "max")
+        for name in ("session.timeout.ms", "heartbeat.interval.ms")
+    },
     "num.network.threads": _ONE_LOOP,
     "num.io.threads": _ONE_LOOP,
     "zookeeper.connect": "brokers of this version need no ZooKeeper",

@@ -14,7 +14,9 @@ from tidelog.config.kinds import (
     LONG_MAX,
     Bool,
     Choice,
+    ConfigType,
     ExplainedError,
+    Kind,
     Nullable,
     Raw,
     Text,
@@ -40,6 +42,22 @@ class _Directory(Text):
         if len(directories) > 1:
             raise ExplainedError("Tidelog keeps its data in one directory; run one broker per disk instead")
         return super().parse(directories[0] if directories else "")
+
+
+class _Assignors(Kind[tuple[str, ...]]):
+    """Some of the assignors there are, each once, in order of preference."""
+
+    type = ConfigType.LIST
+    allowed = "uniform, range or both, separated by a comma"
+
+    def parse(self, raw: Raw) -> tuple[str, ...]:
+        words = tuple(split_list(raw))
+        if not words or len(set(words)) < len(words) or not {"uniform", "range"}.issuperset(words):
+            raise ValueError(raw)
+        return words
+
+    def format(self, value: tuple[str, ...]) -> str:
+        return ",".join(value)
 
 
 def _default_of(topic_name: str, **more: Any) -> Any:
@@ -342,6 +360,40 @@ class BrokerTable:
         dynamic=True,
     )
     group_max_size: int = row(Whole(1), INT_MAX, "Members a group may have.", dynamic=True)
+    group_consumer_session_timeout_ms: int = row(
+        Whole(1, unit="ms"),
+        45_000,
+        "A member that speaks the consumer protocol and was not heard of for so long loses its partitions.",
+        dynamic=True,
+    )
+    group_consumer_heartbeat_interval_ms: int = row(
+        Whole(1, unit="ms"),
+        5_000,
+        "How often members that speak the consumer protocol are told to send a heartbeat.",
+        dynamic=True,
+    )
+    group_consumer_rebalance_heartbeat_interval_ms: int = row(
+        Whole(1, unit="ms"),
+        500,
+        "The same while partitions change hands, so that nobody waits long for what another has given up.",
+        dynamic=True,
+        ours=True,
+    )
+    group_consumer_max_size: int = row(
+        Whole(1), INT_MAX, "Members a group that uses the consumer protocol may have.", dynamic=True
+    )
+    group_consumer_assignors: tuple[str, ...] = row(
+        _Assignors(),
+        ("uniform", "range"),
+        "Assignors that members may ask for; the first is taken when nobody asks for one.",
+    )
+    group_consumer_migration_policy: str = row(
+        Choice("bidirectional", "upgrade", "downgrade", "disabled"),
+        "bidirectional",
+        "Whether a group changes its protocol while it has members: to the consumer protocol when the first "
+        "member that speaks it joins (upgrade), back when the last such member leaves (downgrade).",
+        dynamic=True,
+    )
 
     transaction_state_log_num_partitions: int = row(
         Whole(1),

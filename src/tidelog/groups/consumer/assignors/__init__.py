@@ -1,0 +1,9 @@
+"""Who gets which partitions: the assignors a group can have, by name."""
+
+from collections.abc import Mapping
+
+from tidelog.groups.consumer.assignors import range as range_assignor
+from tidelog.groups.consumer.assignors import uniform
+from tidelog.groups.consumer.assignors.spec import Assign
+
+ASSIGNORS: Mapping[str, Assign] = {"uniform": uniform.assign, "range": range_assignor.assign}

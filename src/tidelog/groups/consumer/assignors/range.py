@@ -1,0 +1,38 @@
+"""The range assignor: of each topic, every subscribed member gets one run of consecutive partitions.
+
+Members stand in one order for all topics, so topics with as many partitions and the same subscribers are
+co-partitioned: partition n of each goes to the same member. Who had partitions keeps its place in the order
+and who is new comes last, so that few ranges shift far.
+"""
+
+from collections import defaultdict
+from uuid import UUID
+
+from tidelog.groups.consumer.assignors.spec import GroupSpec
+from tidelog.groups.consumer.partitions import Partitions
+
+_LAST = 1 << 31  # behind every partition number
+
+
+def assign(spec: GroupSpec) -> dict[str, Partitions]:
+    targets: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in spec.members}
+    subscribers: dict[UUID, list[str]] = defaultdict(list)
+    for member_id in _order(spec):
+        for topic_id in spec.members[member_id].topics:
+            subscribers[topic_id].append(member_id)
+    for topic_id, members in subscribers.items():
+        each, more = divmod(spec.partition_counts[topic_id], len(members))
+        begin = 0
+        for place, member_id in enumerate(members):
+            end = begin + each + (place < more)
+            if end > begin:
+                targets[member_id][topic_id] = frozenset(range(begin, end))
+            begin = end
+    return dict(targets)
+
+
+def _order(spec: GroupSpec) -> list[str]:
+    def first_partition(member_id: str) -> int:
+        return min((min(indexes) for indexes in spec.members[member_id].had.values()), default=_LAST)
+
+    return sorted(spec.in_order(), key=first_partition)

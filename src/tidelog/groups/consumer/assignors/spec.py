@@ -1,0 +1,33 @@
+"""What an assignor is given and what it gives."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from tidelog.groups.consumer.partitions import Partitions
+
+
+class MemberSpec(NamedTuple):
+    instance_id: str | None
+    topics: frozenset[UUID]  # subscribed and existing
+    had: Partitions  # its part of the target before
+
+
+class GroupSpec(NamedTuple):
+    members: Mapping[str, MemberSpec]
+    partition_counts: Mapping[UUID, int]  # of every topic a member is subscribed to
+
+    def in_order(self) -> list[str]:
+        """The members in an order that does not depend on who joined when; static ones keep their place over
+        restarts.
+        """
+        members = self.members
+        return sorted(members, key=lambda member_id: _rank(member_id, members[member_id].instance_id))
+
+
+def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
+    return instance_id is None, instance_id or member_id
+
+
+Assign = Callable[[GroupSpec], dict[str, Partitions]]
+"""A target for every member. Each partition of a subscribed topic goes to one member subscribed to it."""

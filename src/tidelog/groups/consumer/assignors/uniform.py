@@ -1,0 +1,184 @@
+"""The uniform assignor: as evenly as subscriptions allow, with as few moves as that needs.
+
+Where all members are subscribed to the same topics, everyone gets the same number of partitions, or one more.
+Everybody keeps what they had up to that number.
+
+Where subscriptions differ, everybody keeps everything first, what is left goes to whoever has least, and then
+partitions are passed on: a member that has at least two more than another gives one away, directly or through
+others in between, as long as there is such a way. When there is none, no assignment is more even (it is an
+optimal semi-matching: A. Harvey et al., 2006).
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heapify, heapreplace
+from typing import NamedTuple
+from uuid import UUID
+
+from tidelog.groups.consumer.assignors.spec import GroupSpec
+from tidelog.groups.consumer.partitions import Partitions
+
+_Slot = tuple[UUID, int]
+
+
+def assign(spec: GroupSpec) -> dict[str, Partitions]:
+    if not spec.members:
+        return {}
+    alike = len({member.topics for member in spec.members.values()}) == 1
+    slots = _alike(spec) if alike else _Balance(spec).result()
+    return {member_id: _by_topic(owned) for member_id, owned in slots.items()}
+
+
+def _by_topic(slots: list[_Slot]) -> Partitions:
+    indexes: dict[UUID, set[int]] = {}
+    for topic_id, index in slots:
+        indexes.setdefault(topic_id, set()).add(index)
+    return {topic_id: frozenset(indexes[topic_id]) for topic_id in sorted(indexes)}
+
+
+def _kept(spec: GroupSpec, member_id: str, taken: set[_Slot]) -> list[_Slot]:
+    """What a member had and may keep, in order."""
+    member = spec.members[member_id]
+    slots = sorted(
+        (topic_id, index)
+        for topic_id, indexes in member.had.items()
+        if topic_id in member.topics
+        for index in indexes
+        if index < spec.partition_counts[topic_id] and (topic_id, index) not in taken
+    )
+    taken.update(slots)
+    return slots
+
+
+# -- everybody wants the same --------------------------------------------------------------------------------
+
+
+def _alike(spec: GroupSpec) -> dict[str, list[_Slot]]:
+    order = spec.in_order()
+    everything = [
+        (topic_id, index)
+        for topic_id in sorted(spec.members[order[0]].topics)
+        for index in range(spec.partition_counts[topic_id])
+    ]
+    each, more = divmod(len(everything), len(order))
+    taken: set[_Slot] = set()
+    owned = {member_id: _kept(spec, member_id, taken) for member_id in order}
+    for slots in owned.values():
+        # One more than the others for those who have it already.
+        allowed = each + 1 if more and len(slots) > each else each
+        more -= allowed > each
+        del slots[allowed:]
+    placed = {slot for slots in owned.values() for slot in slots}
+    left = deque(slot for slot in everything if slot not in placed)
+    # In turns, so that a topic's partitions do not all end up with one member.
+    wanting = [member_id for member_id in order if len(owned[member_id]) < each]
+    while wanting:
+        for member_id in wanting:
+            owned[member_id].append(left.popleft())
+        wanting = [member_id for member_id in wanting if len(owned[member_id]) < each]
+    for member_id in (member_id for member_id in order if len(owned[member_id]) == each):
+        if not left:
+            break
+        owned[member_id].append(left.popleft())
+    return owned
+
+
+# -- everybody wants something else --------------------------------------------------------------------------
+
+
+class _Pass(NamedTuple):
+    """A partition of a topic goes from one member to another."""
+
+    giver: str
+    topic_id: UUID
+    taker: str
+
+
+class _Balance:
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+        self._order = spec.in_order()
+        self._subscribers: dict[UUID, list[str]] = {}
+        for member_id in self._order:
+            for topic_id in sorted(spec.members[member_id].topics):
+                self._subscribers.setdefault(topic_id, []).append(member_id)
+        # Per member and topic, the partitions it has; no empty lists.
+        self._owned: dict[str, dict[UUID, list[int]]] = {member_id: {} for member_id in self._order}
+        self._load = dict.fromkeys(self._order, 0)
+
+    def result(self) -> dict[str, list[_Slot]]:
+        taken: set[_Slot] = set()
+        for member_id in self._order:
+            for slot in _kept(self._spec, member_id, taken):
+                self._give(member_id, slot)
+        self._hand_out(taken)
+        self._even_out()
+        return {
+            member_id: [(topic_id, index) for topic_id, indexes in owned.items() for index in indexes]
+            for member_id, owned in self._owned.items()
+        }
+
+    def _give(self, member_id: str, slot: _Slot) -> None:
+        self._owned[member_id].setdefault(slot[0], []).append(slot[1])
+        self._load[member_id] += 1
+
+    def _hand_out(self, taken: set[_Slot]) -> None:
+        """Topics that few want first: the others have more ways to go."""
+        for topic_id in sorted(self._subscribers, key=lambda topic_id: len(self._subscribers[topic_id])):
+            members = self._subscribers[topic_id]
+            least = [(self._load[member_id], place) for place, member_id in enumerate(members)]
+            heapify(least)
+            for index in range(self._spec.partition_counts[topic_id]):
+                if (topic_id, index) not in taken:
+                    load, place = least[0]
+                    self._give(members[place], (topic_id, index))
+                    heapreplace(least, (load + 1, place))
+
+    def _even_out(self) -> None:
+        open_members = set(self._order)
+        while open_members:
+            giver = max(open_members, key=lambda member_id: (self._load[member_id], member_id))
+            way, reached = self._way_from(giver, open_members)
+            for step in way:
+                self._pass_on(step)
+            if not way:
+                # Whoever can be reached from here has at most one less, and nothing can leave this circle: it
+                # is done, for everybody who has less as well.
+                open_members -= reached
+
+    def _way_from(self, giver: str, open_members: set[str]) -> tuple[list[_Pass], set[str]]:
+        """The shortest way to a member that has at least two less, or whom one can reach at all."""
+        came_by: dict[str, _Pass] = {}
+        reached = {giver}
+        topics_seen: set[UUID] = set()
+        queue = deque([giver])
+        while queue:
+            member_id = queue.popleft()
+            for topic_id in self._owned[member_id]:
+                if topic_id in topics_seen:
+                    continue
+                topics_seen.add(topic_id)
+                for taker in self._subscribers[topic_id]:
+                    if taker in reached or taker not in open_members:
+                        continue
+                    reached.add(taker)
+                    came_by[taker] = _Pass(member_id, topic_id, taker)
+                    if self._load[taker] <= self._load[giver] - 2:
+                        return list(_steps_back(taker, giver, came_by)), reached
+                    queue.append(taker)
+        return [], reached
+
+    def _pass_on(self, step: _Pass) -> None:
+        indexes = self._owned[step.giver][step.topic_id]
+        index = indexes.pop()
+        if not indexes:
+            del self._owned[step.giver][step.topic_id]
+        self._load[step.giver] -= 1
+        self._give(step.taker, (step.topic_id, index))
+
+
+def _steps_back(taker: str, giver: str, came_by: dict[str, _Pass]) -> Iterator[_Pass]:
+    while taker != giver:
+        step = came_by[taker]
+        yield step
+        taker = step.giver

@@ -1,0 +1,48 @@
+"""By when members must show up. Not in the log: whoever takes a group over grants everyone a new deadline."""
+
+from enum import Enum
+
+
+class Wait(Enum):
+    """What a member is waited for."""
+
+    HEARTBEAT = "it was not heard of for its session timeout"
+    REVOCATION = "it did not give up partitions within its rebalance timeout"
+    JOIN = "it did not rejoin within its rebalance timeout"
+    SYNC = "it joined and did not ask for its assignment within its rebalance timeout"
+
+
+class Deadlines:
+    """Times are of the clock that only goes forward."""
+
+    __slots__ = ("_at_ms", "next_check_ms")
+
+    def __init__(self) -> None:
+        self._at_ms: dict[tuple[str, Wait], int] = {}
+        # No deadline passes before this; None while there are none. It lags behind deadlines that were moved
+        # later: a look in vain now and then is cheaper than finding the earliest with every heartbeat.
+        self.next_check_ms: int | None = None
+
+    def set(self, member_id: str, wait: Wait, at_ms: int) -> None:
+        self._at_ms[member_id, wait] = at_ms
+        if self.next_check_ms is None or at_ms < self.next_check_ms:
+            self.next_check_ms = at_ms
+
+    def set_if_absent(self, member_id: str, wait: Wait, at_ms: int) -> None:
+        if (member_id, wait) not in self._at_ms:
+            self.set(member_id, wait, at_ms)
+
+    def cancel(self, member_id: str, wait: Wait) -> None:
+        self._at_ms.pop((member_id, wait), None)
+
+    def forget(self, member_id: str) -> None:
+        for wait in Wait:
+            self.cancel(member_id, wait)
+
+    def missed(self, uptime_ms: int) -> dict[str, Wait]:
+        """Members that missed a deadline; their deadlines are forgotten."""
+        missed = {member_id: wait for (member_id, wait), at_ms in self._at_ms.items() if at_ms <= uptime_ms}
+        for member_id in missed:
+            self.forget(member_id)
+        self.next_check_ms = min(self._at_ms.values(), default=None)
+        return missed

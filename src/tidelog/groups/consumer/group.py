@@ -1,0 +1,194 @@
+"""One consumer group: the newest record under each of its keys, and what can be looked up in them.
+
+Records come in through ``apply``, from the log or from ``put``, which whatever decides uses to change the
+group; ``take_updates`` hands over what was put since. Owns no rule of the protocol.
+
+============  ==================================================================
+state         when
+============  ==================================================================
+Empty         it has no members
+Assigning     its epoch is ahead of the epoch its target was computed for
+Reconciling   some member has not reached the target yet
+Stable        every member has what the target gives it
+============  ==================================================================
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from tidelog.groups.consumer.deadlines import Deadlines
+from tidelog.groups.consumer.partitions import NONE, Held, Partitions
+from tidelog.groups.consumer.records import (
+    CurrentMemberRecord,
+    GroupRecord,
+    MemberRecord,
+    MemberState,
+    RecordKind,
+    RegexRecord,
+    TargetMemberRecord,
+    TargetRecord,
+    Update,
+    Value,
+)
+from tidelog.groups.consumer.view import Topic
+from tidelog.invariant import invariant
+
+NEW_MEMBER = CurrentMemberRecord(epoch=0, previous_epoch=0)
+
+
+class ConsumerGroup:
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.target_epoch = 0  # never ahead of the epoch
+        self.target_computed_ms = 0
+        self.members: dict[str, MemberRecord] = {}
+        self.currents: dict[str, CurrentMemberRecord] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.regexes: dict[str, RegexRecord] = {}
+        # Looked up in the above.
+        self.instances: dict[str, str] = {}  # static members: instance id → member id
+        self._owners: dict[UUID, dict[int, str]] = {}  # who holds a partition, or has yet to give it up
+        # Not in the log.
+        self.deadlines = Deadlines()
+        self.seen_topics: Mapping[str, Topic] = {}  # what the regular expressions were last resolved against
+        self._updates: list[Update] = []
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def apply(self, update: Update) -> None:
+        """Take over a record."""
+        name, value = update.name, update.value
+        match update.kind:
+            case RecordKind.GROUP:
+                record = value if isinstance(value, GroupRecord) else GroupRecord(0, 0)
+                self.epoch, self.metadata_hash = record.epoch, record.metadata_hash
+            case RecordKind.TARGET:
+                target = value if isinstance(value, TargetRecord) else TargetRecord(0, 0)
+                self.target_epoch, self.target_computed_ms = target.epoch, target.computed_ms
+            case RecordKind.MEMBER:
+                self._set_member(name, value if isinstance(value, MemberRecord) else None)
+            case RecordKind.CURRENT_MEMBER:
+                self._set_current(name, value if isinstance(value, CurrentMemberRecord) else None)
+            case RecordKind.TARGET_MEMBER:
+                if isinstance(value, TargetMemberRecord):
+                    self.targets[name] = value.partitions
+                else:
+                    self.targets.pop(name, None)
+            case RecordKind.REGEX:
+                if isinstance(value, RegexRecord):
+                    self.regexes[name] = value
+                else:
+                    self.regexes.pop(name, None)
+
+    def put(self, kind: RecordKind, name: str, value: Value) -> None:
+        """Change the group by a record, unless it says what is known already."""
+        if self.record(kind, name) != value:
+            update = Update(kind, name, value)
+            self.apply(update)
+            self._updates.append(update)
+
+    def take_updates(self) -> list[Update]:
+        """What was put since the last call, in order: to be written to the log as one."""
+        updates, self._updates = self._updates, []
+        return updates
+
+    def record(self, kind: RecordKind, name: str) -> Value:
+        """The newest record under a key."""
+        match kind:
+            case RecordKind.GROUP:
+                return GroupRecord(self.epoch, self.metadata_hash) if self.epoch else None
+            case RecordKind.TARGET:
+                known = self.target_epoch or self.target_computed_ms
+                return TargetRecord(self.target_epoch, self.target_computed_ms) if known else None
+            case RecordKind.MEMBER:
+                return self.members.get(name)
+            case RecordKind.CURRENT_MEMBER:
+                return self.currents.get(name)
+            case RecordKind.TARGET_MEMBER:
+                return TargetMemberRecord(self.targets[name]) if name in self.targets else None
+            case RecordKind.REGEX:
+                return self.regexes.get(name)
+        return None
+
+    def everything(self) -> list[Update]:
+        """All records there are, in an order in which they can be replayed."""
+        keys = [(RecordKind.MEMBER, name) for name in self.members]
+        keys += [(RecordKind.REGEX, name) for name in self.regexes]
+        keys += [(RecordKind.GROUP, "")]
+        keys += [(RecordKind.TARGET_MEMBER, name) for name in self.targets]
+        keys += [(RecordKind.TARGET, "")]
+        keys += [(RecordKind.CURRENT_MEMBER, name) for name in self.currents]
+        updates = [Update(kind, name, self.record(kind, name)) for kind, name in keys]
+        return [update for update in updates if update.value is not None]
+
+    def tombstones(self) -> list[Update]:
+        """What takes the group out of the log."""
+        return [Update(update.kind, update.name, None) for update in reversed(self.everything())]
+
+    def _set_member(self, member_id: str, record: MemberRecord | None) -> None:
+        old = self.members.pop(member_id, None)
+        if old is not None and old.instance_id and self.instances.get(old.instance_id) == member_id:
+            del self.instances[old.instance_id]
+        if record is not None:
+            self.members[member_id] = record
+            if record.instance_id:
+                self.instances[record.instance_id] = member_id
+
+    def _set_current(self, member_id: str, record: CurrentMemberRecord | None) -> None:
+        old = self.currents.pop(member_id, None)
+        if old is not None:
+            self._disown(member_id, old.held)
+            self._disown(member_id, old.revoking)
+        if record is not None:
+            self.currents[member_id] = record
+            self._own(member_id, record.held)
+            self._own(member_id, record.revoking)
+
+    def _own(self, member_id: str, held: Held) -> None:
+        for topic_id, epochs in held.items():
+            self._owners.setdefault(topic_id, {}).update(dict.fromkeys(epochs, member_id))
+
+    def _disown(self, member_id: str, held: Held) -> None:
+        for topic_id, epochs in held.items():
+            owners = self._owners.get(topic_id, {})
+            for index in epochs:
+                # In a compacted log the new owner's record may come before the old owner's newest one.
+                if owners.get(index) == member_id:
+                    del owners[index]
+            if not owners:
+                self._owners.pop(topic_id, None)
+
+    # -- looking things up -----------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        return "Stable" if all(map(self.is_reconciled, self.members)) else "Reconciling"
+
+    def current(self, member_id: str) -> CurrentMemberRecord:
+        return self.currents.get(member_id, NEW_MEMBER)
+
+    def target(self, member_id: str) -> Partitions:
+        return self.targets.get(member_id, NONE)
+
+    def is_reconciled(self, member_id: str) -> bool:
+        current = self.current(member_id)
+        return current.state is MemberState.STABLE and current.epoch == self.target_epoch
+
+    def owner(self, topic_id: UUID, index: int) -> str | None:
+        return self._owners.get(topic_id, {}).get(index)
+
+    def check_owners(self) -> None:
+        """No partition is with two members: the one rule that everything else is there for."""
+        seen: dict[tuple[UUID, int], str] = {}
+        for member_id, current in self.currents.items():
+            for held in (current.held, current.revoking):
+                for topic_id, epochs in held.items():
+                    for index in epochs:
+                        other = seen.setdefault((topic_id, index), member_id)
+                        invariant(other == member_id, "a partition has one owner", index, other, member_id)

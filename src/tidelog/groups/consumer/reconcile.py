@@ -1,0 +1,83 @@
+"""One member's next step towards its target: give up first, take afterwards.
+
+==============  =======================================  ================================================
+state           while                                    then
+==============  =======================================  ================================================
+STABLE          its epoch is the target's                nothing to do
+UNREVOKED       it still owns a partition it must give   waits in its old epoch: nobody else may have the
+                up, or has not told what it owns         partition before it confirms
+UNRELEASED      a partition of its target is with        has the new epoch and what was free; takes the
+                another member                           rest as it becomes free
+==============  =======================================  ================================================
+
+A member confirms by listing what it owns. Pure: the records of a member in, its next record out.
+"""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from tidelog.groups.consumer.partitions import (
+    HELD_NONE,
+    Held,
+    Partitions,
+    held_since,
+    is_in,
+    keep,
+    merged,
+    overlap,
+)
+from tidelog.groups.consumer.records import CurrentMemberRecord, MemberState
+
+IsFree = Callable[[UUID, int], bool]
+"""Whether nobody but the member itself holds a partition."""
+
+
+def next_step(
+    current: CurrentMemberRecord,
+    target_epoch: int,
+    target: Partitions,
+    owned: Partitions | None,
+    is_free: IsFree,
+) -> CurrentMemberRecord:
+    """The member's record after it was heard of. ``owned``: what it says it owns; None when it does not say.
+
+    The target holds nothing that the member is not subscribed to.
+    """
+    if current.state is MemberState.STABLE and current.epoch == target_epoch:
+        return current
+    kept = keep(current.held, lambda topic_id, index: is_in(target, topic_id, index))
+    given_up = keep(current.held, lambda topic_id, index: not is_in(target, topic_id, index))
+    if current.state is MemberState.UNREVOKED and _still_owns(owned, current.revoking):
+        # Nothing comes back that it was told to give up, even if a newer target has it: it may be doing so.
+        return _moved(current, current.epoch, MemberState.UNREVOKED, kept, merged(current.revoking, given_up))
+    if given_up and _still_owns(owned, given_up):
+        return _moved(current, current.epoch, MemberState.UNREVOKED, kept, given_up)
+    free, all_free = _free(target, kept, is_free)
+    state = MemberState.STABLE if all_free else MemberState.UNRELEASED
+    return _moved(current, target_epoch, state, merged(kept, held_since(free, target_epoch)), HELD_NONE)
+
+
+def _still_owns(owned: Partitions | None, given_up: Held) -> bool:
+    return owned is None or overlap(owned, given_up)
+
+
+def _free(target: Partitions, kept: Held, is_free: IsFree) -> tuple[Partitions, bool]:
+    """What the member may take now, and whether that is all it waits for."""
+    free: dict[UUID, frozenset[int]] = {}
+    all_free = True
+    for topic_id, indexes in target.items():
+        wanted = indexes.difference(kept.get(topic_id, ()))
+        available = frozenset(index for index in wanted if is_free(topic_id, index))
+        all_free = all_free and len(available) == len(wanted)
+        if available:
+            free[topic_id] = available
+    return free, all_free
+
+
+def _moved(
+    current: CurrentMemberRecord, epoch: int, state: MemberState, held: Held, revoking: Held
+) -> CurrentMemberRecord:
+    if (current.epoch, current.state, current.held, current.revoking) == (epoch, state, held, revoking):
+        return current
+    # The epoch it was heard with: should our answer get lost, it comes back with it.
+    return CurrentMemberRecord(epoch, current.epoch, state, held, revoking)

@@ -1,0 +1,95 @@
+"""The records of one consumer group: what is kept of it, under which key.
+
+The kinds are Kafka's, so are their numbers. Each record is the whole of what it tells, and replaces the one
+with the same key; no record at all (None) says that the member, the regular expression or the group is gone.
+The bytes they have in ``__consumer_offsets`` are :mod:`~tidelog.groups.consumer.record_format`'s business.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import msgspec
+
+from tidelog.groups.consumer.partitions import HELD_NONE, Held, Partitions
+
+
+class RecordKind(IntEnum):
+    """Kafka's numbers: the first two bytes of a record's key."""
+
+    GROUP = 3
+    SUBSCRIPTION_METADATA = 4  # of older Kafka brokers; the hash in GROUP took its place
+    MEMBER = 5
+    TARGET = 6
+    TARGET_MEMBER = 7
+    CURRENT_MEMBER = 8
+    REGEX = 16
+
+
+class MemberState(IntEnum):
+    """How far a member has come towards its target assignment; Kafka's numbers."""
+
+    STABLE = 0
+    UNREVOKED = 1  # still holds partitions it must give up
+    UNRELEASED = 2  # has given up everything, waits for others to do so
+
+
+class GroupRecord(msgspec.Struct, frozen=True):
+    epoch: int  # rises with every change of members, subscriptions or subscribed topics
+    metadata_hash: int  # of the subscribed topics as they were when the epoch began
+
+
+class ClassicProtocols(msgspec.Struct, frozen=True):
+    """What is kept of a member that speaks the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]  # (assignor's name, embedded subscription), preferred first
+
+
+class MemberRecord(msgspec.Struct, frozen=True):
+    """Who a member is and what it wants."""
+
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...] = ()  # sorted
+    regex: str | None = None
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: ClassicProtocols | None = None  # None: speaks the consumer protocol
+
+
+class TargetRecord(msgspec.Struct, frozen=True):
+    epoch: int  # the group's epoch for which the target was computed
+    computed_ms: int
+
+
+class TargetMemberRecord(msgspec.Struct, frozen=True):
+    partitions: Partitions
+
+
+class CurrentMemberRecord(msgspec.Struct, frozen=True):
+    """What a member has now. ``held`` and ``revoking`` have no partition in common."""
+
+    epoch: int  # -2 while a static member is away
+    previous_epoch: int
+    state: MemberState = MemberState.STABLE
+    held: Held = HELD_NONE
+    revoking: Held = HELD_NONE  # to be given up, and not yet confirmed
+
+
+class RegexRecord(msgspec.Struct, frozen=True):
+    topics: tuple[str, ...]  # sorted; the ones that matched
+    version: int
+    resolved_ms: int
+
+
+Value = (
+    GroupRecord | MemberRecord | TargetRecord | TargetMemberRecord | CurrentMemberRecord | RegexRecord | None
+)
+
+
+class Update(NamedTuple):
+    kind: RecordKind
+    name: str  # member id or regular expression; "" for the group as a whole
+    value: Value

@@ -1,0 +1,69 @@
+"""Which topics the members of a group want, and whether those have changed.
+
+Names may be of topics that do not exist yet; regular expressions are resolved against all topics but the
+internal ones (a group that reads ``__consumer_offsets`` would feed on its own commits). What they resolve to
+is a record of the group; after a change of the cluster only topics that are new are matched.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from uuid import UUID
+
+from tidelog.groups.consumer import regex
+from tidelog.groups.consumer.group import ConsumerGroup
+from tidelog.groups.consumer.records import MemberRecord, RecordKind, RegexRecord
+from tidelog.groups.consumer.view import Topics, View
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def topic_names(group: ConsumerGroup, member: MemberRecord) -> Iterable[str]:
+    """What a member is subscribed to; a topic it names and matches comes twice."""
+    resolved = group.regexes.get(member.regex) if member.regex else None
+    return member.topics if resolved is None else (*member.topics, *resolved.topics)
+
+
+def topic_ids(group: ConsumerGroup, member: MemberRecord, topics: Topics) -> frozenset[UUID]:
+    """The same, as far as the topics exist."""
+    known = topics.topics
+    return frozenset(known[name].topic_id for name in topic_names(group, member) if name in known)
+
+
+def is_subscribed(group: ConsumerGroup, topic: str) -> bool:
+    return any(topic in topic_names(group, member) for member in group.members.values())
+
+
+def refresh(group: ConsumerGroup, view: View) -> None:
+    """Take over what has changed in the cluster; the group's hash tells whether it concerns the group."""
+    resolve(group, view)
+    group.seen_topics = view.topics.topics
+
+
+def resolve(group: ConsumerGroup, view: View) -> None:
+    """Resolve every regular expression that members have, and forget those that nobody has any more."""
+    wanted = {member.regex for member in group.members.values() if member.regex}
+    for pattern in group.regexes.keys() - wanted:
+        group.put(RecordKind.REGEX, pattern, None)
+    names = view.topics.topics.keys()
+    seen = group.seen_topics.keys()
+    fresh = [name for name in names - seen if name not in INTERNAL_TOPICS]
+    for pattern in sorted(wanted):
+        known = group.regexes.get(pattern)
+        if known is None:
+            matched = set(regex.matching(pattern, names - INTERNAL_TOPICS))
+        else:
+            matched = set(known.topics) & names | set(regex.matching(pattern, fresh))
+        topics = tuple(sorted(matched))
+        if known is None or known.topics != topics:
+            group.put(RecordKind.REGEX, pattern, RegexRecord(topics, group.epoch, view.now_ms))
+
+
+def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
+    """A number that changes when a subscribed topic appears, goes, is made anew or grows."""
+    names = {name for member in group.members.values() for name in topic_names(group, member)}
+    digest = blake2b(digest_size=8)
+    for name in sorted(names):
+        topic = topics.topics.get(name)
+        if topic is not None:
+            digest.update(f"{name}/{topic.topic_id.hex}/{len(topic.partitions)};".encode())
+    return int.from_bytes(digest.digest(), "big", signed=True)

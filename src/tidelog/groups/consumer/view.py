@@ -1,0 +1,32 @@
+"""What a group sees of the world at the moment of an event. A broker's cluster image is such a ``Topics``."""
+
+from collections.abc import Mapping, Sized
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from tidelog.config import BrokerConfig
+
+
+class Topic(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def topic_id(self) -> UUID: ...
+    @property
+    def partitions(self) -> Sized: ...
+
+
+class Topics(Protocol):
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """By name. Never changes: after a change of the cluster there is another mapping."""
+
+    @property
+    def topic_names(self) -> Mapping[UUID, str]: ...
+
+
+class View(NamedTuple):
+    now_ms: int  # wall clock, for what is written down
+    uptime_ms: int  # a clock that only goes forward, for deadlines
+    topics: Topics
+    config: BrokerConfig
