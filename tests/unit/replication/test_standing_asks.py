@@ -1,0 +1,295 @@
+"""Asks that stand: what travels between a leader and its follower, and what happens when some of it is lost."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidelog.config import TopicConfig
+from tidelog.errors import ErrorCode
+from tidelog.log.log import Log
+from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
+from tidelog.replication.host import TICK_MS, Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import FetchAsk, FetchGot, Message
+from tidelog.replication.policies import BY_NAME
+from tidelog.replication.replica import Limits, Replica
+from tidelog.sim.disk import SimulatedDisk
+
+NOW_MS = 1_700_000_000_000
+LEADER, FOLLOWER = 1, 2
+
+
+class Clock:
+    """Time and work of both nodes, in the test's hands."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+        self._soon: deque[Callable[[], None]] = deque()
+        self._timers: list[tuple[int, int, Callable[[], None]]] = []
+
+    def now_ms(self) -> int:
+        return NOW_MS + self.ms
+
+    def uptime_ms(self) -> int:
+        return self.ms
+
+    def new_uuid(self) -> Any:
+        raise NotImplementedError
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        self._soon.append(callback)
+
+    def later(self, delay_ms: float, callback: Callable[[], None]) -> Any:
+        self._timers.append((self.ms + int(delay_ms), len(self._timers), callback))
+        return self
+
+    def cancel(self) -> None: ...
+
+    def offload(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.soon(lambda: done(work()))
+
+    def settle(self) -> None:
+        while self._soon:
+            self._soon.popleft()()
+
+    def advance(self, milliseconds: int) -> None:
+        end = self.ms + milliseconds
+        while due := sorted((timer for timer in self._timers if timer[0] <= end), key=lambda timer: timer[:2]):
+            self._timers.remove(due[0])
+            self.ms = max(self.ms, due[0][0])
+            due[0][2]()
+            self.settle()
+        self.ms = end
+
+
+class Pair:
+    """A leader and a follower of some partitions, and everything they say to each other."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.clock = Clock()
+        self.said: list[tuple[int, Message]] = []
+        self.deaf = False  # Whether what is said is lost.
+        self.hosts = {me: Host(me, self.clock, _Peers(self, me), lambda: 0.5) for me in (LEADER, FOLLOWER)}
+        self.keys = [("t", index) for index in range(partitions)]
+        self.disks = {me: SimulatedDisk() for me in self.hosts}
+        for me, host in self.hosts.items():
+            host.broker_epoch = lambda: 7
+            self.disks[me].make_directory("data")
+            for key in self.keys:
+                log = Log.open(
+                    self.disks[me], f"data/t-{key[1]}", TopicConfig(), clean=False, now_ms=NOW_MS
+                )
+                replica = Replica(me, log, BY_NAME["isr"], Limits(min_in_sync=1))
+                host.add(Hosted(key, log, replica, self.clock, host))
+            host.start()
+        self.begin_epoch(0)
+
+    def begin_epoch(self, epoch: int) -> None:
+        for key in self.keys:
+            self.at(LEADER, key).lead(epoch, (1, 2), (1, 2), epoch)
+            self.at(FOLLOWER, key).follow(epoch, LEADER, (1, 2), epoch)
+        self.clock.settle()
+
+    def at(self, me: int, key: tuple[str, int]) -> Hosted:
+        return self.hosts[me].hosted[key]
+
+    def append(self, index: int = 0, value: bytes = b"x") -> None:
+        hosted = self.at(LEADER, self.keys[index])
+        offset = hosted.log.end_offset
+        batch = encode_batch([Record(offset, NOW_MS, None, value, ())], leader_epoch=hosted.replica.epoch)
+        hosted.append(memoryview(batch), offset, NOW_MS, NOW_MS)
+
+    def ends(self) -> list[tuple[int, int]]:
+        """(leader's, follower's) log end of each partition."""
+        return [
+            (self.at(LEADER, key).log.end_offset, self.at(FOLLOWER, key).log.end_offset) for key in self.keys
+        ]
+
+    def asks(self) -> list[FetchAsk]:
+        return [message for _, message in self.said if isinstance(message, FetchAsk)]
+
+    def answers(self) -> list[FetchGot]:
+        return [message for _, message in self.said if isinstance(message, FetchGot)]
+
+    def deliver(self, to: int, message: Message) -> None:
+        self.clock.soon(lambda: self.hosts[to].receive(message))
+
+
+class _Peers:
+    def __init__(self, pair: Pair, me: int) -> None:
+        self._pair = pair
+
+    def send(self, to: int, message: Message) -> None:
+        self._pair.said.append((to, message))
+        if not self._pair.deaf:
+            self._pair.deliver(to, message)
+
+
+def test_records_reach_the_follower_and_are_committed() -> None:
+    pair = Pair(3)
+    for index in (0, 1, 1):
+        pair.append(index)
+    pair.clock.settle()
+    assert pair.ends() == [(1, 1), (2, 2), (0, 0)]
+    for key, watermark in zip(pair.keys, (1, 2, 0), strict=True):
+        assert pair.at(LEADER, key).replica.high_watermark == watermark
+        assert pair.at(FOLLOWER, key).replica.high_watermark == watermark
+
+
+def test_only_what_is_new_travels() -> None:
+    pair = Pair(50)
+    assert [len(ask.items) for ask in pair.asks()] == [50]
+    pair.said.clear()
+    pair.append(7)
+    pair.clock.settle()
+    assert all(len(ask.items) == 1 and ask.since for ask in pair.asks())
+    assert {part.key for answer in pair.answers() for part in answer.parts} == {("t", 7)}
+
+
+def test_a_quiet_ask_is_answered_empty_after_a_while_and_asked_again() -> None:
+    pair = Pair(2)
+    pair.said.clear()
+    pair.clock.advance(3 * (MAX_WAIT_MS + TICK_MS))
+    assert 2 <= len(pair.answers()) <= 3
+    assert not any(answer.parts or answer.error for answer in pair.answers())
+    assert not any(ask.items for ask in pair.asks())
+
+
+def test_what_arrives_together_leaves_together() -> None:
+    pair = Pair(4)
+    pair.said.clear()
+    for index in range(4):
+        pair.append(index)
+    pair.clock.settle()
+    assert len(pair.answers()[0].parts) == 4
+
+
+def test_a_lost_answer_is_asked_for_again() -> None:
+    pair = Pair(2)
+    pair.deaf = True
+    pair.append(0)
+    pair.append(1)
+    pair.clock.settle()
+    pair.deaf = False
+    assert pair.ends() == [(1, 0), (1, 0)]
+    pair.clock.advance(TIMEOUT_MS + 2 * TICK_MS)
+    assert pair.ends() == [(1, 1), (1, 1)]
+
+
+def test_a_leader_that_has_forgotten_is_asked_completely() -> None:
+    pair = Pair(3)
+    pair.hosts[LEADER].serving.stop()
+    pair.said.clear()
+    pair.append(2)
+    pair.clock.advance(TIMEOUT_MS + 2 * TICK_MS)
+    assert pair.ends()[2] == (1, 1)
+    assert any(ask.since == 0 and len(ask.items) == 3 for ask in pair.asks())
+
+
+def test_an_ask_that_builds_on_something_unknown_is_refused() -> None:
+    pair = Pair()
+    pair.said.clear()
+    pair.hosts[LEADER].receive(FetchAsk(FOLLOWER, 7, 9, 8, [], [], MAX_WAIT_MS, 1 << 20))
+    (answer,) = pair.answers()
+    assert (answer.generation, answer.error) == (9, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def test_an_answer_counts_once() -> None:
+    """The same answer again, when the follower's log ends again where it did then, changes nothing."""
+    pair = Pair()
+    pair.append()
+    pair.clock.settle()
+    first = next(answer for answer in pair.answers() if answer.parts)
+    follower = pair.at(FOLLOWER, pair.keys[0])
+    before = follower.log.end_offset
+    pair.deliver(FOLLOWER, first)
+    pair.deliver(FOLLOWER, first)
+    pair.clock.settle()
+    assert follower.log.end_offset == before
+
+
+def test_a_later_epoch_of_the_same_leader_begins_anew() -> None:
+    pair = Pair(2)
+    pair.append(0)
+    pair.clock.settle()
+    pair.begin_epoch(1)
+    pair.append(0)
+    pair.append(1)
+    pair.clock.advance(200)
+    assert pair.ends() == [(2, 2), (1, 1)]
+    assert pair.at(FOLLOWER, pair.keys[0]).replica.high_watermark == 2
+
+
+def test_a_former_leader_tells_who_still_waits() -> None:
+    pair = Pair()
+    pair.said.clear()
+    pair.at(LEADER, pair.keys[0]).follow(5, FOLLOWER, (1, 2), 5)
+    pair.clock.settle()
+    (part,) = pair.answers()[0].parts
+    assert part.error is not ErrorCode.NONE
+
+
+def test_what_an_earlier_run_of_the_follower_says_does_not_count() -> None:
+    pair = Pair()
+    pair.hosts[LEADER].serving.broker_epoch_of = lambda broker: 8
+    pair.append()
+    pair.clock.advance(500)
+    assert pair.at(LEADER, pair.keys[0]).replica.high_watermark == 0
+    pair.hosts[FOLLOWER].broker_epoch = lambda: 8
+    pair.clock.advance(500)
+    assert pair.at(LEADER, pair.keys[0]).replica.high_watermark == 1
+
+
+def test_a_deleted_beginning_reaches_the_follower() -> None:
+    pair = Pair()
+    for _ in range(3):
+        pair.append()
+    pair.clock.settle()
+    leader, follower = (pair.at(me, pair.keys[0]) for me in (LEADER, FOLLOWER))
+    leader.log.advance_start(2)
+    leader.shortened()
+    pair.clock.settle()
+    assert follower.log.start_offset == 2
+
+
+def test_a_large_backlog_comes_in_several_answers() -> None:
+    pair = Pair(2)
+    pair.deaf = True
+    for _ in range(30):
+        pair.append(0, b"x" * 400_000)
+    pair.append(1)
+    pair.deaf = False
+    pair.clock.advance(2 * TIMEOUT_MS)
+    assert pair.ends() == [(30, 30), (1, 1)]
+    sizes = [sum(part.records.size for part in answer.parts if part.records) for answer in pair.answers()]
+    assert max(sizes) <= 12 << 20
+
+
+def test_quiet_partitions_cost_the_clock_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(20)
+    for index in range(20):
+        pair.append(index)
+    pair.clock.advance(10 * TICK_MS)
+    ticked: list[int] = []
+    original = Replica.tick
+
+    def tick(self: Replica, now_ms: int) -> Any:
+        ticked.append(self.me)
+        return original(self, now_ms)
+
+    monkeypatch.setattr(Replica, "tick", tick)
+    pair.clock.advance(50 * TICK_MS)
+    assert ticked == []
+
+
+def test_a_member_that_was_quiet_for_long_is_not_late_with_the_first_record() -> None:
+    pair = Pair()
+    pair.append()
+    pair.clock.advance(60_000)
+    pair.deaf = True
+    pair.append()
+    pair.clock.advance(5 * TICK_MS)
+    assert pair.at(LEADER, pair.keys[0]).replica.repeat_proposal() == []
