@@ -47,9 +47,10 @@ class Membership:
         self._heard_ms = (
             services.uptime_ms() - session_ms
         )  # when the last heartbeat that was answered had been sent
-        self._sent_ms = 0
+        self._unanswered_ms: int | None = None  # when the oldest heartbeat without an answer was sent
         self._timer: Timer | None = None
         self._stopped = False
+        self._left: Callable[[], None] | None = None  # told when this broker may stop
 
     @property
     def incarnation(self) -> UUID:
@@ -63,6 +64,11 @@ class Membership:
         if self._timer is not None:
             self._timer.cancel()
 
+    def leave(self, left: Callable[[], None]) -> None:
+        """Ask to be relieved of everything this broker leads; ``left`` is told when others have taken over."""
+        self._left = left
+        self._beat_now()
+
     def alone(self) -> bool:
         """Whether the controllers may have given this broker up."""
         return self._services.uptime_ms() - self._heard_ms >= self._session_ms
@@ -70,12 +76,20 @@ class Membership:
     def _beat(self) -> None:
         if self._stopped:
             return
-        self._sent_ms = self._services.uptime_ms()
+        if self._unanswered_ms is None:
+            self._unanswered_ms = self._services.uptime_ms()
         if self.broker_epoch < 0:
             self._ask(self._registration)
         else:
-            self._ask(HeartbeatAsk(self._registration.broker_id, self.broker_epoch, self._metadata_offset()))
-        waiting = self.broker_epoch < 0 or self.fenced
+            self._ask(
+                HeartbeatAsk(
+                    self._registration.broker_id,
+                    self.broker_epoch,
+                    self._metadata_offset(),
+                    leaving=self._left is not None,
+                )
+            )
+        waiting = self.broker_epoch < 0 or self.fenced or self._left is not None
         self._timer = self._services.later(RETRY_MS if waiting else self._heartbeat_ms, self._beat)
 
     def hurry(self) -> None:
@@ -109,9 +123,16 @@ class Membership:
             self.broker_epoch = -1  # Another run of this broker came after us, or the cluster forgot us.
             self.fenced = True
         elif got.error is ErrorCode.NONE:
-            # Counted from when it was sent: the controller's session began no earlier.
-            self._heard_ms = self._sent_ms
+            # Counted from when the oldest one it may answer was sent: the controller's session began no
+            # earlier, whichever it was.
+            if self._unanswered_ms is not None:
+                self._heard_ms = self._unanswered_ms
+                self._unanswered_ms = None
             self.fenced = got.fenced
+            if got.may_stop and self._left is not None:
+                left, self._left = self._left, None
+                self.stop()
+                left()
 
     def _beat_now(self) -> None:
         if self._timer is not None:

@@ -133,6 +133,12 @@ class Node:
         """Whether the cluster counts on this broker."""
         return not self.membership.fenced and not self.membership.alone()
 
+    @property
+    def has_successors(self) -> bool:
+        """Whether somebody else could take over what this broker leads."""
+        others = self.metadata.image.brokers.values()
+        return self.ready and any(not each.fenced and each.broker_id != self.me for each in others)
+
     # --- messages -------------------------------------------------------------------------------------------
 
     def receive(self, message: NodeMessage) -> None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 5.0
+LEAVE_TIMEOUT_S = 2.0  # for others to take over what a stopping broker leads
 CLOSING_THREADS = 16  # each waits for the disk to sync one log
 SPARE_DESCRIPTORS = 512  # for connections' files, libraries and what else a process opens
 
@@ -142,6 +143,7 @@ class BrokerProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
+        await _leave(node)
         housekeeping.stop()
         lag.stop()
         if metrics is not None:
@@ -203,6 +205,16 @@ class NoPeers:
 
     def send(self, to: int, message: NodeMessage) -> None:
         logger.debug("there is no node %s to send %s to", to, message)
+
+
+async def _leave(node: Node) -> None:
+    """Let others take over first, so that no client notices; not for ever, as all may be stopping at once."""
+    if not node.has_successors:
+        return
+    left = asyncio.Event()
+    node.membership.leave(left.set)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(left.wait(), LEAVE_TIMEOUT_S)
 
 
 async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop) -> None:
