@@ -24,6 +24,10 @@ class MetadataStore(Protocol):
     def committed_offset(self) -> int:
         """End of what the image holds."""
 
+    @property
+    def leader(self) -> int:
+        """Where the active controller is; -1 when nobody knows."""
+
     def submit(self, decide: Decide, done: Done) -> None:
         """Append what ``decide`` makes of the newest image; ``done`` is called once it is committed and
         applied.

@@ -114,6 +114,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.image = self._decided = ClusterImage()
+        self.leader = ME
         self.held = False
         self.failure: TidelogError | None = None
         self.on_change: Callable[[ClusterImage], None] = lambda image: None

@@ -5,6 +5,7 @@ so far.
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.metadata import controller_of
 from tidelog.broker.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
@@ -29,9 +30,16 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
     return {
         "endpoint_type": BROKERS,
         "cluster_id": image.cluster_id,
-        "controller_id": broker.broker_id,
+        "controller_id": controller_of(broker),
         "brokers": [
-            {"broker_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
+            {
+                "broker_id": node.broker_id,
+                "host": node.host,
+                "port": node.port,
+                "rack": node.rack,
+                "is_fenced": node.fenced,
+            }
             for node in image.brokers.values()
+            if not node.fenced or getattr(request, "include_fenced_brokers", False)
         ],
     }

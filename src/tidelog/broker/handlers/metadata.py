@@ -12,7 +12,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import Outcome, RequestContext
 from tidelog.controller import topics
-from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import ZERO_UUID, Fields
@@ -86,12 +86,25 @@ def _answer(
     return {
         "brokers": [
             {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
-            for node in image.brokers.values()
+            for node in serving_brokers(image)
         ],
         "cluster_id": image.cluster_id,
-        "controller_id": broker.broker_id,
+        "controller_id": controller_of(broker),
         "topics": described,
     }
+
+
+def serving_brokers(image: ClusterImage) -> list[BrokerImage]:
+    """Those a client can turn to; a fenced one would only cost it a timeout."""
+    return [node for node in image.brokers.values() if not node.fenced]
+
+
+def controller_of(broker: Broker) -> int:
+    """Where clients send what changes the cluster. Every broker passes such requests on, so any will do when
+    the active controller is unknown or no broker.
+    """
+    active = broker.image.brokers.get(broker.store.leader)
+    return broker.broker_id if active is None or active.fenced else active.broker_id
 
 
 def _describe_wanted(image: ClusterImage, wanted: Wanted, refused: dict[str, ErrorCode]) -> Fields:
@@ -127,6 +140,11 @@ def describe_topic(topic: TopicImage, image: ClusterImage) -> Fields:
     }
 
 
+def _is_offline(image: ClusterImage, replica: int) -> bool:
+    node = image.brokers.get(replica)
+    return node is None or node.fenced
+
+
 def describe_partition(index: int, partition: PartitionImage, image: ClusterImage) -> Fields:
     return {
         "error_code": ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_BROKER else ErrorCode.NONE,
@@ -135,5 +153,5 @@ def describe_partition(index: int, partition: PartitionImage, image: ClusterImag
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": partition.replicas,
         "isr_nodes": partition.in_sync,
-        "offline_replicas": [replica for replica in partition.replicas if replica not in image.brokers],
+        "offline_replicas": [replica for replica in partition.replicas if _is_offline(image, replica)],
     }
