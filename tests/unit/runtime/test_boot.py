@@ -1,0 +1,44 @@
+"""Killed, or powered off? The data directory remembers which start of the machine used it last."""
+
+from pathlib import Path
+
+import pytest
+
+from tidelog.runtime import boot
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    ids: list[str | None] = ["first"]
+    monkeypatch.setattr(boot, "boot_id", lambda: ids[-1])
+    return ids
+
+
+def test_a_new_directory_has_nothing_to_forget(tmp_path: Path) -> None:
+    assert not boot.machine_was_off(tmp_path, was_clean=False)
+
+
+def test_a_killed_process_forgets_nothing(tmp_path: Path) -> None:
+    boot.machine_was_off(tmp_path, was_clean=False)
+    assert not boot.machine_was_off(tmp_path, was_clean=False)
+
+
+def test_a_machine_that_was_off_may_have_forgotten(tmp_path: Path, machine: list[str | None]) -> None:
+    boot.machine_was_off(tmp_path, was_clean=False)
+    machine.append("second")
+    assert boot.machine_was_off(tmp_path, was_clean=False)
+    assert not boot.machine_was_off(tmp_path, was_clean=False)
+
+
+def test_a_clean_stop_before_it_leaves_nothing_open(tmp_path: Path, machine: list[str | None]) -> None:
+    boot.machine_was_off(tmp_path, was_clean=False)
+    machine.append("second")
+    assert not boot.machine_was_off(tmp_path, was_clean=True)
+
+
+def test_where_the_system_does_not_tell_others_are_trusted_first(
+    tmp_path: Path, machine: list[str | None]
+) -> None:
+    boot.machine_was_off(tmp_path, was_clean=False)
+    machine.append(None)
+    assert boot.machine_was_off(tmp_path, was_clean=False)
