@@ -219,8 +219,11 @@ class Node:
     # --- the replicas the metadata gives us -----------------------------------------------------------------
 
     def _metadata_changed(self, image: ClusterImage) -> None:
-        self.on_metadata(image)
         me = image.brokers.get(self.me)
+        # What was decided before this process registered was told to an earlier one: to lead an epoch again,
+        # perhaps with a shorter log, would be a second leader in it.
+        if me is not None and me.incarnation == self.membership.incarnation:
+            self.on_metadata(image)
         if me is not None:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self.membership.hurry()
