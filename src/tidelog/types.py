@@ -29,3 +29,13 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class SnapshotId(NamedTuple):
+    """Names what a snapshot holds: everything before ``end_offset``, the last of it written in ``epoch``."""
+
+    end_offset: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.end_offset}-{self.epoch}"

@@ -136,6 +136,7 @@ class Election:
         self.voted_for: int = ballot.voted_for
         self.leader: int = NO_BROKER
         self.state = State.UNATTACHED
+        self.retired = False  # Its disk has failed.
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._rounds = 0  # of asking whether, since a leader was last heard
@@ -164,7 +165,7 @@ class Election:
     # --- time -----------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
-        if now_ms < self.deadline_ms:
+        if now_ms < self.deadline_ms or self.retired:
             return []
         if self.state is State.LEADER:
             return self._check_majority(now_ms)
@@ -190,6 +191,11 @@ class Election:
             return []
         self.deadline_ms = now_ms + self.timing.round_ms
         return self._detach()
+
+    def retire(self) -> ElectionEffects:
+        """The disk takes nothing more: neither lead nor vote from now on."""
+        self.retired = True
+        return self._detach() if self.state is State.LEADER else []
 
     def stalled(self, now_ms: int) -> None:
         """Our own process stood still (a busy machine, a long collection): what the others said meanwhile
@@ -347,7 +353,7 @@ class Election:
         """A vote is asked of a voter with its disk. With another disk we have forgotten how we voted and what
         we acknowledged, and must not help to elect somebody who lacks it.
         """
-        return ask.voter_directory is None or ask.voter_directory == self.directory
+        return not self.retired and ask.voter_directory in (None, self.directory)
 
     def _would_elect(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> bool:
         """Not while we hear a leader: the asker may only be cut off from it.

@@ -1,13 +1,15 @@
 """One node's loop of fetches from one leader, for all partitions that follow it.
 
 An ask names only what is new since the last one: partitions that became ready, or that were answered and
-taken. The leader remembers the others. When an answer is missing for too long, or the leader says that it does
-not remember, the next ask is complete. A partition's part counts once, and only when it answers its newest
-item: an older one may fit our log again by accident, and tell us to truncate what we have fetched since.
+taken. The leader remembers the others. When an answer is missing for too long, or the leader says that it
+does not remember, the next ask is complete. A partition's part counts once, and only when it answers its
+newest item: an older one may fit our log again by accident, and tell us to truncate what we have fetched
+since.
 """
 
 import logging
 from collections.abc import Callable
+from uuid import UUID
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.replication.hosted import Hosted
@@ -43,10 +45,11 @@ class FetchLoop:
         self._leader_heard = leader_heard  # it answered us itself
         self._leader_named = leader_named  # a refusal says who leads, or that nobody does
         self._partitions: dict[PartitionKey, Hosted] = {}
-        self._electing: dict[PartitionKey, Hosted] = {}  # those of them whose replicas vote
-        self._ready: dict[PartitionKey, None] = {}  # go into the next ask
-        self._asked: dict[PartitionKey, int] = {}  # generation of the item that is not answered yet
-        self._resting: dict[PartitionKey, int] = {}  # after an error: until when
+        # Below by replica and not by key, which is slow to hash.
+        self._electing: dict[Hosted, None] = {}  # those of them whose replicas vote
+        self._ready: dict[Hosted, None] = {}  # go into the next ask
+        self._asked: dict[Hosted, int] = {}  # generation of the item that is not answered yet
+        self._resting: dict[Hosted, int] = {}  # after an error: until when
         self._forgotten: dict[PartitionKey, None] = {}  # the leader still remembers them
         # Begins anywhere: the leader may still remember an earlier run of this process.
         self._generation = first_generation
@@ -58,24 +61,24 @@ class FetchLoop:
 
     def want(self, hosted: Hosted) -> None:
         """This partition follows our leader, or is ready to go on."""
-        key = hosted.key
-        if key not in self._partitions:
-            self._partitions[key] = hosted
-            if hosted.election is not None:
-                self._electing[key] = hosted
-        if key not in self._asked and key not in self._resting:
-            self._ready[key] = None
-            self._soon()
-
-    def forget(self, key: PartitionKey) -> None:
-        """It follows somebody else now, or in another epoch."""
-        if self._partitions.pop(key, None) is None:
+        if hosted in self._asked or hosted in self._resting:
             return
-        self._electing.pop(key, None)
-        self._ready.pop(key, None)
-        self._resting.pop(key, None)
-        if self._asked.pop(key, None) is not None:
-            self._forgotten[key] = None
+        self._partitions[hosted.key] = hosted
+        if hosted.election is not None:
+            self._electing[hosted] = None
+        self._ready[hosted] = None
+        self._soon()
+
+    def forget(self, hosted: Hosted) -> None:
+        """It follows somebody else now, or in another epoch."""
+        if self._partitions.get(hosted.key) is not hosted:
+            return
+        del self._partitions[hosted.key]
+        self._electing.pop(hosted, None)
+        self._ready.pop(hosted, None)
+        self._resting.pop(hosted, None)
+        if self._asked.pop(hosted, None) is not None:
+            self._forgotten[hosted.key] = None
 
     def stop(self) -> None:
         self._stopped = True
@@ -90,9 +93,9 @@ class FetchLoop:
         if not self._partitions:
             return
         if self._resting:
-            for key in [key for key, until_ms in self._resting.items() if until_ms <= now_ms]:
-                del self._resting[key]
-                self._ready[key] = None
+            for hosted in [hosted for hosted, until_ms in self._resting.items() if until_ms <= now_ms]:
+                del self._resting[hosted]
+                self._ready[hosted] = None
         if self._under_way and now_ms >= self._deadline_ms:
             self._begin_anew()
         if self._ready or not self._under_way:
@@ -104,9 +107,9 @@ class FetchLoop:
         self._since = 0
         self._asked.clear()
         self._forgotten.clear()
-        for key in self._partitions:
-            if key not in self._resting:
-                self._ready[key] = None
+        for hosted in self._partitions.values():
+            if hosted not in self._resting:
+                self._ready[hosted] = None
 
     def _soon(self) -> None:
         """After the events at hand, so that partitions that become ready together ask together."""
@@ -120,14 +123,14 @@ class FetchLoop:
             return
         items = []
         generation = self._generation + 1
-        for key in list(self._ready):
-            hosted = self._partitions[key]
+        for hosted in self._ready:
             replica = hosted.replica
             if replica.role is not Role.FOLLOWER or replica.leader != self._leader or not hosted.may_fetch:
                 continue  # Whoever changes that says so with `want`.
             items.append(_item(hosted))
-            self._asked[key] = generation
-            self._forgotten.pop(key, None)
+            self._asked[hosted] = generation
+            if self._forgotten:
+                self._forgotten.pop(hosted.key, None)
         self._ready.clear()
         if not items and not self._forgotten and (self._under_way or not self._asked):
             return
@@ -137,10 +140,18 @@ class FetchLoop:
         self._under_way = True
         self._deadline_ms = self._services.uptime_ms() + TIMEOUT_MS
         ask = FetchAsk(
-            self._me, self._broker_epoch(), generation, self._since, items, forgotten, MAX_WAIT_MS, MAX_BYTES
-        )
+            self._me, self._broker_epoch(), generation, self._since, items, forgotten, MAX_WAIT_MS, MAX_BYTES,
+            self._directory(),
+        )  # fmt: skip
         self._since = generation
         self._peers.send(self._leader, ask)
+
+    def _directory(self) -> UUID | None:
+        """Our disk, where that matters."""
+        for hosted in self._electing:
+            if hosted.election is not None:
+                return hosted.election.directory
+        return None
 
     def answered(self, got: FetchGot, now_ms: int) -> None:
         if got.error is not ErrorCode.NONE:
@@ -150,24 +161,33 @@ class FetchLoop:
             return
         if got.generation == self._generation:
             self._under_way = False
-        for hosted in list(self._electing.values()):
-            if hosted.key in self._asked:
-                self._leader_heard(hosted, self._leader, hosted.replica.epoch)
+        self._hear(got)
         for part in got.parts:
             self._take_part(got.generation, part, now_ms)
         if self._ready or not self._under_way:
             self._soon()
 
-    def _take_part(self, generation: int, part: FetchPart, now_ms: int) -> None:
-        key = part.key
-        asked = self._asked.get(key)
-        hosted = self._partitions.get(key)
-        if asked is None or hosted is None or generation < asked:
+    def _hear(self, got: FetchGot) -> None:
+        """Whatever it answers to what we asked, unless it refuses, it says as the leader."""
+        if not self._electing:
             return
-        del self._asked[key]
+        refused = {part.key for part in got.parts if part.error is not ErrorCode.NONE}
+        for hosted in list(self._electing):
+            asked = self._asked.get(hosted, got.generation + 1)
+            if hosted.key not in refused and asked <= got.generation:
+                self._leader_heard(hosted, self._leader, hosted.replica.epoch)
+
+    def _take_part(self, generation: int, part: FetchPart, now_ms: int) -> None:
+        hosted = self._partitions.get(part.key)
+        if hosted is None:
+            return
+        asked = self._asked.get(hosted)
+        if asked is None or generation < asked:
+            return
+        del self._asked[hosted]
         self._take(hosted, part, now_ms)
-        if key in self._partitions and key not in self._resting:
-            self._ready[key] = None
+        if hosted not in self._resting and self._partitions.get(part.key) is hosted:
+            self._ready[hosted] = None
 
     def _take(self, hosted: Hosted, part: FetchPart, now_ms: int) -> None:
         replica = hosted.replica
@@ -178,6 +198,9 @@ class FetchLoop:
             return
         if part.epoch != replica.epoch or part.offset != hosted.log.end_offset:
             return  # An answer to an ask from before something changed here.
+        if part.snapshot is not None:
+            hosted.fetch_snapshot(self._leader, part.snapshot, self._peers)
+            return
         if part.diverging is not None:
             hosted.diverged(part.epoch, part.diverging)
             return
@@ -187,10 +210,10 @@ class FetchLoop:
         except TidelogError as error:
             # Damaged on the way or on the leader's disk: say so, and ask again after a while.
             logger.error("%s: what broker %s sent is not usable: %s", hosted.key, self._leader, error.message)
-            self._resting[hosted.key] = now_ms + BACKOFF_MS
+            self._resting[hosted] = now_ms + BACKOFF_MS
 
     def _refused(self, hosted: Hosted, part: FetchPart, now_ms: int) -> None:
-        self._resting[hosted.key] = now_ms + BACKOFF_MS
+        self._resting[hosted] = now_ms + BACKOFF_MS
         if part.error is ErrorCode.OFFSET_OUT_OF_RANGE and part.epoch == hosted.replica.epoch:
             if part.log_start_offset > hosted.log.end_offset:
                 # The leader no longer has what comes next for us: begin again where its log begins.

@@ -21,6 +21,8 @@ from tidelog.replication.messages import (
     Message,
     PartitionKey,
     Peers,
+    SnapshotAsk,
+    SnapshotGot,
     VoteAnswered,
     VoteAsked,
 )
@@ -31,6 +33,7 @@ from tidelog.services import Services, Timer
 from tidelog.types import NO_BROKER
 
 TICK_MS = 20
+STALL_MS = 100  # A tick that comes so much too late means that this process stood still.
 GENERATIONS = 1 << 30
 
 
@@ -41,12 +44,13 @@ class Host:
         self._peers = peers
         self._chance = chance
         self.hosted: dict[PartitionKey, Hosted] = {}
-        self._elections: dict[PartitionKey, Election] = {}
+        self._elections: dict[Hosted, Election] = {}
         self.syncer = Syncer(services)
         self.serving = Serving(me, self.hosted, self._elections, services, peers)
         self._loops: dict[int, FetchLoop] = {}
-        self._restless: dict[PartitionKey, Hosted] = {}  # the clock has to look at them
+        self._restless: dict[Hosted, None] = {}  # the clock has to look at them
         self._ticker: Timer | None = None
+        self._ticked_ms = 0
         self._stopped = False
         # Whoever embeds the host listens here, and tells what only the cluster knows.
         self.broker_epoch: Callable[[], int] = lambda: -1
@@ -56,7 +60,8 @@ class Host:
         self.on_failed: Callable[[Hosted, StorageError], None] = lambda hosted, error: None
 
     def start(self) -> None:
-        self._ticker = self._services.later(TICK_MS, self._tick)
+        self._ticked_ms = self._services.uptime_ms()
+        self._services.soon(self._tick)  # A voter that has nobody to ask elects itself at once.
 
     def stop(self) -> None:
         self._stopped = True
@@ -69,15 +74,15 @@ class Host:
     def add(self, hosted: Hosted) -> None:
         self.hosted[hosted.key] = hosted
         if hosted.election is not None:
-            self._elections[hosted.key] = hosted.election
+            self._elections[hosted] = hosted.election
 
     def remove(self, key: PartitionKey, error: ErrorCode) -> None:
         hosted = self.hosted.pop(key)
-        self._elections.pop(key, None)
-        self._restless.pop(key, None)
+        self._elections.pop(hosted, None)
+        self._restless.pop(hosted, None)
         hosted.stop(error)
         for loop in self._loops.values():
-            loop.forget(key)
+            loop.forget(hosted)
         self.serving.grown(hosted)
 
     # --- the clock ------------------------------------------------------------------------------------------
@@ -86,28 +91,39 @@ class Host:
         if self._stopped:
             return
         now_ms = self._services.uptime_ms()
-        for hosted in list(self._restless.values()):
+        for hosted in list(self._restless):
             effects = hosted.replica.tick(now_ms)
             if effects:
                 hosted.run(effects)
             if hosted.replica.settled():
                 hosted.restless = False
-                self._restless.pop(hosted.key, None)
-        for key, election in list(self._elections.items()):
-            voting = self.hosted[key]
-            if not voting.closed:
-                voting.elect(election.tick(now_ms, self._chance(), voting.tail))
+                self._restless.pop(hosted, None)
+        stalled = now_ms - self._ticked_ms > TICK_MS + STALL_MS
+        self._ticked_ms = now_ms
+        for voting in list(self._elections):
+            self._tick_voting(voting, now_ms, stalled)
         self.serving.tick(now_ms)
         for loop in list(self._loops.values()):
             loop.tick(now_ms)
         self._ticker = self._services.later(TICK_MS, self._tick)
+
+    def _tick_voting(self, hosted: Hosted, now_ms: int, stalled: bool) -> None:
+        election = hosted.election
+        if election is None or hosted.closed:
+            return
+        if stalled:
+            election.stalled(now_ms)
+        hosted.elect(election.tick(now_ms, self._chance(), hosted.tail))
+        if hosted.snapshots is not None and hosted.snapshots.fetching:
+            hosted.snapshots.tick(now_ms)
+            self._go_on(hosted)
 
     def wake(self, hosted: Hosted) -> None:
         """The clock must look at this replica until it has settled."""
         if not hosted.restless:
             hosted.restless = True
             hosted.replica.stirred(self._services.uptime_ms())
-            self._restless[hosted.key] = hosted
+            self._restless[hosted] = None
 
     # --- messages -------------------------------------------------------------------------------------------
 
@@ -131,6 +147,10 @@ class Host:
                 if hosted is not None and hosted.election is not None:
                     now_ms = self._services.uptime_ms()
                     hosted.elect(hosted.election.vote_got(got, now_ms, self._chance(), hosted.tail))
+            case SnapshotAsk():
+                self.serving.ask_snapshot(message)
+            case SnapshotGot():
+                self._snapshot_got(message)
 
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: leaders there are probably dead."""
@@ -159,7 +179,7 @@ class Host:
 
     def role_changed(self, hosted: Hosted) -> None:
         for loop in self._loops.values():
-            loop.forget(hosted.key)
+            loop.forget(hosted)
         self.serving.grown(hosted)
         self._go_on(hosted)
         self.on_role(hosted)
@@ -190,6 +210,16 @@ class Host:
             hosted.elect(election.leader_named(leader, epoch, now_ms))
         elif epoch == election.epoch:
             election.leader_lost(election.leader, now_ms, self._chance())  # It has resigned.
+
+    def _snapshot_got(self, got: SnapshotGot) -> None:
+        hosted = self.hosted.get(got.key)
+        if hosted is None or hosted.snapshots is None:
+            return
+        if hosted.snapshots.got(got) and got.epoch == hosted.replica.epoch:
+            self._leader_heard(hosted, got.sender, got.epoch)
+        elif got.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._leader_named(hosted, got.leader, got.epoch)
+        self._go_on(hosted)
 
     def proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
         self.on_proposal(hosted, proposal)

@@ -7,7 +7,8 @@ one) leaves after the sync it needs: ballots have a queue of effects that waits 
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
+from uuid import UUID
 
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.log import Log
@@ -26,10 +27,13 @@ from tidelog.replication.election import (
     SaveBallot,
     Tail,
 )
-from tidelog.replication.messages import PartitionKey
+from tidelog.replication.messages import PartitionKey, Peers, SnapshotAsk
+from tidelog.replication.progress import Progress
 from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.snapshots import PIECE_BYTES, Snapshots
 from tidelog.replication.syncing import Syncer
 from tidelog.services import Services
+from tidelog.types import SnapshotId
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +74,22 @@ class Observer(Protocol):
     def role_changed(self) -> None: ...
 
 
+class TailListener(Protocol):
+    """Whoever must know what is in the log before it is committed."""
+
+    def appended(self, batches: memoryview) -> None: ...
+
+    def cut(self, end_offset: int) -> None:
+        """What came from there on is gone."""
+
+
+class Seen(NamedTuple):
+    """Somebody who fetches a log whose replicas vote."""
+
+    directory: UUID | None
+    progress: Progress
+
+
 class Nobody:
     def committed(self) -> None: ...
 
@@ -102,6 +122,9 @@ class Hosted:
         self._services = services
         self._listener = listener
         self.observer: Observer = Nobody()
+        self.tail_listener: TailListener | None = None
+        self.snapshots: Snapshots | None = None
+        self.seen: dict[int, Seen] = {}  # While replicas vote and this one leads.
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
         self.closed = False
@@ -123,12 +146,15 @@ class Hosted:
         self._sync_if_needed()
 
     def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> None:
+        if self.snapshots is not None and (epoch, leader) != (self.replica.epoch, self.replica.leader):
+            self.snapshots.leader_changed()
         self.run(self.replica.follow(epoch, leader, replicas, partition_epoch))
         self._role_changed()
         # What a restart found in the log may be written and not synced; it counts when it is.
         self._sync_if_needed()
 
     def _role_changed(self) -> None:
+        self.seen.clear()
         self._listener.role_changed(self)
         self.observer.role_changed()
 
@@ -165,6 +191,8 @@ class Hosted:
             if log.failure is not None:
                 self._fail(error)
             raise
+        if self.tail_listener is not None:
+            self.tail_listener.appended(batch)
         if replica.limits.durable:
             self._listener.syncer.want(self)
         else:
@@ -194,6 +222,21 @@ class Hosted:
         batch = encode_batch([record], leader_epoch=epoch, control=True)
         self.append(memoryview(batch), record.offset, now_ms, now_ms)
 
+    def note_fetch(self, sender: int, directory: UUID | None, offset: int, now_ms: int) -> None:
+        """Somebody holds everything before ``offset``, with this disk."""
+        seen = self.seen.get(sender)
+        if seen is None or seen.directory != directory:
+            seen = self.seen[sender] = Seen(directory, Progress(now_ms))
+        seen.progress.fetched(offset, self.log.end_offset, now_ms)
+
+    def change_replicas(self, replicas: tuple[int, ...]) -> None:
+        """Others vote from now on."""
+        replica = self.replica
+        if replica.role is Role.LEADER:
+            self.lead(replica.epoch, replicas, replicas, replica.partition_epoch)
+        else:
+            replica.replicas = replicas
+
     # --- following ------------------------------------------------------------------------------------------
 
     def take(
@@ -205,12 +248,18 @@ class Hosted:
         try:
             if records:
                 self.log.append_batches(memoryview(records), self._services.now_ms())
+                if self.tail_listener is not None:
+                    self.tail_listener.appended(memoryview(records))
         except StorageError as error:
             if self.log.failure is not None:
                 self._fail(error)
             return
         self.run(self.replica.received(epoch, leader_high_watermark))
-        if self.log.start_offset < leader_start_offset <= self.replica.high_watermark:
+        # Where snapshots stand for the log's beginning, ours go with our own.
+        if (
+            self.log.start_offset < leader_start_offset <= self.replica.high_watermark
+            and self.snapshots is None
+        ):
             self.log.advance_start(leader_start_offset)
         if self.replica.limits.durable:
             self._sync_if_needed()
@@ -231,6 +280,27 @@ class Hosted:
             return
         self.replica.high_watermark = max(self.replica.high_watermark, offset)
 
+    def fetch_snapshot(self, leader: int, snapshot: SnapshotId, peers: Peers) -> None:
+        """What comes next for us is not in the leader's log any more."""
+        if self.snapshots is not None and self.election is not None:
+            directory, epoch = self.election.directory, self.replica.epoch
+            ask = SnapshotAsk(self.replica.me, self.key, epoch, directory, snapshot, 0, PIECE_BYTES)
+            self.snapshots.fetch(peers, leader, ask)
+
+    def install(self, snapshot: SnapshotId) -> bool:
+        """The log begins behind a snapshot that is on disk; False when it is there already, or fails."""
+        if self.replica.role is Role.LEADER or self.closed:
+            return False
+        self.restart_at(snapshot.end_offset)
+        if self.log.failure is not None:
+            return False
+        self.replica.base_epoch = snapshot.epoch
+        return True
+
+    def go_on(self) -> None:
+        """Ready to fetch again."""
+        self._listener.grown(self)
+
     @property
     def may_fetch(self) -> bool:
         """A fetch acknowledges everything before its offset, so it waits until that is as durable as
@@ -239,6 +309,7 @@ class Hosted:
         return (
             not self.closed
             and self.log.failure is None
+            and (self.snapshots is None or not self.snapshots.fetching)
             and self.replica.durable_end_offset >= self.log.end_offset
         )
 
@@ -265,10 +336,14 @@ class Hosted:
             self.log.truncate_to(end_offset)
         except StorageError as error:
             self._fail(error)
+        if self.tail_listener is not None:
+            self.tail_listener.cut(self.log.end_offset)
 
     def _fail(self, error: StorageError) -> None:
         logger.error("%s: %s", self.key, error.message)
         self.run(self.replica.cannot_write(error.code))
+        if self.election is not None:
+            self.elect(self.election.retire())
         self._listener.failed(self, error)
 
     def elect(self, effects: ElectionEffects) -> None:

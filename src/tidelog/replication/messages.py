@@ -1,14 +1,16 @@
 """What replicas say to each other. One way each: an answer is a message of its own, and any of them may be
-lost, doubled or late. On the wire they are Kafka's own requests (Fetch, Vote); a simulated network carries
-them as they are.
+lost, doubled or late. On the wire they are Kafka's own requests (Fetch, Vote, FetchSnapshot); a simulated
+network carries them as they are.
 """
 
 from collections.abc import Hashable
 from typing import NamedTuple, Protocol
+from uuid import UUID
 
 from tidelog.errors import ErrorCode
 from tidelog.log.storage import Buffer
 from tidelog.replication.election import VoteAsk, VoteGot
+from tidelog.types import SnapshotId
 
 PartitionKey = Hashable
 """Names a partition for good: topic id and number."""
@@ -40,6 +42,7 @@ class FetchAsk(NamedTuple):
     forgotten: list[PartitionKey]  # no longer followed here
     max_wait_ms: int
     max_bytes: int
+    directory: UUID | None = None  # the sender's disk: where replicas vote, a voter counts only with its own
 
 
 class Readable(Protocol):
@@ -61,6 +64,7 @@ class FetchPart(NamedTuple):
     log_start_offset: int = -1
     records: Readable | None = None
     diverging: tuple[int, int] | None = None
+    snapshot: SnapshotId | None = None  # our log begins later: get this first
 
 
 class FetchGot(NamedTuple):
@@ -82,7 +86,31 @@ class VoteAnswered(NamedTuple):
     got: VoteGot
 
 
-Message = FetchAsk | FetchGot | VoteAsked | VoteAnswered
+class SnapshotAsk(NamedTuple):
+    """A piece of a snapshot."""
+
+    sender: int
+    key: PartitionKey
+    epoch: int
+    directory: UUID | None
+    snapshot: SnapshotId
+    position: int
+    max_bytes: int
+
+
+class SnapshotGot(NamedTuple):
+    sender: int
+    key: PartitionKey
+    error: ErrorCode
+    epoch: int
+    leader: int
+    snapshot: SnapshotId
+    size: int  # of the whole snapshot
+    position: int  # of the piece in it
+    data: Buffer
+
+
+Message = FetchAsk | FetchGot | VoteAsked | VoteAnswered | SnapshotAsk | SnapshotGot
 
 
 class Peers(Protocol):

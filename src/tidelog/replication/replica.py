@@ -84,6 +84,7 @@ class Replica:
         "_proposed",
         "_settled_end_offset",
         "_waiting",
+        "base_epoch",
         "epoch",
         "epoch_start_offset",
         "high_watermark",
@@ -120,6 +121,8 @@ class Replica:
         # records up. After a crash the log may be shorter than what was checkpointed.
         self.high_watermark = min(high_watermark, log.end_offset)
         self.progress: dict[int, Progress] = {}
+        # Which epoch wrote the record before the log's start, where a snapshot stands for what came before.
+        self.base_epoch: int = NO_EPOCH
         # Whether who is no replica may fetch, without counting for anything: brokers tail the metadata log.
         self.open_to_observers = False
         self._led_epoch: int = NO_EPOCH
@@ -273,6 +276,9 @@ class Replica:
             error = ErrorCode.UNKNOWN_LEADER_EPOCH  # Not one of ours yet; our metadata may be older than its.
         if error is not ErrorCode.NONE:
             return Answer(error)
+        if last_epoch < self.base_epoch:
+            # Its history may part from ours before our log begins: only the snapshot can tell.
+            return Answer(ErrorCode.OFFSET_OUT_OF_RANGE)
         diverging = self._divergence(offset, last_epoch)
         if diverging is not None:
             # Says nothing about what the follower holds, so it does not count as an acknowledgement.
@@ -290,6 +296,9 @@ class Replica:
     def _divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
         if last_epoch < 0:
             return None
+        if NO_EPOCH < self.base_epoch < last_epoch < self.log.epochs.epoch_at(self.log.start_offset):
+            # Nothing of that epoch is in our history; what lies before our log ended with an earlier one.
+            return self.base_epoch, self.log.start_offset
         epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.end_offset)
         if epoch == NO_EPOCH:
             return None
@@ -404,9 +413,11 @@ class Replica:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch that wrote the newest record; -1 for an empty log."""
+        """The epoch that wrote the newest record; -1 for an empty log that no snapshot stands before."""
         end_offset = self.log.end_offset
-        return self.log.epochs.epoch_at(end_offset - 1) if end_offset > self.log.start_offset else NO_EPOCH
+        if end_offset > self.log.start_offset:
+            return self.log.epochs.epoch_at(end_offset - 1)
+        return self.base_epoch
 
     def diverged(self, epoch: int, leader_epoch_end: tuple[int, int], *, unclean: bool = False) -> Effects:
         """The leader says that our newest record is not in its history, and where its own epoch ended.

@@ -12,9 +12,18 @@ from collections.abc import Callable, Mapping
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem, FetchPart, PartitionKey, Peers
+from tidelog.replication.messages import (
+    FetchAsk,
+    FetchGot,
+    FetchItem,
+    FetchPart,
+    PartitionKey,
+    Peers,
+    SnapshotAsk,
+)
 from tidelog.replication.replica import Role
 from tidelog.services import Services
+from tidelog.types import NO_BROKER
 
 MAX_BYTES_PER_PARTITION = 1 << 20
 
@@ -30,8 +39,9 @@ class Standing:
         self.sender = sender
         self.generation = 0
         self.max_bytes = 0
-        self.items: dict[PartitionKey, FetchItem] = {}  # wanted and not answered yet
-        self.news: dict[PartitionKey, None] = {}  # those of them that may have an answer by now, in order
+        # By replica and not by key: everything here happens for every produce, and keys are slow to hash.
+        self.items: dict[Hosted, FetchItem] = {}  # wanted and not answered yet
+        self.news: dict[Hosted, None] = {}  # those of them that may have an answer by now, in order
         self.parked = False  # whether an ask waits for its answer
         self.deadline_ms = 0
         self.scheduled = False
@@ -42,7 +52,7 @@ class Serving:
         self,
         me: int,
         hosted: Mapping[PartitionKey, Hosted],
-        elections: Mapping[PartitionKey, Election],
+        elections: Mapping[Hosted, Election],
         services: Services,
         peers: Peers,
     ) -> None:
@@ -83,10 +93,12 @@ class Serving:
         standing.parked = True
         standing.deadline_ms = now_ms + ask.max_wait_ms
         for key in ask.forgotten:
-            standing.items.pop(key, None)
+            forgotten = self._hosted.get(key)
+            if forgotten is not None:
+                standing.items.pop(forgotten, None)
         refusals = self._count(standing, ask, now_ms)
-        for key, election in self._elections.items():
-            if key in standing.items:
+        for hosted, election in self._elections.items():
+            if hosted in standing.items and election.voters.counts(ask.sender, ask.directory):
                 election.voter_heard(ask.sender, now_ms)
         self._reply(standing, refusals)
 
@@ -104,19 +116,35 @@ class Serving:
                 # that vote need nobody's registration, or no controller could ever be elected.
                 refusals.append(_refusal(hosted, item, ErrorCode.STALE_BROKER_EPOCH))
                 continue
-            replica = hosted.replica
-            answer = replica.fetched(
-                ask.sender, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
+            follower = ask.sender
+            if hosted.election is not None and not hosted.election.voters.counts(follower, ask.directory):
+                follower = NO_BROKER  # It may read, but acknowledges nothing.
+            answer = hosted.replica.fetched(
+                follower, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
             )
             if answer.effects:
                 hosted.run(answer.effects)
             if answer.error is not ErrorCode.NONE or answer.diverging is not None:
                 refusals.append(_refusal(hosted, item, answer.error, answer.diverging))
                 continue
-            standing.items[item.key] = item
+            if hosted.election is not None:
+                hosted.note_fetch(ask.sender, ask.directory, item.offset, now_ms)
+            standing.items[hosted] = item
             if _has_news(hosted, item):
-                standing.news[item.key] = None
+                standing.news[hosted] = None
         return refusals
+
+    def ask_snapshot(self, ask: SnapshotAsk) -> None:
+        hosted = self._hosted.get(ask.key)
+        if hosted is None or hosted.snapshots is None or hosted.election is None:
+            return
+        replica, election = hosted.replica, hosted.election
+        error = replica.check_epoch(ask.epoch)
+        if error is ErrorCode.NONE and replica.role is not Role.LEADER:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if election.voters.counts(ask.sender, ask.directory):
+            election.voter_heard(ask.sender, self._services.uptime_ms())
+        self._peers.send(ask.sender, hosted.snapshots.serve(ask, error, election.epoch, election.leader))
 
     # --- answers --------------------------------------------------------------------------------------------
 
@@ -124,10 +152,9 @@ class Serving:
         """Something is new in a partition: answer whoever waits for it; soon, so that what comes along goes
         along.
         """
-        key = hosted.key
         for standing in self._standing.values():
-            if key in standing.items:
-                standing.news[key] = None
+            if hosted in standing.items:
+                standing.news[hosted] = None
                 if standing.parked and not standing.scheduled:
                     standing.scheduled = True
                     self._services.soon(lambda standing=standing: self._wake(standing))  # type: ignore[misc]
@@ -147,16 +174,16 @@ class Serving:
         """Send what is new; leave the ask standing when that is nothing."""
         room = standing.max_bytes
         items = standing.items
-        for key in list(standing.news):
+        for hosted in list(standing.news):
             if room <= 0:
                 break  # The rest goes with the next answer.
-            del standing.news[key]
-            item = items.get(key)
+            del standing.news[hosted]
+            item = items.get(hosted)
             if item is None:
                 continue
-            part = self._part(item, room)
+            part = _part(hosted, item, room)
             if part is not None:
-                del items[key]
+                del items[hosted]
                 parts.append(part)
                 if part.records is not None:
                     room -= part.records.size
@@ -164,34 +191,34 @@ class Serving:
             standing.parked = False
             self._answer(standing.sender, standing.generation, ErrorCode.NONE, parts)
 
-    def _part(self, item: FetchItem, room: int) -> FetchPart | None:
-        """The answer for one partition, or None when there is nothing to say yet."""
-        hosted = self._hosted.get(item.key)
-        if hosted is None or hosted.closed:
-            return FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        replica, log = hosted.replica, hosted.log
-        if item.epoch != replica.epoch:
-            return _refusal(hosted, item, replica.check_epoch(item.epoch))
-        if replica.role is not Role.LEADER:
-            return _refusal(hosted, item, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        records = None
-        if log.end_offset > item.offset:
-            try:
-                limit = min(room, MAX_BYTES_PER_PARTITION)
-                records = log.read(item.offset, limit, log.end_offset, at_least_one_batch=True)
-            except OffsetOutOfRange:
-                return _refusal(hosted, item, ErrorCode.OFFSET_OUT_OF_RANGE)
-            except StorageError:
-                return _refusal(hosted, item, ErrorCode.KAFKA_STORAGE_ERROR)
-        elif not _has_news(hosted, item):
-            return None
-        return FetchPart(
-            item.key, item.offset, ErrorCode.NONE, replica.epoch, replica.leader, replica.high_watermark,
-            log.start_offset, records, None,
-        )  # fmt: skip
-
     def _answer(self, to: int, generation: int, error: ErrorCode, parts: list[FetchPart]) -> None:
         self._peers.send(to, FetchGot(self._me, generation, error, parts))
+
+
+def _part(hosted: Hosted, item: FetchItem, room: int) -> FetchPart | None:
+    """The answer for one partition, or None when there is nothing to say yet."""
+    if hosted.closed:
+        return FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replica, log = hosted.replica, hosted.log
+    if item.epoch != replica.epoch:
+        return _refusal(hosted, item, replica.check_epoch(item.epoch))
+    if replica.role is not Role.LEADER:
+        return _refusal(hosted, item, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    records = None
+    if log.end_offset > item.offset:
+        try:
+            limit = min(room, MAX_BYTES_PER_PARTITION)
+            records = log.read(item.offset, limit, log.end_offset, at_least_one_batch=True)
+        except OffsetOutOfRange:
+            return _refusal(hosted, item, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except StorageError:
+            return _refusal(hosted, item, ErrorCode.KAFKA_STORAGE_ERROR)
+    elif not _has_news(hosted, item):
+        return None
+    return FetchPart(
+        item.key, item.offset, ErrorCode.NONE, replica.epoch, replica.leader, replica.high_watermark,
+        log.start_offset, records, None,
+    )  # fmt: skip
 
 
 def _has_news(hosted: Hosted, item: FetchItem) -> bool:
@@ -200,7 +227,7 @@ def _has_news(hosted: Hosted, item: FetchItem) -> bool:
     return (
         log.end_offset > item.offset
         or replica.high_watermark > item.high_watermark
-        or item.log_start_offset < log.start_offset <= item.high_watermark
+        or (item.log_start_offset < log.start_offset <= item.high_watermark and hosted.snapshots is None)
     )
 
 
@@ -209,6 +236,9 @@ def _refusal(
 ) -> FetchPart:
     """Says besides who leads, as far as we know."""
     replica, election = hosted.replica, hosted.election
+    if error is ErrorCode.OFFSET_OUT_OF_RANGE and hosted.snapshots is not None and hosted.snapshots.newest:
+        snapshot = hosted.snapshots.newest
+        return FetchPart(item.key, item.offset, epoch=replica.epoch, leader=replica.leader, snapshot=snapshot)
     leader = election.leader if election is not None else replica.leader
     epoch = election.epoch if election is not None else replica.epoch
     return FetchPart(

@@ -15,7 +15,8 @@ class QuorumPolicy:
         An earlier epoch's records are committed only along with one of the leader's own: a majority may hold
         them and still be overruled by a replica with a later epoch that nobody of this majority has heard of.
         """
-        held = [view.durable_end_offset]
+        # A leader that was voted out leads on until that is committed, but does not count itself.
+        held = [view.durable_end_offset] if view.me in view.replicas else []
         held += [follower.end_offset if follower.seen else 0 for follower in view.progress.values()]
         held.sort(reverse=True)
         majority = len(view.replicas) // 2 + 1
