@@ -11,6 +11,8 @@ from tidelog.errors import ErrorCode
 KeyValue = tuple[bytes, bytes | None]
 """A record for the log; no value is a tombstone."""
 
+NO_PRODUCER_ID = -1
+
 Waiter = Any
 """Whoever waits for an answer. A group only keeps it and hands it back."""
 
@@ -36,7 +38,7 @@ class Write(NamedTuple):
 
     records: Sequence[KeyValue]
     then: "Callable[[ErrorCode, Now], Effects]"
-    producer_id: int = -1  # of the transaction they belong to
+    producer_id: int = NO_PRODUCER_ID  # of the transaction they belong to
     producer_epoch: int = -1
 
 

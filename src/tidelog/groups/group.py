@@ -58,7 +58,7 @@ class Group(Protocol):
     def tombstones(self) -> list[KeyValue]:
         """Records that take the group out of the log; its offsets are not its business."""
 
-    def removed(self) -> None:
+    def removed(self, now: Now) -> None:
         """The group is out of the log and the shard: nothing of it may happen any more."""
 
     def abandon(self) -> Effects:

@@ -44,10 +44,11 @@ class OffsetStore:
         topics = self._pending.setdefault(producer_id, {}).setdefault(group_id, {})
         topics.setdefault(topic, {})[partition] = (self._order, committed)
 
-    def end_transaction(self, producer_id: int, committed: bool) -> None:
+    def end_transaction(self, producer_id: int, committed: bool) -> list[str]:
+        """The groups that have other offsets now."""
         pending = self._pending.pop(producer_id, None)
         if pending is None or not committed:
-            return
+            return []
         for group_id, topics in pending.items():
             counting = self._groups.setdefault(group_id, {})
             for topic, partitions in topics.items():
@@ -56,6 +57,7 @@ class OffsetStore:
                     # A plain commit that was written after the transaction's own is the newer one.
                     if partition not in by_partition or by_partition[partition][0] < entry[0]:
                         by_partition[partition] = entry
+        return list(pending)
 
     def delete(self, group_id: str, topic: str, partition: int) -> None:
         """Also where a transaction has it pending: it was there when the deletion was written."""
@@ -96,6 +98,13 @@ class OffsetStore:
         for pending in self._pending.values():
             for topic, partitions in pending.get(group_id, {}).items():
                 found.update(dict.fromkeys((topic, partition) for partition in partitions))
+        return list(found)
+
+    def group_ids(self) -> list[str]:
+        """Groups that have offsets, pending or not."""
+        found = dict.fromkeys(self._groups)
+        for pending in self._pending.values():
+            found.update(dict.fromkeys(pending))
         return list(found)
 
     def groups_with(self, topic: str) -> list[str]:

@@ -30,7 +30,7 @@ class Coordinator(Generic[M]):
         """The machine for a key. Raises what its client must hear when it is not here or not ready."""
         index = self.partition_of(key)
         shard = None if index is None else self._shards.get(index)
-        if shard is None or shard.state is State.GONE:
+        if shard is None or shard.state is State.GONE or not shard.partition.leads:
             raise TidelogError(
                 f"another broker coordinates {key[:60]!r}, or nobody does yet", ErrorCode.NOT_COORDINATOR
             )
@@ -64,7 +64,7 @@ class Coordinator(Generic[M]):
     def role_changed(self, partition: Partition) -> None:
         """This broker began or ended to lead a partition, perhaps not of this topic."""
         if partition.name.topic == self.topic:
-            self._follow(partition.name.partition, partition if _leads(partition) else None)
+            self._follow(partition.name.partition, partition if partition.leads else None)
 
     def follow(self) -> None:
         """Look at all partitions of the topic: what is led has a shard, and nothing else has."""
@@ -72,7 +72,7 @@ class Coordinator(Generic[M]):
         count = 0 if topic is None else len(topic.partitions)
         for index in range(count):
             partition, _ = self._broker.partitions.find(self.topic, index)
-            self._follow(index, partition if partition is not None and _leads(partition) else None)
+            self._follow(index, partition if partition is not None and partition.leads else None)
         for index in [index for index in self._shards if index >= count]:
             self._follow(index, None)
 
@@ -97,7 +97,7 @@ class Coordinator(Generic[M]):
         if self._shards.get(shard.index) is not shard:
             return
         del self._shards[shard.index]
-        if _leads(shard.partition):
+        if shard.partition.leads:
             self._begin(shard.partition)
 
     def close(self) -> None:
@@ -105,7 +105,3 @@ class Coordinator(Generic[M]):
         shards, self._shards = self._shards, {}
         for shard in shards.values():
             shard.unload()
-
-
-def _leads(partition: Partition) -> bool:
-    return not partition.log.closed and getattr(partition, "leads", True)

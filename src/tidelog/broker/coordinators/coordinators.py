@@ -1,9 +1,12 @@
 """The coordinators of one broker."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from tidelog.broker.coordinators.coordinator import Coordinator
-from tidelog.broker.coordinators.internal_topics import InternalTopics
+from tidelog.broker.coordinators.group_machine import GroupMachine
+from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, InternalTopics
 from tidelog.broker.partition import Partition
 
 if TYPE_CHECKING:
@@ -12,18 +15,36 @@ if TYPE_CHECKING:
 
 class Coordinators:
     def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
         self.topics = InternalTopics(broker)
-        self._all: tuple[Coordinator[Any], ...] = ()
+        self.groups = Coordinator(broker, CONSUMER_OFFSETS, lambda shard: GroupMachine(shard, broker))
+        self._all: dict[str, Coordinator[Any]] = {self.groups.topic: self.groups}
+        self._known_topics: Mapping[UUID, str] = {}
+        broker.partitions.on_role.append(self.role_changed)
+
+    def of(self, topic: str) -> Coordinator[Any] | None:
+        """The coordinator whose state an internal topic holds."""
+        return self._all.get(topic)
 
     def follow(self) -> None:
         """After a change of metadata, when all partitions are open."""
-        for coordinator in self._all:
+        for coordinator in self._all.values():
             coordinator.follow()
+        self._forget_deleted_topics()
+
+    def _forget_deleted_topics(self) -> None:
+        known, self._known_topics = self._known_topics, self._broker.image.topic_names
+        deleted = [name for topic_id, name in known.items() if topic_id not in self._known_topics]
+        if deleted:
+            for machine in self.groups.machines():
+                machine.topics_deleted(deleted)
 
     def role_changed(self, partition: Partition) -> None:
-        for coordinator in self._all:
+        coordinator = self._all.get(partition.name.topic)
+        if coordinator is not None:
             coordinator.role_changed(partition)
 
     def close(self) -> None:
-        for coordinator in self._all:
+        """The broker stops: nobody waits for it in vain."""
+        for coordinator in self._all.values():
             coordinator.close()

@@ -35,6 +35,7 @@ SLICE_BYTES = 32 << 10  # replayed at once: a few milliseconds of decoding
 BATCH_BYTES = 16 << 10  # of records that share a batch; one append may be larger
 COMMIT_POLL_MS = 20.0
 LOAD_RETRY_MS = 1000.0
+COMMIT_TIMEOUT_MS = 10_000  # well below the time clients give a request
 
 KeyValue = tuple[bytes, bytes | None]
 """A record to append; no value is a tombstone."""

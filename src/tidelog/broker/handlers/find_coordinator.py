@@ -1,32 +1,79 @@
-"""FindCoordinator, all versions kio knows: says clearly that consumer groups and transactions are not there
-yet.
+"""FindCoordinator, versions 0 to 6: the broker that leads the partition a group or a transaction belongs to.
 
-It must be announced all the same: librdkafka compresses with lz4 only where it sees version 0 of it.
+The internal topic behind it is made when the first client asks. Refused: share groups.
 """
 
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.request import RequestContext
-from tidelog.errors import ErrorCode
+from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.broker.promise import Promise
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
+from tidelog.groups.shard import check_group_id
 from tidelog.protocol.messages import Fields
 from tidelog.types import NO_BROKER
 
 GROUP, TRANSACTION = 0, 1
+TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
-    refusal = _refusal(getattr(request, "key_type", GROUP))
-    keys = getattr(request, "coordinator_keys", ())
-    return {**refusal, "coordinators": [{"key": key, **refusal} for key in keys]}
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    key_type = getattr(request, "key_type", GROUP)
+    several = getattr(request, "coordinator_keys", None)
+    keys = [request.key] if several is None else list(several)
+    promise: Promise[Fields] = Promise()
 
+    def answer(refusal: TidelogError | None) -> None:
+        found = [_find(broker, key_type, key, refusal) for key in keys]
+        promise.keep(dict(found[0]) if several is None else {"coordinators": found})
 
-def _refusal(key_type: int) -> Fields:
-    if key_type == TRANSACTION:
+    topic = TOPICS.get(key_type)
+    if topic is None:
+        answer(InvalidRequest(f"coordinators of type {key_type} are not supported"))
+    elif broker.coordinators.of(topic) is None:
         # Final for every client: a transactional producer fails at once instead of asking until its time is
         # up.
-        code, message = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet"
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        answer(TidelogError("transactions are not supported yet", refused))
     else:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        message = "consumer groups are not supported yet: assign partitions by hand"
-    return {"error_code": code, "error_message": message, "node_id": NO_BROKER, "host": "", "port": -1}
+        broker.coordinators.topics.ensure(topic, answer)
+    return promise
+
+
+def _find(broker: Broker, key_type: int, key: str, refusal: TidelogError | None) -> Fields:
+    try:
+        if refusal is not None:
+            raise refusal
+        if key_type == GROUP:
+            check_group_id(key)
+        return _found(broker, TOPICS[key_type], key)
+    except TidelogError as error:
+        return {
+            "key": key,
+            "node_id": NO_BROKER,
+            "host": "",
+            "port": -1,
+            "error_code": error.code,
+            "error_message": error.message,
+        }
+
+
+def _found(broker: Broker, topic: str, key: str) -> Fields:
+    coordinator = broker.coordinators.of(topic)
+    index = None if coordinator is None else coordinator.partition_of(key)
+    image = broker.image
+    leader = None if index is None else image.brokers.get(image.topics[topic].partitions[index].leader)
+    if leader is None:
+        raise TidelogError(
+            f"nobody leads the partition of {topic} that coordinates this",
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        )
+    return {
+        "key": key,
+        "node_id": leader.broker_id,
+        "host": leader.host,
+        "port": leader.port,
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+    }

@@ -1,0 +1,29 @@
+"""What all handlers share that speak to a group's coordinator."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.coordinators.group_machine import GroupMachine
+from tidelog.broker.promise import Promise
+from tidelog.broker.request import RequestContext
+from tidelog.groups.shard import check_group_id
+from tidelog.protocol.messages import Fields
+
+
+def machine_of(broker: Broker, group_id: str, *, may_be_empty: bool = False) -> GroupMachine:
+    """The machine that has the group. Raises what the client must hear when this broker does not have it."""
+    check_group_id(group_id, may_be_empty=may_be_empty)
+    return broker.coordinators.groups.machine_of(group_id)
+
+
+def answered(answer: Promise[Any], convert: Callable[[Any], Fields]) -> Promise[Fields]:
+    """The fields of an answer that comes later."""
+    fields: Promise[Fields] = Promise()
+    answer.then(lambda value: fields.keep(convert(value)))
+    return fields
+
+
+def client_host(context: RequestContext) -> str:
+    """A member's address as Kafka's tools print it."""
+    return "/" + context.peer.rpartition(":")[0]

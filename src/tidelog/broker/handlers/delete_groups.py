@@ -1,0 +1,45 @@
+"""DeleteGroups, versions 0 to 2: groups without members, together with their offsets."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.coordination import machine_of
+from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    names = list(dict.fromkeys(request.groups_names))
+    errors: dict[str, ErrorCode] = {}
+    gather = Gather(len(names))
+    promise: Promise[Fields] = Promise()
+    gather.promise.then(lambda _: promise.keep(_fields(names, errors)))
+    for group_id in names:
+        _delete(broker, group_id, _settle(errors, group_id, gather))
+    return promise
+
+
+def _delete(broker: Broker, group_id: str, done: Callable[[ErrorCode | TidelogError], None]) -> None:
+    try:
+        machine = machine_of(broker, group_id)
+    except TidelogError as refusal:
+        done(refusal)
+        return
+    machine.ask(lambda waiter, now: machine.groups.delete(group_id, waiter, now)).then(done)
+
+
+def _settle(
+    errors: dict[str, ErrorCode], group_id: str, gather: Gather
+) -> Callable[[ErrorCode | TidelogError], None]:
+    def done(answer: ErrorCode | TidelogError) -> None:
+        errors[group_id] = answer.code if isinstance(answer, TidelogError) else answer
+        gather.one_done()
+
+    return done
+
+
+def _fields(names: list[str], errors: dict[str, ErrorCode]) -> Fields:
+    return {"results": [{"group_id": name, "error_code": errors[name]} for name in names]}

@@ -1,0 +1,51 @@
+"""DescribeGroups, versions 0 to 6: classic groups with their members. Ignored: authorized operations."""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.coordination import machine_of
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.classic.states import State
+from tidelog.protocol.messages import Fields
+
+NOT_FOUND_FROM = 6  # Before, a group that does not exist is a dead one.
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    return {"groups": [_describe(broker, group_id, context.version) for group_id in request.groups]}
+
+
+def _describe(broker: Broker, group_id: str, version: int) -> Fields:
+    try:
+        description = machine_of(broker, group_id).groups.describe(group_id)
+    except TidelogError as refusal:
+        code, state = refusal.code, ""
+        if code == ErrorCode.GROUP_ID_NOT_FOUND:
+            state = State.DEAD.value
+            if version < NOT_FOUND_FROM:
+                code = ErrorCode.NONE
+        return {
+            "error_code": code,
+            "error_message": refusal.message if code else None,
+            "group_id": group_id,
+            "group_state": state,
+        }
+    return {
+        "error_code": ErrorCode.NONE,
+        "group_id": group_id,
+        "group_state": description.state,
+        "protocol_type": description.protocol_type,
+        "protocol_data": description.protocol,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_metadata": member.metadata,
+                "member_assignment": member.assignment,
+            }
+            for member in description.members
+        ],
+    }

@@ -1,0 +1,76 @@
+"""JoinGroup, versions 0 to 9: answered with the group's next generation. Ignored: the reason."""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.coordination import answered, client_host, machine_of
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.classic.messages import JoinAnswer, JoinRequest
+from tidelog.protocol.messages import Fields, milliseconds
+
+KNOWN_ID_FROM = 4  # A new member is given an id first and joins with it.
+NO_PROTOCOL_FROM = 7  # A refusal names no protocol instead of an empty one.
+SKIP_ASSIGNMENT_FROM = 9
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    def fields(answer: JoinAnswer | TidelogError) -> Fields:
+        if isinstance(answer, TidelogError):
+            answer = JoinAnswer(answer.code, request.member_id)
+        return _fields(answer, context.version)
+
+    try:
+        machine = machine_of(broker, request.group_id)
+    except TidelogError as refusal:
+        return fields(refusal)
+    joining = _join_request(broker, request, context)
+    return answered(machine.ask(lambda waiter, now: machine.groups.join(joining, waiter, now)), fields)
+
+
+def _join_request(broker: Broker, request: Any, context: RequestContext) -> JoinRequest:
+    session_timeout_ms = milliseconds(request.session_timeout)
+    rebalance_timeout = getattr(request, "rebalance_timeout", None)
+    instance_id = getattr(request, "group_instance_id", None)
+    client_id = context.client_id or ""
+    return JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=instance_id,
+        protocol_type=request.protocol_type,
+        protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=(
+            session_timeout_ms if rebalance_timeout is None else milliseconds(rebalance_timeout)
+        ),
+        client_id=client_id,
+        client_host=client_host(context),
+        new_member_id=f"{instance_id or client_id}-{broker.services.new_uuid()}",
+        needs_known_id=context.version >= KNOWN_ID_FROM,
+        can_skip_assignment=context.version >= SKIP_ASSIGNMENT_FROM,
+    )
+
+
+def _fields(answer: JoinAnswer, version: int) -> Fields:
+    protocol = answer.protocol
+    if protocol is None and version < NO_PROTOCOL_FROM:
+        protocol = ""
+    # To a client of before member ids were given out first, the error would mean nothing.
+    invalid = answer.error == ErrorCode.MEMBER_ID_REQUIRED and version < KNOWN_ID_FROM
+    return {
+        "error_code": ErrorCode.UNKNOWN_MEMBER_ID if invalid else answer.error,
+        "generation_id": answer.generation,
+        "protocol_type": answer.protocol_type,
+        "protocol_name": protocol,
+        "leader": answer.leader,
+        "skip_assignment": answer.skip_assignment,
+        "member_id": answer.member_id,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "metadata": member.metadata,
+            }
+            for member in answer.members
+        ],
+    }

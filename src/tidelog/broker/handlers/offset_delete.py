@@ -1,0 +1,40 @@
+"""OffsetDelete, version 0: committed offsets of topics that no member reads."""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.committing import topic_name
+from tidelog.broker.handlers.coordination import answered, machine_of
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    wanted = [
+        (topic, partition.partition_index, topic_name(broker, topic)[1])
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    keys = [(topic.name, index) for topic, index, error in wanted if not error]
+
+    def fields(answer: list[ErrorCode] | TidelogError) -> Fields:
+        if isinstance(answer, TidelogError):
+            return {"error_code": answer.code, "topics": []}
+        told = iter(answer)
+        topics: dict[str, list[Fields]] = {topic.name: [] for topic in request.topics}
+        for topic, index, error in wanted:
+            topics[topic.name].append({"partition_index": index, "error_code": error or next(told)})
+        return {
+            "error_code": ErrorCode.NONE,
+            "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        }
+
+    try:
+        machine = machine_of(broker, request.group_id)
+    except TidelogError as refusal:
+        return fields(refusal)
+    return answered(
+        machine.ask(lambda waiter, now: machine.groups.delete_offsets(request.group_id, keys, waiter, now)),
+        fields,
+    )

@@ -1,0 +1,119 @@
+"""OffsetFetch, versions 1 to 10: committed offsets of one or more groups, of named partitions or of all."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.committing import topic_name
+from tidelog.broker.handlers.coordination import machine_of
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.offset_requests import FetchedOffset
+from tidelog.protocol.messages import Fields
+
+IDS_FROM_VERSION = 10
+GROUP_ERROR_FROM = 2  # Older answers have room for errors only beside each partition.
+NO_OFFSET = -1
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    groups = getattr(request, "groups", None)
+    require_stable = getattr(request, "require_stable", False)
+    if groups is None:
+        return _group(broker, request, require_stable, context.version)
+    return {"groups": [_group(broker, group, require_stable, context.version) for group in groups]}
+
+
+def _group(broker: Broker, wanted: Any, require_stable: bool, version: int) -> Fields:
+    try:
+        machine = machine_of(broker, wanted.group_id, may_be_empty=True)
+        names = None if wanted.topics is None else [topic_name(broker, topic)[0] for topic in wanted.topics]
+        keys = None
+        if names is not None:
+            keys = [
+                (name, index)
+                for name, topic in zip(names, wanted.topics, strict=True)
+                for index in topic.partition_indexes
+            ]
+        found = machine.groups.fetch(
+            wanted.group_id,
+            keys,
+            require_stable=require_stable,
+            member_id=getattr(wanted, "member_id", None),
+            member_epoch=getattr(wanted, "member_epoch", -1),
+        )
+    except TidelogError as refusal:
+        return _refused(wanted, refusal.code, version)
+    if names is None:
+        topics = _all_topics(broker, found, version)
+    else:
+        topics = _named_topics(wanted.topics, names, found, version)
+    return {"group_id": wanted.group_id, "topics": topics, "error_code": ErrorCode.NONE}
+
+
+def _refused(wanted: Any, code: ErrorCode, version: int) -> Fields:
+    if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        code = ErrorCode.NOT_COORDINATOR  # Clients do not expect the other one here.
+    topics: list[Fields] = []
+    if version < GROUP_ERROR_FROM:
+        topics = [
+            {
+                "name": topic.name,
+                "partitions": [_partition(index, None, code) for index in topic.partition_indexes],
+            }
+            for topic in wanted.topics
+        ]
+    return {"group_id": wanted.group_id, "topics": topics, "error_code": code}
+
+
+def _named_topics(
+    topics: Sequence[Any], names: list[str], found: list[FetchedOffset], version: int
+) -> list[Fields]:
+    offsets = iter(found)
+    answers: list[Fields] = []
+    for topic, name in zip(topics, names, strict=True):
+        partitions = [_fields(next(offsets)) for _ in topic.partition_indexes]
+        if version >= IDS_FROM_VERSION and not name:
+            partitions = [
+                _partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes
+            ]
+        answers.append({"name": name, "topic_id": getattr(topic, "topic_id", None), "partitions": partitions})
+    return answers
+
+
+def _all_topics(broker: Broker, found: list[FetchedOffset], version: int) -> list[Fields]:
+    topics: dict[str, list[Fields]] = {}
+    for offset in found:
+        topics.setdefault(offset.topic, []).append(_fields(offset))
+    answers: list[Fields] = []
+    for name, partitions in topics.items():
+        topic = broker.image.topics.get(name)
+        topic_id: UUID | None = None if topic is None else topic.topic_id
+        if topic_id is None and version >= IDS_FROM_VERSION:
+            continue  # The topic is gone: there is no way to name it.
+        answers.append({"name": name, "topic_id": topic_id, "partitions": partitions})
+    return answers
+
+
+def _fields(found: FetchedOffset) -> Fields:
+    return _partition(found.partition, found, found.error)
+
+
+def _partition(index: int, found: FetchedOffset | None, error: ErrorCode) -> Fields:
+    committed = None if found is None else found.committed
+    if committed is None:
+        return {
+            "partition_index": index,
+            "committed_offset": NO_OFFSET,
+            "committed_leader_epoch": -1,
+            "metadata": "",
+            "error_code": error,
+        }
+    return {
+        "partition_index": index,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.metadata,
+        "error_code": error,
+    }

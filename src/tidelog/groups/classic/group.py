@@ -1,0 +1,145 @@
+"""A classic group: its members' requests, and what offsets and administration ask of it."""
+
+from collections.abc import Callable
+
+from tidelog.config import BrokerConfig
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.classic.joining import Joining
+from tidelog.groups.classic.leaving import Leaving
+from tidelog.groups.classic.messages import (
+    NO_MEMBER,
+    DescribedMember,
+    Description,
+    JoinAnswer,
+    SyncAnswer,
+)
+from tidelog.groups.classic.states import State
+from tidelog.groups.classic.syncing import Syncing
+from tidelog.groups.deadlines import Deadlines
+from tidelog.groups.effects import Effects, KeyValue, Now
+from tidelog.groups.group import CLASSIC
+from tidelog.groups.offsets import Committed
+from tidelog.groups.records import GroupState, group_record
+from tidelog.groups.subscriptions import CONSUMER_PROTOCOL
+
+
+class ClassicGroup(Joining, Syncing, Leaving):
+    kind = CLASSIC
+
+    def __init__(self, group_id: str, deadlines: Deadlines, config: Callable[[], BrokerConfig]) -> None:
+        super().__init__(group_id, deadlines, config)
+        self._begin()
+
+    # -- from one coordinator to the next ----------------------------------------------
+
+    def restore(self, state: GroupState) -> None:
+        """Become what the log says. Sessions begin with :meth:`resume`."""
+        self.generation = state.generation
+        self.protocol_type = state.protocol_type
+        self.protocol = state.protocol
+        self.since_ms = state.since_ms
+        for record in state.members:
+            member = self._new_member(
+                record.member_id, record.instance_id, record.client_id, record.client_host
+            )
+            member.rebalance_timeout_ms = record.rebalance_timeout_ms
+            member.session_timeout_ms = record.session_timeout_ms
+            member.protocols = ((state.protocol or "", record.subscription),)
+            member.assignment = record.assignment
+        self.leader = state.leader if state.leader in self.members else next(iter(self.members), None)
+        self.state = State.STABLE if self.members else State.EMPTY
+        self.subscribed = self._topics()
+
+    def resume(self, now: Now) -> Effects:
+        """Everything is loaded: members have a whole session to show that they are still there."""
+        for member in self.members.values():
+            member.alive(now)
+        if len(self.members) > self._config().group_max_size:
+            self._rebalance(now, "the group is larger than group.max.size allows")
+        return self._drain()
+
+    def abandon(self) -> Effects:
+        for member in self.members.values():
+            self._answer_join(member, JoinAnswer(ErrorCode.NOT_COORDINATOR, member.member_id))
+            self._answer_sync(member, SyncAnswer(ErrorCode.NOT_COORDINATOR))
+        self._proposed = None
+        return self._drain()
+
+    # -- offsets -----------------------------------------------------------------------
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool, version: int
+    ) -> None:
+        if generation < 0 and self.state is State.EMPTY:
+            return  # From outside of the group, and nobody inside to be in the way of.
+        if generation >= 0 or member_id != NO_MEMBER or instance_id is not None:
+            self.check_member(member_id, instance_id)
+            self._check_generation(generation)
+        elif not transactional:
+            raise self._unknown(member_id)
+        if self.state is State.COMPLETING and not transactional:
+            raise TidelogError("the group is rebalancing", ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def committed_by(self, member_id: str, now: Now) -> None:
+        member = self.members.get(member_id)
+        if member is not None:
+            member.alive(now)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Anybody may know."""
+
+    def check_offset_delete(self) -> None:
+        if self.members and self.protocol_type != CONSUMER_PROTOCOL:
+            raise self._not_empty()  # Only of consumers is it known which topics they read.
+
+    def is_subscribed(self, topic: str) -> bool:
+        if self.subscribed is None:
+            return self.protocol_type == CONSUMER_PROTOCOL
+        return topic in self.subscribed
+
+    def expires_from_ms(self, committed: Committed) -> int | None:
+        if not self.protocol_type:
+            return committed.commit_ms
+        if self.state is State.EMPTY:
+            return committed.commit_ms if self.since_ms < 0 else self.since_ms
+        if self.state is State.STABLE and self.protocol_type == CONSUMER_PROTOCOL:
+            return None if self.subscribed is None else committed.commit_ms
+        return None
+
+    # -- administration ----------------------------------------------------------------
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_vacant(self) -> bool:
+        return self.state is State.EMPTY and not self.pending
+
+    def check_delete(self) -> None:
+        if self.state is not State.EMPTY:
+            raise self._not_empty()
+
+    def _not_empty(self) -> TidelogError:
+        return TidelogError(f"group {self.group_id[:80]!r} has members", ErrorCode.NON_EMPTY_GROUP)
+
+    def tombstones(self) -> list[KeyValue]:
+        return [group_record(self.group_id, None)]
+
+    def removed(self, now: Now) -> None:
+        for member_id in list(self.pending):
+            self._forget_pending(member_id)
+        self._move(State.DEAD, now)
+
+    def describe(self) -> Description:
+        stable = self.state is State.STABLE
+        members = tuple(
+            DescribedMember(
+                member.member_id, member.instance_id, member.client_id, member.client_host,
+                member.metadata(self.protocol) if stable else b"", member.assignment if stable else b"",
+            )
+            for member in self.members.values()
+        )  # fmt: skip
+        return Description(
+            self.state_name, self.protocol_type, (self.protocol or "") if stable else "", members
+        )

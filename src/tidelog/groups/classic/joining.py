@@ -1,0 +1,165 @@
+"""JoinGroup: a member comes, or comes again."""
+
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.classic.membership import Member, write_error
+from tidelog.groups.classic.messages import NO_MEMBER, JoinAnswer, JoinRequest, SyncAnswer
+from tidelog.groups.classic.rebalancing import Rebalancing
+from tidelog.groups.classic.states import State
+from tidelog.groups.effects import Answer, Effects, Now, Waiter, Write
+from tidelog.groups.records import group_record
+
+# A new member does not send heartbeats before its first generation, and that may take a rebalance timeout.
+NEW_MEMBER_TIMEOUT_MS = 300_000
+
+
+class Joining(Rebalancing):
+    def join(self, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
+        """The answer comes with the next generation, or at once where this one stays. Raises the refusal."""
+        self._check_size(request.member_id)
+        if request.member_id == NO_MEMBER:
+            self._join_new(request, waiter, now)
+        else:
+            self._join_again(request, waiter, now)
+        self._try_to_complete_join(now)
+        return self._drain()
+
+    def _check_size(self, member_id: str) -> None:
+        """Refuse one member too many. While a group rebalances only those that are back count, so that the
+        rest finds a full group after the limit was lowered.
+        """
+        member = self.members.get(member_id)
+        size = len(self.members)
+        if self.state is State.PREPARING:
+            size = sum(other.join_waiter is not None for other in self.members.values())
+            member = member if member is not None and member.join_waiter is not None else None
+        if member is None and size >= self._config().group_max_size and self.state is not State.EMPTY:
+            raise TidelogError(
+                f"group {self.group_id[:80]!r} has its full number of members",
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+            )
+
+    # -- members that come -------------------------------------------------------------
+
+    def _join_new(self, request: JoinRequest, waiter: Waiter, now: Now) -> None:
+        self.check_protocols(request.protocol_type, request.protocols)
+        if request.instance_id is not None and request.instance_id in self.static_ids:
+            self._replace_static(request, waiter, now)
+        elif request.instance_id is None and request.needs_known_id:
+            self._give_id(request, waiter, now)
+        else:
+            self._add(request.new_member_id, request, waiter, now)
+
+    def _give_id(self, request: JoinRequest, waiter: Waiter, now: Now) -> None:
+        member_id = request.new_member_id
+        deadline = self._deadlines.new(lambda now: self._pending_over(member_id, now))
+        deadline.set(now.uptime_ms + request.session_timeout_ms)
+        self.pending[member_id] = deadline
+        self._do(Answer(waiter, JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id)))
+
+    def _pending_over(self, member_id: str, now: Now) -> Effects:
+        self.pending.pop(member_id, None)
+        self._try_to_complete_join(now)
+        return self._drain()
+
+    def _add(self, member_id: str, request: JoinRequest, waiter: Waiter, now: Now) -> None:
+        if not self.members:
+            self.protocol_type = request.protocol_type
+        member = self._new_member(member_id, request.instance_id, request.client_id, request.client_host)
+        member.is_new = True
+        self._update(member, request, waiter)
+        member.session.set(now.uptime_ms + NEW_MEMBER_TIMEOUT_MS)
+        if self.state is State.PREPARING:
+            self._grew = True
+        self._rebalance(now, "a member joined")
+
+    def _update(self, member: Member, request: JoinRequest, waiter: Waiter) -> None:
+        """Take over what a member joins with; its answer comes with the next generation."""
+        # The same member asks twice: the first of its requests cannot wait for ever.
+        self._answer_join(member, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        member.protocols = request.protocols
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        member.join_waiter = waiter
+
+    # -- members that come again -------------------------------------------------------
+
+    def _join_again(self, request: JoinRequest, waiter: Waiter, now: Now) -> None:
+        self.check_protocols(request.protocol_type, request.protocols)
+        if request.member_id in self.pending and request.instance_id is None:
+            self._forget_pending(request.member_id)
+            self._add(request.member_id, request, waiter, now)
+            return
+        member = self.check_member(request.member_id, request.instance_id)
+        if self._stays(member, request):
+            member.alive(now)
+            leads = self.state is State.COMPLETING and member.member_id == self.leader
+            self._do(Answer(waiter, self._joined(member, leads=leads)))
+            return
+        self._update(member, request, waiter)
+        self._rebalance(now, "a member joined again")
+
+    def _stays(self, member: Member, request: JoinRequest) -> bool:
+        """Whether a member that joins again only missed the answer, and this generation goes on."""
+        if self.state is State.COMPLETING:
+            return member.protocols == request.protocols
+        # The leader joins again when it wants to assign anew, for example because a topic has grown.
+        return (
+            self.state is State.STABLE
+            and member.member_id != self.leader
+            and member.protocols == request.protocols
+        )
+
+    # -- static members that come back under a new id ----------------------------------
+
+    def _replace_static(self, request: JoinRequest, waiter: Waiter, now: Now) -> None:
+        """Whoever had the instance id is out of the game; the newcomer takes its place and partitions."""
+        instance_id = request.instance_id or ""
+        old = self.members[self.static_ids[instance_id]]
+        old_leader = self.leader
+        member = self._take_over(old, request)
+        self._update(member, request, waiter)
+        member.alive(now)
+        if self.state is State.STABLE and self._vote() == self.protocol:
+            self._keep_generation(member, request, old_leader, now)
+        elif self.state in (State.STABLE, State.COMPLETING):
+            self._rebalance(now, "a static member came back")
+
+    def _take_over(self, old: Member, request: JoinRequest) -> Member:
+        self._answer_join(old, JoinAnswer(ErrorCode.FENCED_INSTANCE_ID))
+        self._answer_sync(old, SyncAnswer(ErrorCode.FENCED_INSTANCE_ID))
+        old.session.clear()
+        del self.members[old.member_id]
+        member_id = request.new_member_id
+        member = self._new_member(member_id, old.instance_id, request.client_id, request.client_host)
+        member.assignment = old.assignment
+        member.is_new = old.is_new
+        if self.leader == old.member_id:
+            self.leader = member_id
+        if old.member_id in self._not_synced:
+            self._not_synced.discard(old.member_id)
+            self._not_synced.add(member_id)
+        return member
+
+    def _keep_generation(
+        self, member: Member, request: JoinRequest, old_leader: str | None, now: Now
+    ) -> None:
+        """No rebalance: only the new id is written down. The newcomer hears of it then."""
+        generation = self.generation
+        waiter, member.join_waiter = member.join_waiter, None
+        self.subscribed = self._topics()
+
+        def then(error: ErrorCode, now: Now) -> Effects:
+            if self.members.get(member.member_id) is not member or self.generation != generation:
+                error = error or ErrorCode.REBALANCE_IN_PROGRESS
+            if error:
+                return [Answer(waiter, JoinAnswer(write_error(error)))]
+            leads = member.member_id == self.leader and request.can_skip_assignment
+            answer = self._joined(member, leads=leads)
+            if leads:
+                answer = answer._replace(skip_assignment=True)
+            elif not request.can_skip_assignment:
+                # An older client would assign anew if it heard that it leads; so it hears of its old self.
+                answer = answer._replace(leader=old_leader or "")
+            return [Answer(waiter, answer)]
+
+        self._do(Write([group_record(self.group_id, self._record_of())], then))

@@ -1,0 +1,83 @@
+"""What members send to a classic group and what they hear."""
+
+from typing import NamedTuple
+
+from tidelog.errors import ErrorCode
+
+NO_MEMBER = ""  # as a member id: somebody who is none yet
+NO_GENERATION = -1
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""(name, metadata) of each protocol a member can take part in, preferred first."""
+
+
+class JoinRequest(NamedTuple):
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    protocol_type: str
+    protocols: Protocols
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    client_id: str
+    client_host: str
+    new_member_id: str  # for whoever has none
+    needs_known_id: bool  # newer clients are given an id first, so that a lost answer leaves no ghost behind
+    can_skip_assignment: bool  # newer clients can be told to lead without assigning
+
+
+class JoinedMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class JoinAnswer(NamedTuple):
+    error: ErrorCode
+    member_id: str = NO_MEMBER
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = NO_MEMBER
+    members: tuple[JoinedMember, ...] = ()  # for the leader only
+    skip_assignment: bool = False
+
+
+class SyncRequest(NamedTuple):
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol_type: str | None  # None: an older client that does not say
+    protocol: str | None
+    assignments: tuple[tuple[str, bytes], ...]  # (member, assignment), from the leader only
+
+
+class SyncAnswer(NamedTuple):
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+class Leaving(NamedTuple):
+    """One member that leaves; without a member id whoever has the instance id."""
+
+    member_id: str
+    instance_id: str | None
+
+
+class DescribedMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class Description(NamedTuple):
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[DescribedMember, ...]

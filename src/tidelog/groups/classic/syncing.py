@@ -1,0 +1,94 @@
+"""SyncGroup and Heartbeat: what members do in a generation."""
+
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.classic.membership import Member, write_error
+from tidelog.groups.classic.messages import SyncAnswer, SyncRequest
+from tidelog.groups.classic.rebalancing import Rebalancing
+from tidelog.groups.classic.states import State
+from tidelog.groups.effects import Answer, Effects, Now, Waiter, Write
+from tidelog.groups.records import group_record
+
+
+class Syncing(Rebalancing):
+    def sync(self, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
+        """The answer comes when the leader's assignment is committed in the log. Raises the refusal."""
+        member = self.check_member(request.member_id, request.instance_id)
+        self._check_generation(request.generation)
+        self._check_agreement(request)
+        if self.state is State.PREPARING:
+            raise _rebalancing()
+        self._synced(member)
+        if self.state is State.STABLE:
+            member.alive(now)
+            self._do(Answer(waiter, self._assigned(member)))
+            return self._drain()
+        # The same member asks twice: the first of its requests cannot wait for ever.
+        self._answer_sync(member, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+        member.sync_waiter = waiter
+        if member.member_id == self.leader and self._proposed is None:
+            self._propose(dict(request.assignments))
+        return self._drain()
+
+    def _check_agreement(self, request: SyncRequest) -> None:
+        agreed = request.protocol_type in (None, self.protocol_type)
+        if not agreed or request.protocol not in (None, self.protocol):
+            raise TidelogError(
+                f"group {self.group_id[:80]!r} agreed on protocol {self.protocol!r}",
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            )
+
+    def _check_generation(self, generation: int) -> None:
+        if generation != self.generation:
+            raise TidelogError(
+                f"group {self.group_id[:80]!r} is in generation {self.generation}, not {generation}",
+                ErrorCode.ILLEGAL_GENERATION,
+            )
+
+    # -- the leader's assignment -------------------------------------------------------
+
+    def _propose(self, assignments: dict[str, bytes]) -> None:
+        """Write the assignment down. Nobody gets a partition before it is committed: a coordinator that takes
+        over would not know of it, and give the partition to another.
+        """
+        proposed = self._proposed = {member_id: assignments.get(member_id, b"") for member_id in self.members}
+
+        def then(error: ErrorCode, now: Now) -> Effects:
+            # Another rebalance began meanwhile: everyone who waited has been told.
+            if self._proposed is not proposed or self.state is not State.COMPLETING:
+                return []
+            if error:
+                self._drop_assignment(write_error(error))
+                self._rebalance(now, "the assignment could not be written")
+                self._try_to_complete_join(now)
+            else:
+                self._take_up(proposed, now)
+            return self._drain()
+
+        record = self._record_of(proposed)
+        self._do(Write([group_record(self.group_id, record)], then))
+
+    def _take_up(self, proposed: dict[str, bytes], now: Now) -> None:
+        self._proposed = None
+        self._move(State.STABLE, now)
+        for member in self.members.values():
+            member.assignment = proposed.get(member.member_id, b"")
+            if member.sync_waiter is not None:
+                member.alive(now)
+                self._answer_sync(member, self._assigned(member))
+
+    def _assigned(self, member: Member) -> SyncAnswer:
+        return SyncAnswer(ErrorCode.NONE, self.protocol_type, self.protocol, member.assignment)
+
+    # -- heartbeats --------------------------------------------------------------------
+
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now: Now) -> None:
+        """A member is alive. Raises what it must hear: its generation may be over."""
+        member = self.check_member(member_id, instance_id)
+        self._check_generation(generation)
+        member.alive(now)
+        if self.state is State.PREPARING:
+            raise _rebalancing()
+
+
+def _rebalancing() -> TidelogError:
+    return TidelogError("the group is rebalancing: join again", ErrorCode.REBALANCE_IN_PROGRESS)

@@ -1,0 +1,107 @@
+"""One partition of ``__consumer_offsets``: all its groups and offsets.
+
+Requests are methods; whoever can wait for the answer passes a token for itself. What is due by the clock
+happens in :meth:`GroupShard.pass_to`, which wants to be called at :attr:`GroupShard.next_ms`.
+"""
+
+from collections.abc import Sequence
+
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.administration import Administration
+from tidelog.groups.classic.group import ClassicGroup
+from tidelog.groups.classic.messages import NO_MEMBER, JoinRequest, Leaving, SyncRequest
+from tidelog.groups.effects import Effects, Now, Waiter
+from tidelog.groups.offset_requests import OffsetRequests
+
+GROUP_ID_MAX = 32_767  # bytes that fit into a record's key
+
+
+class GroupShard(OffsetRequests, Administration):
+    # -- from one coordinator to the next ----------------------------------------------
+
+    def start(self, now: Now) -> Effects:
+        """Everything is replayed."""
+        for group_id in self.offsets.group_ids():
+            self._ensure(group_id)
+        self.begin_expiry(now)
+        effects: Effects = []
+        for group in self.groups.values():
+            if isinstance(group, ClassicGroup):
+                effects += group.resume(now)
+        return effects
+
+    def stop(self) -> Effects:
+        """Another broker takes over: send everyone who waits there."""
+        effects: Effects = []
+        for group in self.groups.values():
+            effects += group.abandon()
+        return effects
+
+    # -- the clock ---------------------------------------------------------------------
+
+    @property
+    def next_ms(self) -> int | None:
+        return self.deadlines.next_ms
+
+    def pass_to(self, now: Now) -> Effects:
+        return self.deadlines.pass_to(now)
+
+    # -- members of classic groups -----------------------------------------------------
+
+    def join(self, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
+        """The answer is a JoinAnswer."""
+        config = self.config()
+        shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not shortest <= request.session_timeout_ms <= longest:
+            raise TidelogError(
+                f"a session timeout of {request.session_timeout_ms} ms is not in {shortest} to {longest} ms",
+                ErrorCode.INVALID_SESSION_TIMEOUT,
+            )
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.member_id != NO_MEMBER:
+                raise _stranger(request.group_id)
+            group = self._new_classic(request.group_id)
+        effects = self._classic(group, request.group_id).join(request, waiter, now)
+        self.groups[request.group_id] = group  # Not before it was let in: a refused member leaves no trace.
+        return effects
+
+    def sync(self, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
+        """The answer is a SyncAnswer."""
+        return self._of_members(request.group_id).sync(request, waiter, now)
+
+    def heartbeat(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Now
+    ) -> None:
+        """Returns when all is well, else raises what the member must hear."""
+        self._of_members(group_id).heartbeat(member_id, instance_id, generation, now)
+
+    def leave(self, group_id: str, members: Sequence[Leaving], now: Now) -> tuple[list[ErrorCode], Effects]:
+        """An error code per member, in order."""
+        try:
+            group = self._of_members(group_id)
+        except TidelogError as refusal:
+            return [refusal.code] * len(members), []
+        return group.leave(members, now)
+
+    def _of_members(self, group_id: str) -> ClassicGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise _stranger(group_id)
+        return self._classic(group, group_id)
+
+    @staticmethod
+    def _classic(group: object, group_id: str) -> ClassicGroup:
+        if not isinstance(group, ClassicGroup):
+            raise _stranger(group_id)
+        return group
+
+
+def _stranger(group_id: str) -> TidelogError:
+    return TidelogError(f"group {group_id[:80]!r} has no such member", ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def check_group_id(group_id: str, *, may_be_empty: bool = False) -> None:
+    """Refuse an id that no group can have. Offsets may belong to the empty one, as in Kafka."""
+    if (not group_id and not may_be_empty) or len(group_id.encode()) > GROUP_ID_MAX:
+        raise TidelogError("a group id has 1 to 32767 bytes", ErrorCode.INVALID_GROUP_ID)

@@ -1,0 +1,140 @@
+"""What the request families of a shard share: its groups, its offsets, and how records become state."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from tidelog.config import BrokerConfig
+from tidelog.errors import ErrorCode, StorageError, TidelogError
+from tidelog.groups import records
+from tidelog.groups.classic.group import ClassicGroup
+from tidelog.groups.deadlines import Deadlines
+from tidelog.groups.effects import NO_PRODUCER_ID, Effects, KeyValue, Now, Write
+from tidelog.groups.group import Group
+from tidelog.groups.offsets import OffsetStore
+from tidelog.groups.records import GroupRecord, OffsetRecord
+
+logger = logging.getLogger(__name__)
+
+RECORDS_PER_WRITE = 1000  # of tombstones: far below what fits into a batch
+
+Replay = Callable[[bytes, bytes | None], None]
+
+
+class ShardState:
+    def __init__(self, config: Callable[[], BrokerConfig]) -> None:
+        self.config = config
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetStore()
+        self.deadlines = Deadlines()
+        self.replayers: dict[int, Replay] = {}
+        """Whoever keeps other kinds of records in this log registers here what reads them, by kind."""
+        self._committing: Counter[str] = Counter()  # commits of offsets that are being written, by group
+        self._unknown_kinds: set[int] = set()
+
+    # -- loading -----------------------------------------------------------------------
+
+    def replay(self, key: bytes | None, value: bytes | None, producer_id: int = NO_PRODUCER_ID) -> None:
+        """Take in a record of the log. One that makes no sense is left alone, and said so: it must not take
+        the other groups of the partition down with it.
+        """
+        try:
+            kind = records.kind_of(key or b"")
+            if kind in self.replayers:
+                self.replayers[kind](key or b"", value)
+                return
+            record = records.decode(key or b"", value)
+        except StorageError as error:
+            logger.error("%s", error.message)
+            return
+        if isinstance(record, OffsetRecord):
+            self._replay_offset(record, producer_id)
+        elif isinstance(record, GroupRecord):
+            self._replay_group(record)
+        elif kind not in self._unknown_kinds:
+            self._unknown_kinds.add(kind)
+            logger.warning("records of kind %d are of a newer broker or another kind of group: skipped", kind)
+
+    def _replay_offset(self, record: OffsetRecord, producer_id: int) -> None:
+        group_id, topic, partition, committed = record
+        if committed is None:
+            self.offsets.delete(group_id, topic, partition)
+        elif producer_id == NO_PRODUCER_ID:
+            self.offsets.commit(group_id, topic, partition, committed)
+        else:
+            self.offsets.commit_pending(producer_id, group_id, topic, partition, committed)
+
+    def _replay_group(self, record: GroupRecord) -> None:
+        if record.state is not None:
+            group = self._new_classic(record.group_id)
+            group.restore(record.state)
+            self.groups[record.group_id] = group
+        elif isinstance(self.groups.get(record.group_id), ClassicGroup):
+            del self.groups[record.group_id]
+
+    def marker(self, producer_id: int, committed: bool) -> None:
+        """A transaction ended: its offsets count from now on, or are forgotten."""
+        for group_id in self.offsets.end_transaction(producer_id, committed):
+            self._ensure(group_id)
+
+    # -- groups ------------------------------------------------------------------------
+
+    def _new_classic(self, group_id: str) -> ClassicGroup:
+        return ClassicGroup(group_id, self.deadlines, self.config)
+
+    def _ensure(self, group_id: str) -> None:
+        """Offsets alone make a group: one without members."""
+        if group_id not in self.groups:
+            self.groups[group_id] = self._new_classic(group_id)
+
+    def group(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise TidelogError(f"there is no group {group_id[:80]!r}", ErrorCode.GROUP_ID_NOT_FOUND)
+        return group
+
+    # -- deleting ----------------------------------------------------------------------
+
+    def _delete_offsets(
+        self, group_id: str, keys: Sequence[tuple[str, int]], then: Callable[[ErrorCode, Now], Effects]
+    ) -> Iterator[Write]:
+        """Writes that delete offsets, in parts; ``then`` follows the last one, with the first error if there
+        was one.
+        """
+        failures: list[ErrorCode] = []
+        parts = [keys[first : first + RECORDS_PER_WRITE] for first in range(0, len(keys), RECORDS_PER_WRITE)]
+        for number, part in enumerate(parts, 1):
+            tombstones = [
+                records.offset_record(group_id, topic, partition, None) for topic, partition in part
+            ]
+
+            def done(
+                error: ErrorCode,
+                now: Now,
+                part: Sequence[tuple[str, int]] = part,
+                is_last: bool = number == len(parts),
+            ) -> Effects:
+                if error:
+                    failures.append(error)
+                else:
+                    for topic, partition in part:
+                        self.offsets.delete(group_id, topic, partition)
+                return then(failures[0] if failures else ErrorCode.NONE, now) if is_last else []
+
+            yield Write(tombstones, done)
+
+    def _remove_group(self, group: Group) -> Write:
+        """Take a vacant group out of the log."""
+        tombstones: list[KeyValue] = group.tombstones()
+
+        def done(error: ErrorCode, now: Now) -> Effects:
+            # Somebody may have joined while the tombstones were written: then the group is written anew with
+            # its first assignment.
+            if not error and self.groups.get(group.group_id) is group and group.is_vacant:
+                del self.groups[group.group_id]
+                group.removed(now)
+                if self.offsets.has_any(group.group_id):
+                    self._ensure(group.group_id)
+            return []
+
+        return Write(tombstones, done)
