@@ -6,8 +6,9 @@ follower's side they are views of the received frame.
 
 An ask names only what is new since an earlier one, which is not what Kafka's fetch sessions do. So the
 session fields say "no session", and the two numbers that order asks travel in a tagged field of ours (they
-outgrow a session's 32 bits within days). The answer tells for each partition which offset was asked for,
-again in a tagged field of ours: Kafka's followers keep that in mind, ours recognise a late answer by it.
+outgrow a session's 32 bits within days), together with the id of the asker's disk. The answer tells for each
+partition which offset was asked for, again in a tagged field of ours: Kafka's followers keep that in mind,
+ours recognise a late answer by it.
 
 Works on plain tuples, in the field order of the replicas' own messages; whoever decodes says what to make of
 them. Frames of another origin are read as well, as long as they are Fetch 18: tagged fields may be missing or
@@ -28,8 +29,10 @@ from tidelog.protocol.wire import (
     STRUCT_ERROR,
     Malformed,
     read_array_size,
+    read_string,
     read_uvarint,
     skip_tags,
+    write_string,
     write_uvarint,
 )
 
@@ -48,15 +51,16 @@ class Records(Protocol):
 
 
 R = TypeVar("R", bound=Records)
-Part = tuple[Key, int, ErrorCode, int, int, int, int, R | None, tuple[int, int] | None]
+Pair = tuple[int, int]
+Part = tuple[Key, int, ErrorCode, int, int, int, int, R | None, Pair | None, Pair | None]
 """Key, offset that was asked for, error, leader epoch, leader, high watermark, log start offset, records,
-divergence."""
+divergence (epoch, end offset), snapshot to begin with (end offset, epoch)."""
 
 AnItem = TypeVar("AnItem")
 ItemMaker = Callable[[Key, int, int, int, int, int], AnItem]
 APart = TypeVar("APart")
 PartMaker = Callable[
-    [Key, int, ErrorCode, int, int, int, int, memoryview | None, tuple[int, int] | None], APart
+    [Key, int, ErrorCode, int, int, int, int, memoryview | None, Pair | None, Pair | None], APart
 ]
 
 
@@ -69,38 +73,49 @@ class Ask(NamedTuple):
     since: int
     max_wait_ms: int
     max_bytes: int
+    directory: UUID | None = None
+
+
+class Asker(NamedTuple):
+    """What all asks of one broker have in common; see :func:`asker`."""
+
+    header: bytes  # behind the correlation id
+    cluster: bytes  # the empty rack, the number of tagged fields, and the first of them: the cluster's id
 
 
 # --- asks ---------------------------------------------------------------------------------------------------
 
-_ORDER_TAG = 100  # Ours: generation, and the generation that the ask builds on. Kafka's own tags are small.
+_OUR_TAG = 100  # Generation, the one that the ask builds on, directory. Kafka's own tags are small.
 
 _FRAME = Struct(">ihhi")  # size, api key, version, correlation id
 _HEAD = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation level, session id and epoch
 _PARTITION = Struct(">iiqiqi")
 _ITEM = Struct(">iiqiqi3sq")  # a partition, then its only tagged field: the high watermark
 _ITEM_MARK = b"\x01\x01\x08"  # one field; tag 1, 8 bytes
-_ENDING = Struct(">4siqx2sqq")  # no rack, then two tagged fields: the replica, and the order of asks
-_ENDING_MARK = b"\x01\x02\x01\x0d"  # an empty string; two fields; tag 1, 13 bytes
-_ORDER_MARK = bytes((_ORDER_TAG, 16))
+_ENDING = Struct(">2siqx2sqq16s")  # the last two tagged fields: the replica, and ours
+_REPLICA_MARK = b"\x01\x0d"  # tag 1, 13 bytes
+_OUR_MARK = bytes((_OUR_TAG, 32))
 _REPLICA = Struct(">iq")
-_ORDER = Struct(">qq")
+_OURS = Struct(">qq16s")
+_NO_DIRECTORY = bytes(16)
 
 NOT_TOLD = (1 << 63) - 1  # Kafka's default for a high watermark that the follower does not tell
 
 
-def header(client_id: str) -> bytes:
-    """What follows the correlation id in every request of one sender."""
-    name = client_id.encode()
-    return len(name).to_bytes(2, "big") + name + b"\x00"
+def asker(client_id: str, cluster_id: str | None) -> Asker:
+    header = write_string(client_id, False) + b"\x00"
+    if not cluster_id:
+        return Asker(header, b"\x01\x02")
+    name = write_string(cluster_id, True)
+    return Asker(header, b"\x01\x03\x00" + write_uvarint(len(name)) + name)
 
 
 def encode_ask(
-    client: bytes, correlation_id: int, ask: Ask, items: Iterable[Item], forgotten: Iterable[Key]
+    asker: Asker, correlation_id: int, ask: Ask, items: Iterable[Item], forgotten: Iterable[Key]
 ) -> bytearray:
-    """The whole request frame. ``client`` comes from :func:`header`."""
+    """The whole request frame."""
     out = bytearray(_FRAME.pack(0, API_KEY, VERSION, correlation_id))
-    out += client
+    out += asker.header
     max_bytes = ask.max_bytes
     out += _HEAD.pack(ask.max_wait_ms, 1, max_bytes, 0, NO_SESSION, FINAL_EPOCH)
     pack = _ITEM.pack
@@ -121,7 +136,11 @@ def encode_ask(
         out += b"".join(packed)
         out += b"\x00"
     _encode_forgotten(out, list(forgotten))
-    out += _ENDING.pack(_ENDING_MARK, ask.sender, ask.broker_epoch, _ORDER_MARK, ask.generation, ask.since)
+    out += asker.cluster
+    directory = _NO_DIRECTORY if ask.directory is None else ask.directory.bytes
+    out += _ENDING.pack(
+        _REPLICA_MARK, ask.sender, ask.broker_epoch, _OUR_MARK, ask.generation, ask.since, directory
+    )
     INT32.pack_into(out, 0, len(out) - 4)
     return out
 
@@ -145,13 +164,13 @@ def is_ask(frame: memoryview, version: int) -> bool:
     if version != VERSION:
         return False
     ending = bytes(frame[-_ENDING.size :])
-    return ending[:4] == _ENDING_MARK and ending[17:19] == _ORDER_MARK
+    return ending[:2] == _REPLICA_MARK and ending[15:17] == _OUR_MARK
 
 
 def decode_ask(
     frame: memoryview, position: int, make: ItemMaker[AnItem]
-) -> tuple[Ask, list[AnItem], list[Key]]:
-    """The body of a request: who asks, what is new, what is no longer wanted."""
+) -> tuple[Ask, list[AnItem], list[Key], str | None]:
+    """The body of a request: who asks, what is new, what is no longer wanted, and the asker's cluster."""
     try:
         return _decode_ask(frame, position, make)
     except (IndexError, ValueError, STRUCT_ERROR):
@@ -160,12 +179,12 @@ def decode_ask(
 
 def _decode_ask(
     frame: memoryview, position: int, make: ItemMaker[AnItem]
-) -> tuple[Ask, list[AnItem], list[Key]]:
+) -> tuple[Ask, list[AnItem], list[Key], str | None]:
     max_wait_ms, _, max_bytes, _, _, _ = _HEAD.unpack_from(frame, position)
     items: list[AnItem] = []
     topic_count, position = read_array_size(frame, position + _HEAD.size, True)
     for _ in range(topic_count):
-        topic_id = _topic_id(frame, position)
+        topic_id = _uuid(frame[position : position + 16])
         count, position = read_array_size(frame, position + 16, True)
         end = position + count * _ITEM.size
         if not _decode_items(frame[position:end], count, topic_id, make, items):
@@ -173,8 +192,13 @@ def _decode_ask(
         position = skip_tags(frame, end)
     forgotten, position = _decode_forgotten(frame, position)
     rack_size, position = read_uvarint(frame, position)
-    sender, broker_epoch, generation, since = _decode_ending(frame, position + max(rack_size - 1, 0))
-    return Ask(sender, broker_epoch, generation, since, max_wait_ms, max_bytes), items, forgotten
+    tags, _ = _read_tags(frame, position + max(rack_size - 1, 0))
+    sender, broker_epoch = _REPLICA.unpack_from(tags[1]) if 1 in tags else (-1, -1)
+    generation, since, raw = _OURS.unpack_from(tags[_OUR_TAG]) if _OUR_TAG in tags else (0, 0, _NO_DIRECTORY)
+    directory = None if raw == _NO_DIRECTORY else _uuid(raw)
+    cluster_id = read_string(tags[0], 0, True)[0] if 0 in tags else None
+    ask = Ask(sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory)
+    return ask, items, forgotten, cluster_id
 
 
 def _decode_items(
@@ -212,20 +236,13 @@ def _decode_forgotten(frame: memoryview, position: int) -> tuple[list[Key], int]
     topic_count, position = read_array_size(frame, position, True)
     forgotten: list[Key] = []
     for _ in range(topic_count):
-        topic_id = _topic_id(frame, position)
+        topic_id = _uuid(frame[position : position + 16])
         count, position = read_array_size(frame, position + 16, True)
         for _ in range(count):
             forgotten.append((topic_id, INT32.unpack_from(frame, position)[0]))
             position += 4
         position = skip_tags(frame, position)
     return forgotten, position
-
-
-def _decode_ending(frame: memoryview, position: int) -> tuple[int, int, int, int]:
-    tags, _ = _read_tags(frame, position)
-    sender, broker_epoch = _REPLICA.unpack_from(tags[1]) if 1 in tags else (-1, -1)
-    generation, since = _ORDER.unpack_from(tags[_ORDER_TAG]) if _ORDER_TAG in tags else (0, 0)
-    return sender, broker_epoch, generation, since
 
 
 # --- answers ------------------------------------------------------------------------------------------------
@@ -241,9 +258,9 @@ _PART_TAIL = Struct(">3siix2sq")  # two tagged fields: the leader, and the offse
 _LEADER_MARK = b"\x02\x01\x09"  # two fields; tag 1, 9 bytes
 _OFFSET_MARK = bytes((_OFFSET_TAG, 8))
 _EMPTY_PART = Struct(">ihqqqBiB3siix2sq")  # head, no records, tail
-_DIVERGING = Struct(">BBiqx")
 _LEADER = Struct(">ii")
-_EPOCH_END = Struct(">iq")
+_DIVERGING = Struct(">iq")
+_SNAPSHOT = Struct(">qi")
 _NONE = ErrorCode.NONE
 
 
@@ -257,8 +274,11 @@ def encode_answer(correlation_id: int, error: ErrorCode, parts: Sequence[Part[R]
     for topic_id, of_topic in topics:
         out += topic_id.bytes
         out += write_uvarint(len(of_topic) + 1)
-        for key, offset, code, epoch, leader, high_watermark, log_start, records, diverging in of_topic:
-            if records is None and diverging is None:
+        for (
+            key, offset, code, epoch, leader, high_watermark, log_start, records, diverging, snapshot,
+        ) in of_topic:  # fmt: skip
+            plain = diverging is None and snapshot is None
+            if records is None and plain:
                 out += _EMPTY_PART.pack(
                     key[1], code, high_watermark, high_watermark, log_start, 0, -1, 1,
                     _LEADER_MARK, leader, epoch, _OFFSET_MARK, offset,
@@ -273,12 +293,23 @@ def encode_answer(correlation_id: int, error: ErrorCode, parts: Sequence[Part[R]
                 size += len(out) + records.size
                 out = bytearray()
             tail = _PART_TAIL.pack(_LEADER_MARK, leader, epoch, _OFFSET_MARK, offset)
-            out += tail if diverging is None else b"\x03" + _DIVERGING.pack(0, 13, *diverging) + tail[1:]
+            out += tail if plain else _odd_tail(tail, diverging, snapshot)
         out += b"\x00"
     out += b"\x00"
     pieces.append(out)
     INT32.pack_into(pieces[0], 0, size + len(out) - 4)  # type: ignore[arg-type]
     return pieces
+
+
+def _odd_tail(tail: bytes, diverging: Pair | None, snapshot: Pair | None) -> bytes:
+    """The usual tagged fields and the rare ones, all in the order of their tags."""
+    leader, offset = tail[1:12], tail[12:]
+    fields = [leader, offset]
+    if snapshot is not None:
+        fields.insert(1, b"\x02\x0d" + _SNAPSHOT.pack(*snapshot) + b"\x00")
+    if diverging is not None:
+        fields.insert(0, b"\x00\x0d" + _DIVERGING.pack(*diverging) + b"\x00")
+    return write_uvarint(len(fields)) + b"".join(fields)
 
 
 def decode_answer(frame: memoryview, position: int, make: PartMaker[APart]) -> tuple[ErrorCode, list[APart]]:
@@ -294,7 +325,7 @@ def _decode_answer(frame: memoryview, position: int, make: PartMaker[APart]) -> 
     topic_count, position = read_array_size(frame, position + _ERROR.size, True)
     parts: list[APart] = []
     for _ in range(topic_count):
-        topic_id = _topic_id(frame, position)
+        topic_id = _uuid(frame[position : position + 16])
         count, position = read_array_size(frame, position + 16, True)
         position = _decode_parts(frame, position, count, topic_id, make, parts)
         position = skip_tags(frame, position)
@@ -319,26 +350,33 @@ def _decode_parts(
         mark = offset_mark = b""
         if position <= last_tail:
             mark, leader, epoch, offset_mark, offset = tail.unpack_from(frame, position)
-        diverging = None
+        diverging = snapshot = None
         if mark == _LEADER_MARK and offset_mark == _OFFSET_MARK:
             position += tail.size
         else:
-            leader, epoch, offset, diverging, position = _decode_odd_tail(frame, position)
+            leader, epoch, offset, diverging, snapshot, position = _decode_odd_tail(frame, position)
         error = _NONE if code == 0 else _error(code)
-        key = (topic_id, index)
-        parts.append(make(key, offset, error, epoch, leader, high_watermark, log_start, records, diverging))
+        parts.append(
+            make(
+                (topic_id, index), offset, error, epoch, leader, high_watermark, log_start, records,
+                diverging, snapshot,
+            )
+        )  # fmt: skip
     return position
 
 
-def _decode_odd_tail(frame: memoryview, position: int) -> tuple[int, int, int, tuple[int, int] | None, int]:
+def _decode_odd_tail(frame: memoryview, position: int) -> tuple[int, int, int, Pair | None, Pair | None, int]:
     tags, position = _read_tags(frame, position)
     leader, epoch = _LEADER.unpack_from(tags[1]) if 1 in tags else (-1, -1)
     offset = INT64.unpack(tags[_OFFSET_TAG])[0] if _OFFSET_TAG in tags else -1
-    diverging = None
+    diverging = snapshot = None
     if 0 in tags:
-        end_epoch, end_offset = _EPOCH_END.unpack_from(tags[0])
+        end_epoch, end_offset = _DIVERGING.unpack_from(tags[0])
         diverging = end_epoch, end_offset
-    return leader, epoch, offset, diverging, position
+    if 2 in tags:
+        end_offset, end_epoch = _SNAPSHOT.unpack_from(tags[2])
+        snapshot = end_offset, end_epoch
+    return leader, epoch, offset, diverging, snapshot, position
 
 
 # --- both ---------------------------------------------------------------------------------------------------
@@ -368,8 +406,8 @@ _known_ids: dict[bytes, UUID] = {}  # Making a UUID costs more than everything e
 _KNOWN_IDS_MAX = 10_000
 
 
-def _topic_id(frame: memoryview, position: int) -> UUID:
-    raw = bytes(frame[position : position + 16])
+def _uuid(view: memoryview | bytes) -> UUID:
+    raw = bytes(view)
     known = _known_ids.get(raw)
     if known is None:
         if len(_known_ids) >= _KNOWN_IDS_MAX:

@@ -18,14 +18,15 @@ from tidelog.protocol.follower_fetch import NOT_TOLD, Ask, Key
 from tidelog.protocol.kio_import import entity_writer
 from tidelog.protocol.wire import Malformed
 
-CLIENT = follower_fetch.header("tidelog-peer-2")
-HEADER_SIZE = 12 + len(CLIENT)  # size, api key, version and correlation id before it
+CLIENT = follower_fetch.asker("tidelog-peer-2", "the clüster")
+HEADER_SIZE = 12 + len(CLIENT.header)  # size, api key, version and correlation id before it
 
 INT16 = st.integers(-(1 << 15), (1 << 15) - 1)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 TOPICS = st.sampled_from([UUID(int=n << 64 | 7) for n in range(1, 4)])
 KEYS = st.tuples(TOPICS, st.integers(0, 3))
+DIRECTORIES = st.none() | st.builds(UUID, int=st.integers(1, (1 << 128) - 1))
 CODES = st.sampled_from(list(ErrorCode))
 
 
@@ -55,11 +56,14 @@ class Part(NamedTuple):
     high_watermark: int
     log_start_offset: int
     records: Any
-    diverging: tuple[int, int] | None
+    diverging: tuple[int, int] | None = None
+    snapshot: tuple[int, int] | None = None
 
 
 ITEMS = st.lists(st.builds(Item, KEYS, INT32, INT64, INT32, INT64, INT64))
-ASKS = st.builds(Ask, INT32, INT64, INT64, INT64, st.integers(0, 10_000), st.integers(0, 1 << 30))
+ASKS = st.builds(
+    Ask, INT32, INT64, INT64, INT64, st.integers(0, 10_000), st.integers(0, 1 << 30), DIRECTORIES
+)
 PARTS = st.lists(
     st.builds(
         Part,
@@ -72,6 +76,7 @@ PARTS = st.lists(
         INT64,
         st.none() | st.builds(Bytes, st.binary(min_size=1, max_size=300)),
         st.none() | st.tuples(INT32, INT64),
+        st.none() | st.tuples(INT64, INT32),
     )
 )
 
@@ -81,7 +86,7 @@ def sample_item(index: int = 0, topic: int = 1) -> Item:
 
 
 def sample_part(index: int = 0, records: Bytes | None = None) -> Part:
-    return Part((UUID(int=1), index), 9, ErrorCode.NONE, 3, 2, 8, 1, records, None)
+    return Part((UUID(int=1), index), 9, ErrorCode.NONE, 3, 2, 8, 1, records)
 
 
 ASK = Ask(2, 77, 1 << 40, (1 << 40) - 1, 300, 1 << 20)
@@ -91,7 +96,7 @@ def flat(pieces: list[Any]) -> bytes:
     return b"".join(piece.data if isinstance(piece, Bytes) else bytes(piece) for piece in pieces)
 
 
-def decode_ask(frame: bytes | bytearray) -> tuple[Ask, list[Item], list[Key]]:
+def decode_ask(frame: bytes | bytearray) -> tuple[Ask, list[Item], list[Key], str | None]:
     return follower_fetch.decode_ask(memoryview(frame), HEADER_SIZE, Item)
 
 
@@ -118,7 +123,7 @@ class TestAsks:
     def test_come_back_as_they_were(self, ask: Ask, items: list[Item], forgotten: list[Key]) -> None:
         frame = follower_fetch.encode_ask(CLIENT, 5, ask, items, forgotten)
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-        assert decode_ask(frame) == (ask, items, forgotten)
+        assert decode_ask(frame) == (ask, items, forgotten, "the clüster")
         assert follower_fetch.is_ask(memoryview(frame)[4:], 18)
 
     @given(ASKS, ITEMS, st.lists(KEYS))
@@ -129,6 +134,7 @@ class TestAsks:
         assert messages.milliseconds(request.max_wait) == ask.max_wait_ms
         assert (request.max_bytes, request.min_bytes, request.isolation_level) == (ask.max_bytes, 1, 0)
         assert (request.session_id, request.session_epoch) == (0, -1)
+        assert request.cluster_id == "the clüster"
         found = [
             Item(
                 (topic.topic_id, part.partition),
@@ -145,6 +151,13 @@ class TestAsks:
         assert [
             (topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions
         ] == forgotten
+
+    def test_from_a_broker_that_has_no_cluster_yet(self) -> None:
+        newcomer = follower_fetch.asker("tidelog-peer-2", None)
+        frame = follower_fetch.encode_ask(newcomer, 5, ASK, [sample_item()], [])
+        assert decode_ask(frame) == (ASK, [sample_item()], [], None)
+        assert follower_fetch.is_ask(memoryview(frame), 18)
+        assert read_by_kio(load_request_schema(1, 18), frame, HEADER_SIZE).cluster_id is None
 
     def test_header(self) -> None:
         frame = follower_fetch.encode_ask(CLIENT, 5, ASK, [], [])
@@ -188,17 +201,17 @@ class TestAsks:
             },
         )
         found = follower_fetch.decode_ask(memoryview(body), 0, Item)
-        assert found == (ask._replace(generation=0, since=0), items, [])
+        assert found == (ask._replace(generation=0, since=0, directory=None), items, [], None)
 
     def test_an_unknown_watermark_is_told_as_such(self) -> None:
         body = request_body(
             1, 18, {"topics": [{"topic_id": UUID(int=1), "partitions": [{"partition": 4}]}], "rack_id": ""}
         )
-        (_, (item,), _) = follower_fetch.decode_ask(memoryview(body), 0, Item)
+        (_, (item,), _, _) = follower_fetch.decode_ask(memoryview(body), 0, Item)
         assert (item.key[1], item.high_watermark) == (4, NOT_TOLD)
 
     def test_consumers_are_told_apart(self) -> None:
-        body = request_body(1, 18, {"topics": [], "rack_id": "\x01\x02\x01\x0d"})
+        body = request_body(1, 18, {"topics": [], "rack_id": "\x01\x0d"})
         assert not follower_fetch.is_ask(memoryview(body), 18)
         assert not follower_fetch.is_ask(memoryview(b""), 18)
         frame = follower_fetch.encode_ask(CLIENT, 5, ASK, [sample_item()], [])
@@ -248,6 +261,7 @@ class TestAnswers:
             assert (leader.leader_id, leader.leader_epoch) == (part.leader, part.epoch)
             diverging = (one.diverging_epoch.epoch, one.diverging_epoch.end_offset)
             assert diverging == (part.diverging or (-1, -1))
+            assert (one.snapshot_id.end_offset, one.snapshot_id.epoch) == (part.snapshot or (-1, -1))
             assert bytes(one.records or b"") == (part.records.data if part.records else b"")
 
     @given(PARTS)
@@ -270,6 +284,10 @@ class TestAnswers:
                             "epoch": (part.diverging or (-1, -1))[0],
                             "end_offset": (part.diverging or (-1, -1))[1],
                         },
+                        "snapshot_id": {
+                            "end_offset": (part.snapshot or (-1, -1))[0],
+                            "epoch": (part.snapshot or (-1, -1))[1],
+                        },
                     }
                 ],
             }
@@ -283,7 +301,11 @@ class TestAnswers:
         entity_writer(schema)(Sink, build(schema, {"error_code": ErrorCode.NONE, "responses": values}))  # type: ignore[arg-type]
         _, found = follower_fetch.decode_answer(memoryview(b"".join(out)), 0, Part)
         expected = [
-            part._replace(offset=-1, diverging=None if part.diverging == (-1, -1) else part.diverging)
+            part._replace(
+                offset=-1,
+                diverging=None if part.diverging == (-1, -1) else part.diverging,
+                snapshot=None if part.snapshot == (-1, -1) else part.snapshot,
+            )
             for part in parts
         ]
         assert copied(found) == expected
@@ -298,7 +320,11 @@ class TestAnswers:
         assert bytes(first.records[:2]) == b"xr"
 
     def test_cut_short_anywhere(self) -> None:
-        parts = [sample_part(0, Bytes(b"abc")), sample_part(1), sample_part(2)._replace(diverging=(1, 2))]
+        parts = [
+            sample_part(0, Bytes(b"abc")),
+            sample_part(1),
+            sample_part(2)._replace(diverging=(1, 2), snapshot=(3, 4)),
+        ]
         frame = flat(follower_fetch.encode_answer(6, ErrorCode.NONE, parts))
         for size in range(9, len(frame) - 1):
             with pytest.raises(Malformed):
