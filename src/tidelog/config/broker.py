@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from tidelog.config.broker_table import BrokerTable
+from tidelog.config.controllers import BROKER_ROLE, CONTROLLER_ROLE
 from tidelog.config.kinds import Raw
 from tidelog.config.table import Setting, refuse, refuse_unknown, settings_of, shown
 from tidelog.config.toml import read_toml
@@ -127,7 +128,10 @@ def _build(
     for name, text in {**static, **dynamic_defaults, **dynamic}.items():
         setting = BROKER_SETTINGS[name]
         values[setting.attribute] = setting.parse(text)
-    values.setdefault("advertised_listeners", values.get("listeners", BROKER_SETTINGS["listeners"].default))
+    listeners = values.get("listeners", BROKER_SETTINGS["listeners"].default)
+    inner = values.get("controller_listener_names", ())
+    for_clients = tuple(listener for listener in listeners if listener.name not in inner)
+    values.setdefault("advertised_listeners", for_clients or listeners)
     config = BrokerConfig(
         **values, static_values=static, dynamic_values=dynamic, dynamic_defaults=dynamic_defaults
     )
@@ -142,7 +146,28 @@ def _check_together(config: BrokerConfig) -> None:
         if listener.name not in names:
             allowed = "names that listeners has: " + ", ".join(sorted(names))
             refuse("advertised.listeners", str(listener), allowed)
+    _check_controllers(config, names)
     if 0 <= config.queued_max_request_bytes < config.socket_request_max_bytes:
         # One allowed request could never be read, and its connection would hang.
         allowed = f"at least socket.request.max.bytes, which is {config.socket_request_max_bytes}, or -1"
         refuse("queued.max.request.bytes", config.queued_max_request_bytes, allowed)
+
+
+def _check_controllers(config: BrokerConfig, listener_names: set[str]) -> None:
+    voters = {voter.node_id for voter in config.controller_quorum_voters}
+    told = ",".join(map(str, config.controller_quorum_voters))
+    if CONTROLLER_ROLE not in config.process_roles:
+        if not voters:
+            how = "at least one controller, since process.roles says that this node is none"
+            refuse("controller.quorum.voters", told, how)
+        if config.node_id in voters:
+            how = f"without node {config.node_id}, since process.roles says that it is no controller"
+            refuse("controller.quorum.voters", told, how)
+        return
+    for name in config.controller_listener_names:
+        if name not in listener_names:
+            allowed = "names that listeners has: " + ", ".join(sorted(listener_names))
+            refuse("controller.listener.names", name, allowed)
+    if BROKER_ROLE in config.process_roles and listener_names <= set(config.controller_listener_names):
+        allowed = "some of the names that listeners has, not all of them: clients need one, too"
+        refuse("controller.listener.names", ",".join(config.controller_listener_names), allowed)

@@ -9,11 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tidelog.config.controllers import (
+    BROKER_ROLE,
+    CONTROLLER_ROLE,
+    ListenerNames,
+    QuorumVoter,
+    QuorumVoters,
+)
 from tidelog.config.kinds import (
     INT_MAX,
     LONG_MAX,
     Bool,
     Choice,
+    ChoiceSet,
     ConfigType,
     ExplainedError,
     Kind,
@@ -133,6 +141,43 @@ class BrokerTable:
         0,
         "Port on the first listener's host that serves `/metrics` for Prometheus and `/health`; 0 is off.",
         ours=True,
+    )
+
+    process_roles: frozenset[str] = row(
+        ChoiceSet(BROKER_ROLE, CONTROLLER_ROLE),
+        frozenset((BROKER_ROLE, CONTROLLER_ROLE)),
+        "What this node does: serve partitions, take part in the decisions of the cluster, or both.",
+        section="Controllers",
+    )
+    controller_quorum_voters: tuple[QuorumVoter, ...] = row(
+        QuorumVoters(),
+        (),
+        "The controllers of the cluster as `id@host:port`. They found it; later the metadata log says who "
+        "votes, and this list is only where a node begins to ask.",
+        unset="this node is the only one",
+    )
+    controller_listener_names: tuple[str, ...] = row(
+        ListenerNames(),
+        (),
+        "Listeners that controllers use among themselves and that brokers use to reach them; clients are not "
+        "told about them.",
+        unset="all listeners serve everybody",
+    )
+    controller_quorum_fetch_timeout_ms: int = row(
+        Whole(200),
+        1000,
+        "An active controller that the others have not heard of for so long is replaced, and one that does "
+        "not hear from a majority steps down.",
+    )
+    metadata_log_max_record_bytes_between_snapshots: int = row(
+        Whole(1, LONG_MAX),
+        20 * _MIB,
+        "After so many bytes of new metadata, each node writes a snapshot and drops what came before.",
+    )
+    metadata_log_max_snapshot_interval_ms: int = row(
+        Whole(0, LONG_MAX, unit="ms"),
+        3_600_000,
+        "New metadata is in a snapshot after this time, however little it is; 0 is off.",
     )
 
     auto_create_topics_enable: bool = row(
