@@ -39,10 +39,12 @@ class QuorumVoters(Kind[tuple[QuorumVoter, ...]]):
     """Controllers with different numbers and addresses."""
 
     type = ConfigType.LIST
-    allowed = "a list of id@host:port, separated by commas, such as 1@host1:9092,2@host2:9092,3@host3:9092"
+    allowed = "one or more id@host:port, separated by commas, such as 1@host1:9092,2@host2:9092,3@host3:9092"
 
     def parse(self, raw: Raw) -> tuple[QuorumVoter, ...]:
         voters = tuple(QuorumVoter.parse(text) for text in split_list(raw))
+        if not voters:
+            raise ValueError(raw)
         for voter in voters:
             if sum(other.node_id == voter.node_id for other in voters) > 1:
                 raise ExplainedError(f"controller {voter.node_id} is named twice")
@@ -56,11 +58,11 @@ class QuorumVoters(Kind[tuple[QuorumVoter, ...]]):
 
 class ListenerNames(Kind[tuple[str, ...]]):
     type = ConfigType.LIST
-    allowed = "names of listeners, separated by commas"
+    allowed = "one or more names of listeners, separated by commas"
 
     def parse(self, raw: Raw) -> tuple[str, ...]:
         names = split_list(raw)
-        if not all(_NAME.fullmatch(name) for name in names):
+        if not names or not all(_NAME.fullmatch(name) for name in names):
             raise ValueError(raw)
         return tuple(name.upper() for name in names)
 
