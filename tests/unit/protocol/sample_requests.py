@@ -22,6 +22,24 @@ _RESOURCES = [
     }
 ]
 
+_COMMITTED = [
+    {
+        "name": "orders",
+        "topic_id": TOPIC_ID,
+        "partitions": [
+            {
+                "partition_index": 0,
+                "committed_offset": 7,
+                "committed_leader_epoch": 2,
+                "committed_metadata": "where I was",
+            },
+            {"partition_index": 1, "committed_offset": 8, "committed_metadata": None},
+        ],
+        "partition_indexes": [0, 1],
+    }
+]
+_MEMBER = {"member_id": "m", "group_instance_id": "i"}
+
 PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
     2: {
         "replica_id": -1,
@@ -36,7 +54,52 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
     3: {"topics": [{"name": "orders"}, {"name": "söme ünïcode"}], "allow_auto_topic_creation": True},
     22: {"transactional_id": "t", "producer_id": 5, "producer_epoch": 1},
     61: {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]},
+    8: {
+        "group_id": "g",
+        "generation_id_or_member_epoch": 3,
+        **_MEMBER,
+        "retention_time": 1000,
+        "topics": _COMMITTED,
+    },
+    9: {
+        "group_id": "g",
+        "topics": _COMMITTED,
+        "groups": [{"group_id": "g", "member_id": "m", "member_epoch": 1, "topics": _COMMITTED}],
+        "require_stable": True,
+    },
     10: {"key": "g", "key_type": 0, "coordinator_keys": ["g", "h"]},
+    11: {
+        "group_id": "g",
+        "session_timeout": 10_000,
+        "rebalance_timeout": 60_000,
+        **_MEMBER,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b"abc"}],
+        "reason": "why not",
+    },
+    12: {"group_id": "g", "generation_id": 3, **_MEMBER},
+    13: {"group_id": "g", "member_id": "m", "members": [{**_MEMBER, "reason": "done"}]},
+    14: {
+        "group_id": "g",
+        "generation_id": 3,
+        **_MEMBER,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignments": [{"member_id": "m", "assignment": b"abc"}],
+    },
+    15: {"groups": ["g", "h"], "include_authorized_operations": True},
+    16: {"states_filter": ["Stable"], "types_filter": ["classic"]},
+    28: {
+        "transactional_id": "t",
+        "group_id": "g",
+        "producer_id": 5,
+        "producer_epoch": 1,
+        "generation_id": 3,
+        **_MEMBER,
+        "topics": _COMMITTED,
+    },
+    42: {"groups_names": ["g", "h"]},
+    47: {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]},
     18: {"client_software_name": "a-client", "client_software_version": "1.0"},
     19: {
         "topics": [

@@ -45,6 +45,23 @@ _ALTERED = [
     }
 ]
 
+_COMMITS = [{"name": "orders", "topic_id": TOPIC_ID, "partitions": [{"partition_index": 1}]}]
+_OFFSETS = [
+    {
+        "name": "orders",
+        "topic_id": TOPIC_ID,
+        "partitions": [
+            {
+                "partition_index": 1,
+                "committed_offset": 1 << 40,
+                "committed_leader_epoch": 4,
+                "metadata": "m",
+                "error_code": ErrorCode.UNSTABLE_OFFSET_COMMIT,
+            }
+        ],
+    }
+]
+
 ANSWERS: dict[int, dict[str, Any]] = {
     2: {
         "topics": [
@@ -88,7 +105,72 @@ ANSWERS: dict[int, dict[str, Any]] = {
         "port": -1,
         "coordinators": [{"key": "g", "node_id": -1, "host": "", "port": -1}],
     },
+    8: {"topics": _COMMITS},
+    9: {
+        "topics": _OFFSETS,
+        "error_code": ErrorCode.NOT_COORDINATOR,
+        "groups": [{"group_id": "g", "topics": _OFFSETS, "error_code": ErrorCode.NOT_COORDINATOR}],
+    },
+    11: {
+        "error_code": ErrorCode.MEMBER_ID_REQUIRED,
+        "generation_id": 3,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "leader": "m",
+        "skip_assignment": True,
+        "member_id": "m",
+        "members": [{"member_id": "m", "group_instance_id": None, "metadata": b"abc"}],
+    },
+    12: {"error_code": ErrorCode.REBALANCE_IN_PROGRESS},
+    13: {
+        "error_code": ErrorCode.NONE,
+        "members": [{"member_id": "m", "group_instance_id": "i", "error_code": ErrorCode.FENCED_INSTANCE_ID}],
+    },
+    14: {
+        "error_code": ErrorCode.NONE,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignment": b"x",
+    },
+    15: {
+        "groups": [
+            {
+                "error_code": ErrorCode.NONE,
+                "group_id": "g",
+                "group_state": "Stable",
+                "protocol_type": "consumer",
+                "protocol_data": "range",
+                "members": [
+                    {
+                        "member_id": "m",
+                        "group_instance_id": "i",
+                        "client_id": "c",
+                        "client_host": "/127.0.0.1",
+                        "member_metadata": b"abc",
+                        "member_assignment": b"def",
+                    }
+                ],
+            }
+        ]
+    },
+    16: {
+        "error_code": ErrorCode.NONE,
+        "groups": [
+            {"group_id": "g", "protocol_type": "consumer", "group_state": "Empty", "group_type": "classic"}
+        ],
+    },
     22: {"error_code": ErrorCode.NONE, "producer_id": 7, "producer_epoch": 1},
+    28: {"topics": _COMMITS},
+    42: {"results": [{"group_id": "g", "error_code": ErrorCode.NON_EMPTY_GROUP}]},
+    47: {
+        "error_code": ErrorCode.NONE,
+        "topics": [
+            {
+                "name": "orders",
+                "partitions": [{"partition_index": 0, "error_code": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}],
+            }
+        ],
+    },
     61: {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "active_producers": []}]}]},
     23: {
         "topics": [
@@ -217,8 +299,9 @@ class TestRequests:
         frame = memoryview(b"header" + request_body(api_key, version, values))
         request = messages.decode(api_key, version, frame, 6)
         for name, value in values.items():
-            if isinstance(value, (str, bool, int)) and name != "timeout" and hasattr(request, name):
-                assert getattr(request, name) == value
+            if isinstance(value, (str, bool, int)) and hasattr(request, name):
+                found = getattr(request, name)
+                assert (messages.milliseconds(found) if isinstance(found, timedelta) else found) == value
         for name in ("topics", "resources"):
             if hasattr(request, name):
                 assert len(getattr(request, name)) == len(values[name])
