@@ -66,8 +66,11 @@ StartUp = Callable[..., Up]
 def start_up(tmp_path: Path) -> Iterator[StartUp]:
     started: list[Up] = []
 
-    def start(*words: str, directory: Path = tmp_path / "cluster", port: int | None = None) -> Up:
-        started.append(Up(directory, *words, port=port if port is not None else free_port()))
+    def start(
+        *words: str, directory: Path = tmp_path / "cluster", port: int | None = None, brokers: int | None = 1
+    ) -> Up:
+        count = ("--brokers", str(brokers)) if brokers else ()
+        started.append(Up(directory, *count, *words, port=port if port is not None else free_port()))
         return started[-1]
 
     yield start

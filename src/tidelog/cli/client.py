@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.probe import first_open, parse_bootstrap
+from tidelog.lab.probe import first_open, parse_bootstrap
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException

@@ -1,7 +1,9 @@
-"""Brokers on this machine as child processes: directories, start, watch, stop.
+"""The brokers of one directory as child processes: who of them votes, start, watch, stop.
 
-Owns ``DIR/broker-N/`` (``broker.toml``, ``broker.log``; the broker itself adds ``broker.pid`` and ``data/``)
-and the lock that keeps two of us out of one DIR. Knows a broker only by its command, its files and its port.
+Owns the lock that keeps two of us out of one DIR, and the decision which brokers are the voters of the
+controllers' quorum. That decision is made once, when DIR is new, and stands in every ``broker.toml``: more
+brokers later join as observers, because a cluster must never find its majority elsewhere by a command line
+alone.
 
 A broker that dies after the start is reported and left down: someone may have killed it on purpose and will
 start it again with ``tidelog broker``. Stopping therefore also stops a broker that was started in its place.
@@ -11,109 +13,24 @@ import contextlib
 import fcntl
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.probe import is_free, is_ready
-from tidelog.cli.settings import merge_broker_settings, read_broker_settings, render_settings
-from tidelog.config import BrokerConfig, Raw
+from tidelog.cli.local_broker import HOST, VOTERS, LocalBroker, describe_exit
+from tidelog.config import Raw
+from tidelog.lab.probe import is_free, is_ready
+from tidelog.lab.voters import choose_voters, majority, quorum_voters
 
-HOST = "127.0.0.1"
-LOG_LINES_SHOWN = 5
+DEFAULT_BROKERS = 3
 STOP_TIMEOUT_S = 30.0
 START_POLL_S = 0.02
 WATCH_POLL_S = 0.1
 STILL_STARTING_AFTER_S = 10.0
-HEADING = ("Written by `tidelog up`, which keeps what you change here; names and meanings are Kafka's.",)
-
-
-class LocalBroker:
-    """One broker directory and the process we started in it, if any."""
-
-    def __init__(self, directory: Path, broker_id: int, port: int) -> None:
-        self.directory = directory
-        self.broker_id = broker_id
-        self.host = HOST
-        self.port = port
-        self.process: subprocess.Popen[bytes] | None = None
-        self._log_begin = 0  # where this start's part of broker.log begins
-
-    @property
-    def config_path(self) -> Path:
-        return self.directory / "broker.toml"
-
-    @property
-    def log_path(self) -> Path:
-        return self.directory / "broker.log"
-
-    @property
-    def address(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    def write_config(self, settings: Mapping[str, Raw]) -> None:
-        """Keep the file's settings, put ours, then ``settings`` over them; refuse what no broker takes."""
-        before = read_broker_settings(self.config_path) if self.config_path.exists() else {}
-        ours: dict[str, Raw] = {"node.id": self.broker_id, "listeners": f"PLAINTEXT://{self.address}"}
-        wanted = merge_broker_settings(before, ours, settings)
-        listener = BrokerConfig.parse(wanted).listeners[0]
-        self.host, self.port = HOST if listener.every_interface else listener.host, listener.port
-        # An unchanged file is not touched, so that its comments live as long as possible.
-        if wanted != before:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self.config_path.write_text(render_settings(wanted, HEADING), encoding="utf-8")
-
-    def start(self) -> None:
-        with self.log_path.open("ab") as log:
-            self._log_begin = log.tell()
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tidelog", "broker", "--config", str(self.config_path)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # Out of the terminal's reach: Ctrl-C comes to us alone, and we stop the brokers in order.
-                start_new_session=True,
-            )
-
-    def exit_code(self) -> int | None:
-        return None if self.process is None else self.process.poll()
-
-    def log_tail(self) -> str:
-        try:
-            text = self.log_path.read_bytes()[self._log_begin :].decode(errors="replace")
-        except OSError:
-            return ""
-        return "\n".join(f"  {line}" for line in text.splitlines()[-LOG_LINES_SHOWN:])
-
-    def running_pid(self) -> int | None:
-        """The process that is this broker now: our child, or the one its pid file names."""
-        if self.process is not None and self.process.poll() is None:
-            return self.process.pid
-        try:
-            pid = int((self.directory / "broker.pid").read_text())
-        except (OSError, ValueError):
-            return None
-        return pid if is_tidelog(pid) else None
-
-
-def is_tidelog(pid: int) -> bool:
-    """Whether this process runs Tidelog: after a crash a pid file may name a stranger."""
-    try:
-        os.kill(pid, 0)
-        command = Path(f"/proc/{pid}/cmdline")
-        return b"tidelog" in command.read_bytes() if Path("/proc/self").exists() else True
-    except OSError:
-        return False
-
-
-def describe_exit(code: int) -> str:
-    if code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"
+# What each broker must have for itself: with several of them, one value for all cannot be meant.
+OF_ONE_BROKER = ("node.id", "listeners", "advertised.listeners", VOTERS)
 
 
 def lock_directory(directory: Path) -> IO[bytes]:
@@ -133,11 +50,26 @@ def lock_directory(directory: Path) -> IO[bytes]:
     return lock
 
 
+def known_brokers(directory: Path) -> list[int]:
+    """The brokers an earlier run made in DIR."""
+    names = (path.parent.name.removeprefix("broker-") for path in directory.glob("broker-*/broker.toml"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
 class LocalCluster:
     """The brokers of one DIR. Use: ``start``, ``wait_ready``, ``watch`` until asked to stop, ``stop``."""
 
-    def __init__(self, brokers: Iterable[LocalBroker], report: Callable[[str], None]) -> None:
-        self.brokers = list(brokers)
+    def __init__(self, directory: Path, count: int, port: int, report: Callable[[str], None]) -> None:
+        if port + count - 1 > 65535:
+            raise CommandFailed(
+                f"Broker {count} would listen on port {port + count - 1}, and ports end at 65535."
+            )
+        self._directory = directory
+        self._first_port = port
+        self.brokers = [
+            LocalBroker(directory / f"broker-{number}", number, port + number - 1)
+            for number in range(1, count + 1)
+        ]
         # Set by a signal handler; a plain flag, because a handler that takes a lock can meet itself there.
         self.stopping = False
         self._report = report
@@ -147,29 +79,83 @@ class LocalCluster:
         return ",".join(broker.address for broker in self.brokers)
 
     def start(self, settings: Mapping[str, Raw]) -> None:
+        self._check_settings(settings)
+        voters = self._voters()
+        self._check_majority(voters)
         for broker in self.brokers:
             if (pid := broker.running_pid()) is not None:
                 raise CommandFailed(
                     f"Broker {broker.broker_id} of this directory runs already, as process {pid}."
                 )
-            broker.write_config(settings)
+            broker.settle(settings)
+        for broker in self.brokers:
             if not is_free(broker.host, broker.port):
                 raise CommandFailed(f"Port {broker.port} is taken; choose another one with --port.")
+        self._tell_differences()
+        for broker in self.brokers:
+            alone = voters == [broker.broker_id]
+            broker.write_config(None if alone else self._quorum_voters(voters))
         for broker in self.brokers:
             broker.start()
 
+    def _quorum_voters(self, voters: list[int]) -> str:
+        """With the addresses of today: --port may be another one than last time."""
+        addresses = {broker.broker_id: broker.address for broker in self.brokers}
+        return quorum_voters(
+            {voter: addresses.get(voter, f"{HOST}:{self._first_port + voter - 1}") for voter in voters}
+        )
+
+    def _check_settings(self, settings: Mapping[str, Raw]) -> None:
+        if len(self.brokers) > 1 and (ours := [name for name in OF_ONE_BROKER if name in settings]):
+            raise CommandFailed(f"{ours[0]} differs from broker to broker and cannot be set for all of them.")
+
+    def _voters(self) -> list[int]:
+        """As DIR knows them; those of a new cluster are chosen."""
+        known = known_brokers(self._directory)
+        for number in known:
+            said = LocalBroker(self._directory / f"broker-{number}", number, 0).known_settings().get(VOTERS)
+            if said:
+                parts = said if isinstance(said, list | tuple) else str(said).split(",")
+                return sorted(int(str(part).partition("@")[0]) for part in parts)
+        # Without the setting it is a directory from before there were clusters: its one broker decides alone.
+        return known[:1] or choose_voters(broker.broker_id for broker in self.brokers)
+
+    def _check_majority(self, voters: list[int]) -> None:
+        wanted = {broker.broker_id for broker in self.brokers}
+        needed = majority(len(voters))
+        if len(wanted.intersection(voters)) >= needed:
+            return
+        enough = sorted(voters)[needed - 1]
+        raise CommandFailed(
+            f"{self._directory} holds a cluster in which {needed} of brokers {_listed(voters)} must run to "
+            f"decide anything; start at least {enough} with --brokers {enough}, or take another --dir for a "
+            f"new cluster."
+        )
+
+    def _tell_differences(self) -> None:
+        """Say what it means that DIR had another number of brokers before."""
+        known = known_brokers(self._directory)
+        wanted = [broker.broker_id for broker in self.brokers]
+        if known and (new := [number for number in wanted if number not in known]):
+            self._report(
+                f"{_brokers(new)} new in this directory: topics made from now on use them, those that are "
+                f"there stay where they are"
+            )
+        if down := [number for number in known if number not in wanted]:
+            self._report(
+                f"{_brokers(down)} down: their partitions have fewer copies until "
+                f"--brokers {max(known)} starts all again"
+            )
+
     def wait_ready(self) -> bool:
-        """True once all brokers take requests, False if asked to stop before; a dead one is a failure."""
+        """True once every broker knows of all, False if asked to stop before; a dead one is a failure."""
         patience_ends = time.monotonic() + STILL_STARTING_AFTER_S
         waiting = list(self.brokers)
         while waiting and not self.stopping:
-            for broker in waiting:
-                if (code := broker.exit_code()) is not None:
-                    raise CommandFailed(
-                        f"Broker {broker.broker_id} {describe_exit(code)} while starting; "
-                        f"the end of {broker.log_path}:\n{broker.log_tail() or '  (empty)'}"
-                    )
-            waiting = [broker for broker in waiting if not is_ready(broker.host, broker.port)]
+            for broker in self.brokers:
+                broker.check_started()
+            count = len(self.brokers)
+            waiting = [broker for broker in waiting if not is_ready(broker.host, broker.port, count)]
             if waiting and time.monotonic() > patience_ends:
                 # Not a failure: after a crash a broker may have a long log to check.
                 self._report(f"broker {waiting[0].broker_id} is still starting; see {waiting[0].log_path}")
@@ -209,6 +195,16 @@ class LocalCluster:
             code = broker.exit_code()
             if code and broker.process is not None and broker.process.pid == pid:
                 self._report(f"broker {broker.broker_id} {describe_exit(code)}; see {broker.log_path}")
+
+
+def _listed(numbers: list[int]) -> str:
+    words = [str(number) for number in numbers]
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _brokers(numbers: list[int]) -> str:
+    """The subject of a sentence."""
+    return f"broker {numbers[0]} is" if len(numbers) == 1 else f"brokers {_listed(numbers)} are"
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -8,16 +8,21 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.failure import CommandFailed
-from tidelog.cli.local_cluster import LocalBroker, LocalCluster, lock_directory
+from tidelog.cli.local_cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
 from tidelog.cli.options import Settings
 from tidelog.cli.settings import parse_assignments
 
 
 def up(
     brokers: Annotated[
-        int, typer.Option("--brokers", metavar="N", min=1, help="How many brokers to start.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--brokers",
+            metavar="N",
+            min=1,
+            help=f"How many brokers to start: {DEFAULT_BROKERS} unless DIR has another number of them.",
+        ),
+    ] = None,
     directory: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="Where settings, logs and data lie.")
     ] = Path(".tidelog"),
@@ -28,27 +33,24 @@ def up(
             metavar="PORT",
             min=1,
             max=65535,
-            help="Port of broker 1; broker N listens on PORT + N − 1.",
+            help="Port of broker 1; broker N listens on PORT + N − 1 (and counts http.port up alike).",
         ),
     ] = 9092,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
 ) -> None:
-    """Start Tidelog on this machine, in the foreground.
+    """Start a cluster on this machine, in the foreground.
 
-    Prints one line that begins with "ready" as soon as clients can write. Ctrl-C stops everything cleanly;
-    the same command goes on with the same data.
+    Prints one line that begins with "ready" as soon as all brokers serve and replicated writes work. Ctrl-C
+    stops everything cleanly; the same command goes on with the same data. The first three brokers of a new
+    DIR (five of five or more) also are its controllers; brokers added later are not.
 
     Example: tidelog up --dir /tmp/tide --set num.partitions=3
     """
-    if brokers > 1:
-        raise CommandFailed("This version runs one broker; clusters of several come with the next one.")
     settings = parse_assignments(assignments)
     root = directory.expanduser().resolve()
     with lock_directory(root):
-        cluster = LocalCluster(
-            [LocalBroker(root / f"broker-{n}", n, port + n - 1) for n in range(1, brokers + 1)], _report
-        )
-        _run(cluster, settings, directory)
+        count = brokers or max(known_brokers(root), default=DEFAULT_BROKERS)
+        _run(LocalCluster(root, count, port, _report), settings, directory)
 
 
 def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path) -> None:

@@ -20,12 +20,13 @@ import json
 import random
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from tidelog.lab import probe
 
 Setting = str | int | float | bool | Sequence[str]
 """A value of a broker setting, under Kafka's name for it."""
@@ -38,28 +39,33 @@ POLL_INTERVAL_S = 0.02
 # between kill and start, no client's connection can be given its port.
 PORTS = range(20_000, 32_000)
 
-# ApiVersions version 0, correlation id 1, no client id: the first thing every Kafka client sends.
-_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
-_ANSWER_HEAD = struct.Struct(">iih")  # length, correlation id, error code
-
 
 class BrokerError(Exception):
     """The broker did not do what was asked of it; the message ends with the tail of its log."""
 
 
 class Broker:
-    """A broker process in ``directory``, listening on one port of 127.0.0.1 for all of its life.
+    """A broker process in ``directory``, listening on one address for all of its life.
 
     Restarting keeps port and data, so clients find it again. ``settings`` are broker settings under Kafka's
-    names; they are written to ``broker.toml`` at every start and may be changed in between.
+    names; they are written to ``broker.toml`` at every start and may be changed in between. ``prefix`` stands
+    before the command, for a broker that runs on a host of its own (:mod:`tidelog.testing.network`).
     """
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, Setting] | None = None, *, port: int | None = None
+        self,
+        directory: Path,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        port: int | None = None,
+        host: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
     ) -> None:
         self.directory = Path(directory)
         self.settings: dict[str, Setting] = dict(settings or {})
+        self.host = host
         self.port = port if port is not None else free_port()
+        self._prefix = list(prefix)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __repr__(self) -> str:
@@ -69,7 +75,16 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """What clients call ``bootstrap.servers``."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
+
+    @property
+    def node_id(self) -> int:
+        return int(str(self.settings.get("node.id", 1)))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not ended by us; one that died by itself still counts."""
+        return self._process is not None
 
     @property
     def pid(self) -> int:
@@ -100,7 +115,7 @@ class Broker:
         self.write_config()
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self.command(),
+                [*self._prefix, *self.command()],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -109,14 +124,22 @@ class Broker:
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """Ask it to stop (SIGTERM), wait, and return its exit code."""
+        self.ask_to_stop()
+        return self.await_end(timeout_s)
+
+    def ask_to_stop(self) -> None:
         process = self._running()
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGCONT)  # a paused process would never see the request
+
+    def await_end(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Wait for the end of a broker that was asked to stop, or will end by itself; its exit code."""
+        process = self._running()
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise self._failed(f"the broker did not stop within {timeout_s:g} s of SIGTERM") from None
+            raise self.failed(f"the broker did not end within {timeout_s:g} s") from None
         self._process = None
         return code
 
@@ -143,12 +166,15 @@ class Broker:
         """Stop if running; raises if that went wrong, or if the process had died without being asked to."""
         if self._process is None:
             return
-        died = self._process.poll()
-        if died is not None:
-            self._process = None
-            raise self._failed(f"the broker ended by itself with exit code {died}")
+        self.check_alive()
         if code := self.stop():
-            raise self._failed(f"the broker stopped with exit code {code}")
+            raise self.failed(f"the broker stopped with exit code {code}")
+
+    def check_alive(self) -> None:
+        """Raises if it died without being asked to."""
+        if self._process is not None and (died := self._process.poll()) is not None:
+            self._process = None
+            raise self.failed(f"the broker ended by itself with exit code {died}")
 
     def log_text(self) -> str:
         """Everything it wrote to its log, all starts together."""
@@ -179,15 +205,16 @@ class Broker:
 
     def _await_answer(self, deadline: float) -> None:
         process = self._running()
-        while not answers(self.port):
+        while not probe.answers(self.host, self.port):
             code = process.poll()
             if code is not None:
-                raise self._failed(f"the broker ended with exit code {code} before it answered")
+                raise self.failed(f"the broker ended with exit code {code} before it answered")
             if time.monotonic() > deadline:
-                raise self._failed("the broker did not answer in time")
+                raise self.failed("the broker did not answer in time")
             time.sleep(POLL_INTERVAL_S)
 
-    def _failed(self, reason: str) -> BrokerError:
+    def failed(self, reason: str) -> BrokerError:
+        """What to raise when it did not do what it should have."""
         return BrokerError(f"{reason}; the end of {self.log_path}:\n{self.log_tail() or '(empty)'}")
 
 
@@ -208,20 +235,8 @@ def running_broker(
 
 
 def answers(port: int, timeout_s: float = 5.0) -> bool:
-    """Whether a broker on this port answers an ApiVersions request without error."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout_s) as connection:
-            connection.sendall(_API_VERSIONS)
-            head = b""
-            while len(head) < _ANSWER_HEAD.size:
-                received = connection.recv(_ANSWER_HEAD.size - len(head))
-                if not received:
-                    return False
-                head += received
-    except OSError:
-        return False
-    _, correlation_id, error_code = _ANSWER_HEAD.unpack(head)
-    return bool(correlation_id == 1 and error_code == 0)
+    """Whether a broker on this port of 127.0.0.1 answers an ApiVersions request without error."""
+    return probe.answers("127.0.0.1", port, timeout_s)
 
 
 def free_port() -> int:

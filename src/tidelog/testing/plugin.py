@@ -1,6 +1,7 @@
-"""The pytest plugin: fixtures that hand a test a real broker, and the broker's log when the test fails.
+"""The pytest plugin: fixtures that hand a test real brokers, and the brokers' logs when the test fails.
 
-Installed with Tidelog (entry point ``pytest11``), so ``tidelog_broker`` is there without any import.
+Installed with Tidelog (entry point ``pytest11``), so ``tidelog_broker`` and ``tidelog_cluster`` are there
+without any import.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -8,6 +9,7 @@ from collections.abc import Generator, Iterator, Mapping
 import pytest
 
 from tidelog.testing.broker import Broker, Setting, running_broker
+from tidelog.testing.cluster import Cluster, running_cluster
 
 LOG_LINES_IN_REPORT = 40
 
@@ -15,27 +17,36 @@ LOG_LINES_IN_REPORT = 40
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "tidelog_settings(settings): broker settings for this test's tidelog_broker, by Kafka's names",
+        "tidelog_settings(settings): broker settings for this test's own brokers, by Kafka's names",
+    )
+    config.addinivalue_line(
+        "markers", "tidelog_brokers(count): how many brokers this test's tidelog_cluster has, 3 by default"
     )
 
 
 @pytest.fixture(scope="session")
 def tidelog_settings() -> Mapping[str, Setting]:
-    """Broker settings for both fixtures; override it in your conftest.py."""
+    """Broker settings for all fixtures; override it in your conftest.py."""
     return {}
 
 
 @pytest.fixture
-def tidelog_broker(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    tidelog_settings: Mapping[str, Setting],
-) -> Iterator[Broker]:
-    """A fresh, empty broker for one test, which may kill, pause and restart it."""
+def tidelog_test_settings(
+    request: pytest.FixtureRequest, tidelog_settings: Mapping[str, Setting]
+) -> Mapping[str, Setting]:
+    """The settings above with those of the test's markers over them."""
     settings = dict(tidelog_settings)
     for marker in reversed(list(request.node.iter_markers("tidelog_settings"))):
         settings.update(marker.args[0])
-    with running_broker(tmp_path_factory.mktemp("tidelog"), settings) as broker:
+    return settings
+
+
+@pytest.fixture
+def tidelog_broker(
+    tmp_path_factory: pytest.TempPathFactory, tidelog_test_settings: Mapping[str, Setting]
+) -> Iterator[Broker]:
+    """A fresh, empty broker for one test, which may kill, pause and restart it."""
+    with running_broker(tmp_path_factory.mktemp("tidelog"), tidelog_test_settings) as broker:
         yield broker
 
 
@@ -48,6 +59,29 @@ def tidelog_shared_broker(
         yield broker
 
 
+@pytest.fixture
+def tidelog_cluster(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    tidelog_test_settings: Mapping[str, Setting],
+) -> Iterator[Cluster]:
+    """A fresh, empty cluster for one test, which may kill, pause and restart each of its brokers."""
+    marker = request.node.get_closest_marker("tidelog_brokers")
+    count = marker.args[0] if marker else 3
+    with running_cluster(tmp_path_factory.mktemp("tidelog"), count, tidelog_test_settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def tidelog_shared_cluster(
+    tmp_path_factory: pytest.TempPathFactory, tidelog_settings: Mapping[str, Setting]
+) -> Iterator[Cluster]:
+    """One cluster of three for the whole test run, under the same terms as the shared broker."""
+    directory = tmp_path_factory.mktemp("tidelog-shared-cluster")
+    with running_cluster(directory, settings=tidelog_settings) as cluster:
+        yield cluster
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the end of the log of every broker the failed test was given, by whichever fixture."""
@@ -55,6 +89,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         fixtures: Mapping[str, object] = getattr(item, "funcargs", None) or {}
         for name, value in fixtures.items():
-            if isinstance(value, Broker):
-                report.sections.append((f"log of {name} {value!r}", value.log_tail(LOG_LINES_IN_REPORT)))
+            brokers = [value] if isinstance(value, Broker) else value if isinstance(value, Cluster) else []
+            for broker in brokers:
+                report.sections.append((f"log of {name} {broker!r}", broker.log_tail(LOG_LINES_IN_REPORT)))
     return report

@@ -1,16 +1,51 @@
-"""A stand-in broker: answers ApiVersions on a port and obeys signals, in a few lines and milliseconds."""
+"""A stand-in broker: answers ApiVersions and Metadata on a port and obeys signals, in a few milliseconds.
+
+``standin.py PORT EXIT_CODE [VOTERS]``; Metadata lists the voters whose ports are open, the first of them as
+the controller, and any topic asked for with two partitions that those brokers lead and hold.
+"""
 
 import signal
+import socket
 import socketserver
 import struct
 import sys
+from itertools import cycle
+
+VOTERS: dict[int, int] = {}  # ports by id
 
 
 class Answer(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         while request := self.request.recv(4096):
-            (correlation_id,) = struct.unpack_from(">i", request, 8)
-            self.request.sendall(struct.pack(">iihi", 10, correlation_id, 0, 0))
+            api_key, _, correlation_id = struct.unpack_from(">hhi", request, 4)
+            body = metadata(request) if api_key == 3 else struct.pack(">hi", 0, 0)
+            self.request.sendall(struct.pack(">ii", len(body) + 4, correlation_id) + body)
+
+
+def metadata(request: bytes) -> bytes:
+    up = {voter: port for voter, port in VOTERS.items() if is_open(port)}
+    brokers = b"".join(struct.pack(">ih9sih", voter, 9, b"127.0.0.1", port, -1) for voter, port in up.items())
+    head = struct.pack(">ii", 0, len(up)) + brokers
+    head += struct.pack(">h2si", 2, b"id", min(up, default=-1))
+    (topics,) = struct.unpack_from(">i", request, 14)
+    if not topics:
+        return head + struct.pack(">i", 0)
+    (size,) = struct.unpack_from(">h", request, 18)
+    return head + struct.pack(">ihh", 1, 0, size) + request[20 : 20 + size] + b"\x00" + partitions(list(up))
+
+
+def partitions(up: list[int]) -> bytes:
+    replicas = struct.pack(f">i{len(VOTERS)}i", len(VOTERS), *VOTERS)
+    in_sync = struct.pack(f">i{len(up)}i", len(up), *up)
+    leaders = cycle(up)
+    return struct.pack(">i", 2) + b"".join(
+        struct.pack(">hiii", 0, index, next(leaders), 0) + replicas + in_sync + bytes(4) for index in (0, 1)
+    )
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -18,7 +53,10 @@ class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
 
-def main(port: int, exit_code: int) -> None:
+def main(port: int, exit_code: int, voters: str) -> None:
+    for voter in filter(None, voters.split(",")):
+        number, _, address = voter.partition("@")
+        VOTERS[int(number)] = int(address.rpartition(":")[2])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(exit_code))
     with Server(("127.0.0.1", port), Answer) as server:
         print("listening", flush=True)  # noqa: T201
@@ -26,4 +64,4 @@ def main(port: int, exit_code: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "")

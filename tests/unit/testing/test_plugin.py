@@ -10,7 +10,9 @@ CONFTEST = f"""
 import sys
 from tidelog.testing import Broker
 
-Broker.command = lambda self: [sys.executable, {str(STANDIN)!r}, str(self.port), "0"]
+Broker.command = lambda self: [
+    sys.executable, {str(STANDIN)!r}, str(self.port), "0", self.settings.get("controller.quorum.voters", "")
+]
 """
 
 
@@ -79,3 +81,29 @@ def test_a_broker_that_dies_during_a_test_is_an_error(inner: pytest.Pytester) ->
     result = run(inner)
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*BrokerError: the broker ended by itself with exit code -9*"])
+
+
+def test_a_cluster_of_as_many_brokers_as_the_test_says(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        import pytest
+
+        def test_three(tidelog_cluster, tidelog_shared_cluster):
+            assert (len(tidelog_cluster), len(tidelog_shared_cluster)) == (3, 3)
+
+        @pytest.mark.tidelog_brokers(5)
+        @pytest.mark.tidelog_settings({"num.partitions": 5})
+        def test_five(tidelog_cluster):
+            assert len(tidelog_cluster.view().brokers) == 5
+            assert all(broker.settings["num.partitions"] == 5 for broker in tidelog_cluster)
+    """)
+    run(inner).assert_outcomes(passed=2)
+
+
+def test_a_failure_shows_the_log_of_every_broker_of_the_cluster(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        def test_fails(tidelog_cluster):
+            assert False
+    """)
+    result = run(inner)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*log of tidelog_cluster <Broker 127.0.0.1:*", "listening"] * 3)

@@ -8,7 +8,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from tidelog.cli.probe import first_open, is_free, is_ready, parse_bootstrap
+from tidelog.lab.probe import (
+    ClusterView,
+    PartitionView,
+    active_controller,
+    answers,
+    first_open,
+    is_free,
+    is_ready,
+    look,
+    parse_bootstrap,
+)
 
 
 @contextmanager
@@ -37,14 +47,58 @@ def framed(body: bytes, correlation_id: int = 1) -> bytes:
 API_VERSIONS = framed(struct.pack(">hi", 0, 0))
 
 
-def metadata(controller: int) -> bytes:
-    broker = struct.pack(">ih4sih", 1, 4, b"host", 9092, -1)
-    return framed(struct.pack(">ii", 0, 1) + broker + struct.pack(">h2sii", 2, b"id", controller, 0))
+def metadata(controller: int, brokers: int = 1, topics: bytes = b"\x00" * 4) -> bytes:
+    listed = b"".join(struct.pack(">ih4sih", n, 4, b"host", 9091 + n, -1) for n in range(1, brokers + 1))
+    head = struct.pack(">ii", 0, brokers) + listed
+    return framed(head + struct.pack(">h2si", 2, b"id", controller) + topics)
 
 
 def test_a_broker_with_a_controller_is_ready() -> None:
     with server_that_answers(API_VERSIONS, metadata(controller=1)) as port:
         assert is_ready("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(("known", "ready"), [(2, False), (3, True), (4, True)])
+def test_one_of_three_is_ready_when_it_knows_all_of_them(known: int, ready: bool) -> None:
+    with server_that_answers(API_VERSIONS, metadata(controller=1, brokers=known)) as port:
+        assert is_ready("127.0.0.1", port, brokers=3) is ready
+
+
+def test_a_look_shows_brokers_leaders_and_members_in_order_of_partitions() -> None:
+    def partition(index: int, leader: int, epoch: int, *members: int) -> bytes:
+        in_sync = struct.pack(f">i{len(members)}i", len(members), *members)
+        return (
+            struct.pack(">hiii", 0, index, leader, epoch) + struct.pack(">i2i", 2, 1, 2) + in_sync + bytes(4)
+        )
+
+    there = struct.pack(">hh5sbi", 0, 5, b"there", 0, 2) + partition(1, 2, 7, 2) + partition(0, 1, 4, 1, 2)
+    missing = struct.pack(">hh4sbi", 3, 4, b"gone", 0, 0)
+    topics = struct.pack(">i", 2) + there + missing
+    with server_that_answers(API_VERSIONS, metadata(2, 2, topics)) as port:
+        assert look("127.0.0.1", port, "there", "gone") == ClusterView(
+            {1: ("host", 9092), 2: ("host", 9093)},
+            2,
+            {"there": [PartitionView(1, 4, (1, 2), (1, 2)), PartitionView(2, 7, (1, 2), (2,))]},
+        )
+
+
+def quorum(error: int, partition_error: int, leader: int) -> bytes:
+    name = b"__cluster_metadata"
+    head = struct.pack(">bhbb", 0, error, 2, len(name) + 1) + name
+    return framed(head + struct.pack(">bihi", 2, 0, partition_error, leader) + bytes(20))
+
+
+@pytest.mark.parametrize(
+    ("answer", "leader"), [(quorum(0, 0, 3), 3), (quorum(0, 6, 3), -1), (quorum(41, 0, 3), -1)]
+)
+def test_the_active_controller_is_who_leads_the_quorum(answer: bytes, leader: int) -> None:
+    with server_that_answers(answer) as port:
+        assert active_controller("127.0.0.1", port) == leader
+
+
+def test_whoever_answers_something_else_is_no_broker() -> None:
+    with server_that_answers(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        assert not answers("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""One broker of this machine: its directory, its settings, and the process we started in it.
+
+Owns ``DIR/broker-N/`` (``broker.toml``, ``broker.log``; the broker itself adds ``broker.pid`` and ``data/``).
+Knows a broker only by its command, its files and its port.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.settings import merge_broker_settings, read_broker_settings, render_settings
+from tidelog.config import BrokerConfig, Raw
+
+HOST = "127.0.0.1"
+LOG_LINES_SHOWN = 5
+HEADING = ("Written by `tidelog up`, which keeps what you change here; names and meanings are Kafka's.",)
+VOTERS = "controller.quorum.voters"
+
+
+class LocalBroker:
+    """One broker directory and the process we started in it, if any."""
+
+    def __init__(self, directory: Path, broker_id: int, port: int) -> None:
+        self.directory = directory
+        self.broker_id = broker_id
+        self.host = HOST
+        self.port = port
+        self.process: subprocess.Popen[bytes] | None = None
+        self._settings: dict[str, Raw] = {}
+        self._log_begin = 0  # where this start's part of broker.log begins
+
+    @property
+    def config_path(self) -> Path:
+        return self.directory / "broker.toml"
+
+    @property
+    def log_path(self) -> Path:
+        return self.directory / "broker.log"
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether an earlier run left its settings here."""
+        return self.config_path.exists()
+
+    def known_settings(self) -> dict[str, Raw]:
+        return read_broker_settings(self.config_path) if self.is_known else {}
+
+    def settle(self, settings: Mapping[str, Raw]) -> None:
+        """Decide its settings: the file's, ours, then ``settings`` over them; refuse what no broker takes."""
+        ours: dict[str, Raw] = {"node.id": self.broker_id, "listeners": f"PLAINTEXT://{self.address}"}
+        given = dict(settings)
+        if str(given.get("http.port", "")).isdecimal() and int(str(given["http.port"])):
+            given["http.port"] = int(str(given["http.port"])) + self.broker_id - 1
+        self._settings = merge_broker_settings(self.known_settings(), ours, given)
+        listener = BrokerConfig.parse(self._settings).listeners[0]
+        self.host, self.port = HOST if listener.every_interface else listener.host, listener.port
+
+    def write_config(self, voters: str | None) -> None:
+        """``None``: this broker decides alone, which it does without being told."""
+        wanted = merge_broker_settings(self._settings, {VOTERS: voters} if voters else {})
+        BrokerConfig.parse(wanted)
+        # An unchanged file is not touched, so that its comments live as long as possible.
+        if wanted != self.known_settings():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.config_path.write_text(render_settings(wanted, HEADING), encoding="utf-8")
+
+    def start(self) -> None:
+        with self.log_path.open("ab") as log:
+            self._log_begin = log.tell()
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tidelog", "broker", "--config", str(self.config_path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Out of the terminal's reach: Ctrl-C comes to us alone, and we stop the brokers in order.
+                start_new_session=True,
+            )
+
+    def exit_code(self) -> int | None:
+        return None if self.process is None else self.process.poll()
+
+    def check_started(self) -> None:
+        """Raises with the end of its log if it has ended."""
+        if (code := self.exit_code()) is not None:
+            raise CommandFailed(
+                f"Broker {self.broker_id} {describe_exit(code)} while starting; "
+                f"the end of {self.log_path}:\n{self._log_tail() or '  (empty)'}"
+            )
+
+    def running_pid(self) -> int | None:
+        """The process that is this broker now: our child, or the one its pid file names."""
+        if self.process is not None and self.process.poll() is None:
+            return self.process.pid
+        try:
+            pid = int((self.directory / "broker.pid").read_text())
+        except (OSError, ValueError):
+            return None
+        return pid if is_tidelog(pid) else None
+
+    def _log_tail(self) -> str:
+        try:
+            text = self.log_path.read_bytes()[self._log_begin :].decode(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(f"  {line}" for line in text.splitlines()[-LOG_LINES_SHOWN:])
+
+
+def is_tidelog(pid: int) -> bool:
+    """Whether this process runs Tidelog: after a crash a pid file may name a stranger."""
+    try:
+        os.kill(pid, 0)
+        command = Path(f"/proc/{pid}/cmdline")
+        return b"tidelog" in command.read_bytes() if Path("/proc/self").exists() else True
+    except OSError:
+        return False
+
+
+def describe_exit(code: int) -> str:
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"
