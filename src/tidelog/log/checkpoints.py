@@ -39,17 +39,25 @@ def decode_offsets(text: bytes) -> dict[TopicPartition, int]:
     return offsets
 
 
+def encode_id(value: UUID) -> str:
+    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def decode_id(text: str) -> UUID:
+    """Raises ``ValueError`` when it is none."""
+    return UUID(bytes=urlsafe_b64decode(text + "=="))
+
+
 def encode_topic_id(topic_id: UUID) -> bytes:
     """``partition.metadata``: the id in the 22 characters of URL-safe base64 that Kafka writes."""
-    text = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-    return f"version: 0\ntopic_id: {text}\n".encode()
+    return f"version: 0\ntopic_id: {encode_id(topic_id)}\n".encode()
 
 
 def decode_topic_id(text: bytes) -> UUID:
     """Raises :class:`CorruptBatch` when there is no id in the text."""
     try:
         fields = dict(line.split(": ", 1) for line in text.decode().splitlines() if line)
-        return UUID(bytes=urlsafe_b64decode(fields["topic_id"] + "=="))
+        return decode_id(fields["topic_id"])
     except (ValueError, KeyError):
         raise CorruptBatch("partition.metadata holds no topic id") from None
 

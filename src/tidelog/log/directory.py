@@ -84,6 +84,9 @@ class DataDirectory:
         self._lock = lock
         self.handles = handles
         self.logs: dict[TopicPartition, Log] = {}
+        # Made up with the directory, in ``meta.properties`` as Kafka has it: a wiped disk is told from the old
+        # one. None when nobody asked for one.
+        self.directory_id: UUID | None = None
         self.was_clean = False  # Whether the last process closed every log: then none is checked.
         self.checked_logs = 0  # How many were, so far.
         self._topic_ids: dict[TopicPartition, UUID] = {}
@@ -98,7 +101,7 @@ class DataDirectory:
     @classmethod
     def open(
         cls, storage: Storage, path: str, *, node_id: int, cluster_id: str | None = None, now_ms: int,
-        handles_max: int = 1024,
+        handles_max: int = 1024, new_id: Callable[[], UUID] | None = None,
     ) -> "DataDirectory":  # fmt: skip
         """Lock the directory and read what speaks of all logs; the logs are opened one by one."""
         try:
@@ -110,7 +113,7 @@ class DataDirectory:
             raise StorageError(f"cannot use {path}: {error}") from error
         directory = cls(storage, path, lock, HandleCache(handles_max))
         try:
-            directory._load(node_id, cluster_id, now_ms)
+            directory._load(node_id, cluster_id, now_ms, new_id)
         except OSError as error:
             lock.release()
             raise StorageError(f"cannot read {path}: {error}") from error
@@ -119,8 +122,10 @@ class DataDirectory:
             raise
         return directory
 
-    def _load(self, node_id: int, cluster_id: str | None, now_ms: int) -> None:
-        self._check_identity(node_id, cluster_id)
+    def _load(
+        self, node_id: int, cluster_id: str | None, now_ms: int, new_id: Callable[[], UUID] | None
+    ) -> None:
+        self._check_identity(node_id, cluster_id, new_id)
         marker = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_FILE}"
         self.was_clean = self._storage.exists(marker)
         if self.was_clean:
@@ -138,7 +143,9 @@ class DataDirectory:
             elif entry.name.endswith(layout.TEMPORARY_SUFFIX) and not entry.is_directory:
                 self._storage.remove(path)
 
-    def _check_identity(self, node_id: int, cluster_id: str | None) -> None:
+    def _check_identity(
+        self, node_id: int, cluster_id: str | None, new_id: Callable[[], UUID] | None
+    ) -> None:
         """A directory of another broker or cluster must not be served as this one's."""
         text = read_whole(self._storage, f"{self.path}/{checkpoints.META_PROPERTIES_FILE}")
         found = checkpoints.decode_properties(text or b"")
@@ -150,8 +157,15 @@ class DataDirectory:
         wanted = {**found, "version": _META_VERSION, "node.id": str(node_id)}
         if cluster_id or known:
             wanted["cluster.id"] = known or cluster_id or ""
+        if new_id is not None and "directory.id" not in wanted:
+            wanted["directory.id"] = checkpoints.encode_id(new_id())
         if wanted != found:
             self._write_properties(wanted)
+        if "directory.id" in wanted:
+            try:
+                self.directory_id = checkpoints.decode_id(wanted["directory.id"])
+            except ValueError:
+                raise StorageError(f"{self.path}: directory.id={wanted['directory.id']} is no id") from None
 
     def _write_properties(self, values: dict[str, str]) -> None:
         path = f"{self.path}/{checkpoints.META_PROPERTIES_FILE}"
