@@ -29,7 +29,7 @@ CLOSED_PORT = "127.0.0.1:1"
         (["topic", "list", "--bootstrap", "localhost"], 1, "'localhost' is not an address"),
         (["consume", "x", "--from", "yesterday"], 1, "--from takes"),
         (["produce", "x", "--json", "--key-separator", ":"], 1, "--key-separator is for plain lines"),
-        (["up", "--brokers", "2"], 1, "one broker"),
+        (["up", "--brokers", "2", "--port", "65535"], 1, "ports end at 65535"),
     ],
 )
 def test_a_failure_is_one_sentence_on_stderr(
