@@ -18,7 +18,7 @@ from tidelog.log.state import ALWAYS
 from tidelog.log.storage import Buffer
 from tidelog.log.syncing import Syncing
 from tidelog.protocol import batch as batches
-from tidelog.protocol.batch import BatchHeader
+from tidelog.protocol.batch import CONTROL_MASK, BatchHeader
 
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +59,11 @@ class Appending(Syncing):
         self.end_offset = last_offset + 1
         self.size_bytes += end - position
         if batch[_PRODUCER_ID_AT] < _NEGATIVE:
-            self.producers.note_fields(noted_fields(batch), now_ms)
+            noted = noted_fields(batch)
+            if noted[1] & CONTROL_MASK:
+                self._note_marker(batches.parse_header(batch), batch, now_ms)
+            else:
+                self.producers.note_fields(noted, now_ms)
 
     def append_batches(self, data: memoryview, now_ms: int) -> int:
         """Append batches whose offsets are assigned, as a follower does; the new end offset.
@@ -112,6 +116,7 @@ class Appending(Syncing):
             self._cut_torn_write(error)
         active.size += len(data)
         self.size_bytes += len(data)
+        start = position
         for header in run:
             if header.leader_epoch != self.epochs.latest:
                 # An epoch in which this replica led without writing is no part of the leader's history.
@@ -124,9 +129,24 @@ class Appending(Syncing):
                 self._add_index_entry(header.last_offset, position)
             self._tail_offset, self._tail_position = header.base_offset, position
             self.end_offset = header.next_offset
-            position += header.size
             if header.producer_id >= 0:
-                self.producers.note(header, now_ms)
+                if header.is_control:
+                    self._note_marker(header, data[position - start :], now_ms)
+                else:
+                    self.producers.note(header, now_ms)
+            position += header.size
+
+    def _note_marker(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
+        aborted = self.producers.note_marker(header, batch, now_ms)
+        if aborted is None:
+            return
+        try:
+            if not self._active.aborted.exists:
+                self._durability.names_changed = True
+            self._active.aborted.append(aborted)
+        except OSError as error:
+            # As with the other indexes: this append holds, the next will be refused.
+            self._fail("write an index", error)
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         active = self._active

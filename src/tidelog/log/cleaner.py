@@ -31,6 +31,7 @@ from tidelog.log.cleaner_plan import Cleanable, CompactionSettings, find_cleanab
 from tidelog.log.compaction import Compaction, Pace
 from tidelog.log.files import read_whole, replace_whole
 from tidelog.log.log import Log
+from tidelog.log.producers import LastWritten
 from tidelog.log.storage import Storage
 from tidelog.types import TopicPartition
 
@@ -46,7 +47,7 @@ class Candidate(NamedTuple):
     log: Log
     settings: CompactionSettings
     high_watermark: int
-    last_offset_of_producer: Mapping[int, int] = {}
+    last_written: Mapping[int, LastWritten] = {}
 
 
 class Cleaner:
@@ -96,7 +97,7 @@ class Cleaner:
             cleanable,
             now_ms=now_ms,
             keys_max=keys_that_fit(buffer_bytes),
-            last_offset_of_producer=candidate.last_offset_of_producer,
+            last_written=candidate.last_written,
             pace=pace,
         )
         return candidate.name, compaction

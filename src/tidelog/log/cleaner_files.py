@@ -3,9 +3,10 @@
 Runs in the pass's thread. It opens files for itself and shares nothing with the log but their bytes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tidelog.errors import CorruptBatch, TidelogError
+from tidelog.log.aborted_index import AbortedTransaction
 from tidelog.log.cleaner_plan import Source
 from tidelog.log.scan import find_batch
 from tidelog.log.segment import Segment, timestamp_of
@@ -93,6 +94,14 @@ class CleanedWriter:
             )  # fmt: skip
         self._buffer.clear()
         self._waiting.clear()
+
+    def index_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
+        """The aborted transactions whose markers are here. Makes a file even where there are none: it takes
+        the place of an old one."""
+        aborted = self._segment.aborted
+        aborted.create()
+        for transaction in transactions:
+            aborted.append(transaction)
 
     def finish(self) -> Segment:
         """The segment, complete and durable, still under the name of a cleaned one."""

@@ -6,7 +6,8 @@ followers and producers see the same log with records missing.
 
 A record stays when it is the newest of its key and either has a value or is a tombstone whose time has not
 come. That time, the delete horizon, is written into the batch when a pass first finds the tombstone clean:
-whoever read an older value before that pass has ``delete.retention.ms`` to reach the tombstone.
+whoever read an older value before that pass has ``delete.retention.ms`` to reach the tombstone. The same
+holds for the marker of a transaction of which no record is left. Records of aborted transactions never stay.
 """
 
 import logging
@@ -14,9 +15,12 @@ from collections.abc import Collection, Mapping
 
 from tidelog.errors import CorruptBatch
 from tidelog.log.cleaner_map import KeyOffsets
+from tidelog.log.cleaner_transactions import CleanedTransactions
+from tidelog.log.producers import LastWritten
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader, Buffer
 from tidelog.protocol.codecs import compress
+from tidelog.protocol.markers import decode_marker
 from tidelog.protocol.records import RawRecord, append_varint, payload_of, scan, varint_size
 
 _logger = logging.getLogger(__name__)
@@ -32,8 +36,6 @@ def open_batch(batch: memoryview, header: BatchHeader) -> Opened | None:
     readable records. It harms nobody where it is; stopping at it would end the compaction of this log for
     good.
     """
-    if is_of_transaction(header):
-        return None
     try:
         payload = payload_of(batch, header)
         found = list(scan(payload, header.count))
@@ -53,22 +55,17 @@ def _check_offsets(header: BatchHeader, found: list[RawRecord]) -> None:
         previous = raw.offset_delta
 
 
-def is_of_transaction(header: BatchHeader) -> bool:
-    """The seam for transactions. Until markers and aborted data are understood here, they stay as they are:
-    without its marker an aborted record could seem committed, and it must not supersede a committed one."""
-    return header.is_control or header.is_transactional
-
-
 class BatchFilter:
     """The rules, with everything one pass knows. Batches must come in the order of the log."""
 
     __slots__ = (
         "_delete_retention_ms",
         "_end_offset",
-        "_last_offset_of_producer",
+        "_last_written",
         "_newest",
         "_now_ms",
         "_tombstones_stay",
+        "_transactions",
         "records_dropped",
         "records_kept",
     )
@@ -79,14 +76,16 @@ class BatchFilter:
         end_offset: int,
         now_ms: int,
         delete_retention_ms: int,
-        last_offset_of_producer: Mapping[int, int],
+        last_written: Mapping[int, LastWritten],
+        transactions: CleanedTransactions,
     ) -> None:
         """``newest`` knows every key below ``end_offset`` (exclusive, where a batch ends)."""
         self._newest = newest
         self._end_offset = end_offset
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
-        self._last_offset_of_producer = last_offset_of_producer
+        self._last_written = last_written
+        self._transactions = transactions
         # A batch that stays unopened may hold an older value of any key, which a later tombstone must go on
         # hiding.
         self._tombstones_stay = False
@@ -98,6 +97,11 @@ class BatchFilter:
 
         A batch that ends at one of ``traces`` (exclusive end offsets) stays even without records.
         """
+        if header.is_control:
+            return self._apply_to_marker(batch, header, traces)
+        if self._transactions.is_aborted(header):
+            self.records_dropped += header.count
+            return _emptied(header) if self._must_leave_a_trace(header, traces) else None
         if header.base_offset >= self._end_offset:
             # Nothing is known about the keys here. A tombstone is not clean yet, either: a horizon set now
             # could pass before the older values of its key are gone.
@@ -120,6 +124,24 @@ class BatchFilter:
         horizon_ms = self._now_ms + self._delete_retention_ms if has_new_tombstone else None
         return _rebuilt(header, payload, kept, horizon_ms)
 
+    def _apply_to_marker(
+        self, batch: memoryview, header: BatchHeader, traces: Collection[int]
+    ) -> Buffer | None:
+        opened = open_batch(batch, header) if header.producer_id >= 0 else None
+        if opened is None:
+            return batch  # A leader's own record, or nothing readable.
+        ends_something = self._transactions.ends_something(header, decode_marker(batch, header))
+        if ends_something or header.base_offset >= self._end_offset:
+            return batch
+        horizon_ms = header.delete_horizon_ms
+        if horizon_ms is None and header.count:
+            return _rebuilt(header, *opened, self._now_ms + self._delete_retention_ms)
+        if horizon_ms is not None and horizon_ms > self._now_ms:
+            return batch
+        if not self._must_leave_a_trace(header, traces):
+            return None
+        return _emptied(header) if header.count else batch
+
     def _kept(self, header: BatchHeader, payload: Buffer, found: list[RawRecord]) -> list[RawRecord]:
         horizon_ms = header.delete_horizon_ms
         tombstones_go = horizon_ms is not None and horizon_ms <= self._now_ms and not self._tombstones_stay
@@ -138,11 +160,14 @@ class BatchFilter:
     def _must_leave_a_trace(self, header: BatchHeader, traces: Collection[int]) -> bool:
         if header.next_offset in traces:
             return True
-        # A producer that is still alive will be checked against the sequence of its last batch.
-        return (
-            header.producer_id >= 0
-            and self._last_offset_of_producer.get(header.producer_id, -1) == header.last_offset
-        )
+        # A producer that is still alive will be checked against the sequence of its last batch, or the epoch
+        # of its last marker.
+        last = self._last_written.get(header.producer_id)
+        if last is None:
+            return False
+        if last.offset >= 0:
+            return header.last_offset == last.offset
+        return header.is_control and header.producer_epoch == last.epoch
 
 
 def _emptied(header: BatchHeader) -> bytearray:

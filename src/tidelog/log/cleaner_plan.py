@@ -1,7 +1,8 @@
 """What may be compacted, and when it is worth it. Decides only; touches nothing.
 
 From the start of a log on: what earlier passes have **cleaned**; what is **dirty**, written since; and what
-no pass may touch: the active segment, segments that are not wholly below the high watermark, and segments
+no pass may touch: the active segment, segments that are not wholly committed or reach into an open
+transaction, and segments
 with a record younger than ``min.compaction.lag.ms``. Whole segments only.
 """
 
@@ -52,6 +53,8 @@ def find_cleanable(
     first_dirty = max(clean_offset, log.start_offset)
     if clean_offset > log.end_offset:
         first_dirty = log.start_offset  # The log was cut or begun anew since: none of this was compacted.
+    # Nobody knows yet whether what an open transaction wrote will count.
+    stable_offset = log.last_stable_offset(high_watermark)
     clean_bytes = dirty_bytes = 0
     overdue = False
     end_offset = log.segments[0].base_offset
@@ -59,7 +62,7 @@ def find_cleanable(
         segment_end = following.base_offset
         if segment_end <= first_dirty:
             clean_bytes += segment.size
-        elif segment_end > high_watermark or _is_young(segment, settings, now_ms):
+        elif segment_end > stable_offset or _is_young(segment, settings, now_ms):
             break
         else:
             dirty_bytes += segment.size

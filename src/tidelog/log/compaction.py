@@ -25,11 +25,14 @@ from tidelog.log.cleaner_files import CleanedWriter, CompactionAbandoned, discar
 from tidelog.log.cleaner_filter import BatchFilter, open_batch
 from tidelog.log.cleaner_map import KeyOffsets
 from tidelog.log.cleaner_plan import Cleanable, CompactionSettings, Source, group_by_size, sources_of
+from tidelog.log.cleaner_transactions import CleanedTransactions
 from tidelog.log.log import Log
+from tidelog.log.producers import LastWritten
 from tidelog.log.scan import headers
 from tidelog.log.segment import Segment
 from tidelog.log.storage import Storage
 from tidelog.protocol.batch import BatchHeader
+from tidelog.protocol.markers import decode_marker
 
 Pace = Callable[[int], None]
 """Called with the size of each batch that was read: where a thread gives way to others and slows down."""
@@ -54,10 +57,10 @@ class Compaction:
         *,
         now_ms: int,
         keys_max: int,
-        last_offset_of_producer: Mapping[int, int] | None = None,
+        last_written: Mapping[int, LastWritten] | None = None,
         pace: Pace | None = None,
     ) -> None:
-        """``last_offset_of_producer``: of each live producer id, so that its last batch leaves a trace."""
+        """``last_written``: of each live producer id, so that its last batch leaves a trace."""
         self.log = log
         self.first_dirty_offset = cleanable.first_dirty_offset
         self.end_offset = (
@@ -69,12 +72,14 @@ class Compaction:
         self._now_ms = now_ms
         self._settings = settings
         self._keys_max = keys_max
-        self._last_offset_of_producer = dict(last_offset_of_producer or {})
+        self._last_written = dict(last_written or {})
         self._pace = pace
         # What lies at an offset never changes within one leader's history. When that has changed, what was
         # read may no longer be what is there.
         self._leader_epoch = log.epochs.latest
         self._sources = sources_of(log, cleanable.end_offset)
+        self._aborted = log.aborted(log.segments[0].base_offset, cleanable.end_offset)
+        self._transactions = CleanedTransactions(self._aborted)
         self._groups: Iterator[list[Source]] = iter(())
         self._filter: BatchFilter | None = None
 
@@ -104,7 +109,8 @@ class Compaction:
             self.end_offset,
             self._now_ms,
             self._settings.delete_retention_ms,
-            self._last_offset_of_producer,
+            self._last_written,
+            self._transactions,
         )
         touched = [source for source in self._sources if source.base_offset < self.end_offset]
         self._groups = group_by_size(
@@ -130,11 +136,15 @@ class Compaction:
     def _learn(self, newest: KeyOffsets, dirty: list[Source]) -> int:
         """Put keys into the map; the exclusive end offset of what it knows, always where a batch ends."""
         end_offset = self.first_dirty_offset
+        transactions = CleanedTransactions(self._aborted)
         for source in dirty:
             for batch, header in self._batches(source, self.first_dirty_offset):
                 if newest.count + header.count > newest.capacity:
                     return end_offset
-                _put_keys(newest, batch, header)
+                if header.is_control:
+                    transactions.ends_something(header, decode_marker(batch, header))
+                elif not transactions.is_aborted(header):
+                    _put_keys(newest, batch, header)
                 end_offset = header.next_offset
             end_offset = source.end_offset
         return end_offset
@@ -159,10 +169,13 @@ class Compaction:
             self.log.new_cleaned_segment(sources[0].base_offset), self._settings.index_interval_bytes
         )
         try:
+            self._transactions.kept.clear()
             changed = self._filter_into(writer, sources)
             # Recovery takes a hole between segments for lost data. Where the last batch of the old segment
             # did not reach the next one, the new segment cannot, either.
             if changed and writer.next_offset == sources[-1].end_offset:
+                if any(source.segment.aborted.exists for source in sources):
+                    writer.index_aborted(self._transactions.kept)
                 return writer.finish()
         except Exception:
             writer.discard()

@@ -2,6 +2,7 @@
 
 ============================== ==========================================================================
 ``<base offset, 20 digits>``   ``.log`` record batches, ``.index`` offset index, ``.timeindex`` time index
+``….txnindex``                 the aborted transactions of that segment, where there are any
 ``….snapshot``                 what is known of idempotent producers, from everything before that offset
 ``….start``                    nothing before that offset is readable (not Kafka's; its tools pass over it)
 ``….deleted``                  out of the log, removed after ``file.delete.delay.ms``
@@ -17,7 +18,9 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 START_SUFFIX = ".start"
-SEGMENT_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
+ABORTED_SUFFIX = ".txnindex"
+INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
+SEGMENT_SUFFIXES = (*INDEX_SUFFIXES, LOG_SUFFIX)
 
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"

@@ -18,6 +18,7 @@ from tidelog.log.index import DamagedIndex
 from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producers import ProducerStates
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
+from tidelog.log.segment_check import recover
 from tidelog.log.settings import LogSettings
 from tidelog.log.start_mark import StartMark
 from tidelog.log.storage import Entry, Storage
@@ -73,6 +74,10 @@ class Opening:
         self._snapshots.find(entries)
         if any(entry.name == layout.EPOCHS_FILE for entry in entries):
             self._load_epochs()
+        damaged = [segment.base_offset for segment in self._segments if segment.aborted.is_torn]
+        if damaged:
+            _logger.warning("%s: the index of aborted transactions is torn", self._directory)
+            clean, recovery_point = False, min(recovery_point, damaged[0])
         end_offset = self._end_offset(clean, recovery_point)
         if end_offset < log_start_offset or not self._segments:
             self._start_empty(log_start_offset, end_offset)
@@ -108,16 +113,18 @@ class Opening:
             name = path[len(self._directory) + 1 :]
             index_size = sizes.pop(name + layout.INDEX_SUFFIX, None)
             time_index_size = sizes.pop(name + layout.TIME_INDEX_SUFFIX, None)
+            aborted_size = sizes.pop(name + layout.ABORTED_SUFFIX, None)
             segment = Segment(
                 self._storage, self._handles, path, base_offset,
                 size=sizes[name + layout.LOG_SUFFIX], index_size=index_size or 0,
-                time_index_size=time_index_size or 0, index_bytes_max=self._config.segment_index_bytes,
+                time_index_size=time_index_size or 0, aborted_size=aborted_size,
+                index_bytes_max=self._config.segment_index_bytes,
             )  # fmt: skip
             if index_size is None or time_index_size is None:
                 segment.distrust_indexes()
             self._segments.append(segment)
         for name in sizes:  # An index whose log is gone: left by an interrupted deletion.
-            if name.endswith((layout.INDEX_SUFFIX, layout.TIME_INDEX_SUFFIX)):
+            if name.endswith(layout.INDEX_SUFFIXES):
                 self._storage.remove(f"{self._directory}/{name}")
                 self._names_changed = True
 
@@ -164,7 +171,7 @@ class Opening:
             segment = segments[number]
             if number > 0:
                 self._snapshots.try_to_write(segment.base_offset)
-            found = segment.recover(self._config.index_interval_bytes, self._epochs, self._snapshots.states)
+            found = recover(segment, self._config.index_interval_bytes, self._epochs, self._snapshots.states)
             end_offset = found.next_offset
             last = number == len(segments) - 1
             if found.cut_bytes:

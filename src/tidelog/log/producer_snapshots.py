@@ -114,20 +114,25 @@ class ProducerSnapshots:
             if offset < first_offset:
                 break
             try:
-                producers = producer_format.decode(read_whole(self._storage, self._path(offset)) or b"")
+                snapshot = producer_format.decode(read_whole(self._storage, self._path(offset)) or b"")
             except CorruptBatch as error:
                 # Torn by a power failure. As it is now it would be in the way of a new one.
                 _logger.warning("%s: ignored the snapshot at %d: %s", self._directory, offset, error.message)
                 self._storage.remove(self._path(offset))
                 self._offsets.remove(offset)
                 continue
-            self.states.restore(producers, offset)
+            self.states.restore(*snapshot, offset)
             return offset
         return first_offset
 
     def _learn(self, segment: Segment, offset: int) -> None:
         position = segment.index_floor(offset) if offset > segment.base_offset else 0
         states = self.states
-        for _, header in headers(segment.file(), position, segment.size):
-            if header.producer_id >= 0 and header.base_offset >= offset:
+        for at, header in headers(segment.file(), position, segment.size):
+            if header.producer_id < 0 or header.base_offset < offset:
+                continue
+            if header.is_control:
+                # Which transactions were aborted stands in the segment's index already.
+                states.note_marker(header, segment.file().read_at(at, header.size), states.clock_ms)
+            else:
                 states.note(header, states.clock_ms)

@@ -14,10 +14,12 @@ of a newer epoch                            accepted when its sequence begins at
 that continues the sequence                 accepted
 with the sequences of a remembered batch    a duplicate: answered with the place of the original
 with any other sequence                     refused: a batch before it is missing
+outside a transaction, while one is open    refused: it would be committed or aborted with it
 =========================================== =====================================================
 
-Sequences count records and go on at 0 behind 2^31 - 1. What is written is noted, never judged: a follower
-and a recovery take the log as it is.
+A transaction begins with its producer's first batch in the log and ends with the coordinator's marker;
+whether the coordinator knows of it is checked before a batch comes here. Sequences count records and go on at
+0 behind 2^31 - 1. What is written is noted, never judged: a follower and a recovery take the log as it is.
 """
 
 import logging
@@ -25,14 +27,23 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from tidelog.errors import ErrorCode, TidelogError
-from tidelog.protocol.batch import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
+from tidelog.errors import CorruptBatch, ErrorCode, TidelogError
+from tidelog.log.aborted_index import AbortedTransaction
+from tidelog.log.open_transactions import OpenTransactions
+from tidelog.protocol.batch import (
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    Buffer,
+)
+from tidelog.protocol.markers import Marker, decode_marker
 
 BATCHES_REMEMBERED = 5  # The most requests an idempotent producer may have on their way; clients know it.
 SEQUENCE_MASK = (1 << 31) - 1
 EXPIRATION_MS = 86_400_000
 PRODUCERS_MAX = 10_000
 NO_OFFSET = -1
+NO_COORDINATOR = -1
 _FORGOTTEN_AT_ONCE = 10  # One part in so many of the producers, so that room is made rarely.
 
 noted_fields = Struct(">q13xhi8xqqhi").unpack_from
@@ -56,13 +67,21 @@ Written = tuple[int, int, int, int, int]
 """The fields of a WrittenBatch in a bare tuple: one is made with every batch and rarely read."""
 
 
+class LastWritten(NamedTuple):
+    """What compaction must leave a trace of, so that a producer is still known after a rebuild."""
+
+    offset: int  # Last offset of its last batch; -1 when only a marker is known of its epoch.
+    epoch: int
+
+
 class Producer:
     """One producer id in one log."""
 
-    __slots__ = ("batches", "epoch", "next_sequence", "seen_ms")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "next_sequence", "seen_ms")
 
     def __init__(self, epoch: int, seen_ms: int) -> None:
         self.seen_ms = seen_ms  # When it last wrote, by the broker's clock.
+        self.coordinator_epoch = NO_COORDINATOR  # Of the newest marker.
         self.begin_epoch(epoch)
 
     def begin_epoch(self, epoch: int) -> None:
@@ -93,11 +112,13 @@ class Producer:
 class ProducerStates:
     """All producers of one log."""
 
-    __slots__ = ("_name", "_producers", "clock_ms", "expiration_ms", "newest_offset", "producers_max")
+    __slots__ = ("_name", "_producers", "clock_ms", "expiration_ms", "newest_offset", "producers_max",
+                 "transactions")  # fmt: skip
 
     def __init__(self, name: str, now_ms: int = 0) -> None:
         self._name = name  # For log lines.
         self._producers: dict[int, Producer] = {}
+        self.transactions = OpenTransactions()
         self.clock_ms = now_ms  # Latest time heard of: when what is read from the log counts as seen.
         self.newest_offset = NO_OFFSET  # Last offset of the newest batch that changed anything here.
         self.expiration_ms = EXPIRATION_MS
@@ -123,12 +144,17 @@ class ProducerStates:
                 ErrorCode.INVALID_RECORD,
             )
         producer = self._producers.get(header.producer_id)
-        if producer is None or now_ms - producer.seen_ms >= self.expiration_ms:
+        if producer is None or (
+            now_ms - producer.seen_ms >= self.expiration_ms
+            and header.producer_id not in self.transactions.open
+        ):
             return None
         if header.producer_epoch != producer.epoch:
             _check_epoch(header, producer)
+            self._check_transaction(header)
             return None
         if sequence == producer.next_sequence:
+            self._check_transaction(header)
             return None
         original = producer.find(sequence, (sequence + header.last_offset_delta) & SEQUENCE_MASK)
         if original is None:
@@ -138,10 +164,40 @@ class ProducerStates:
             )
         return original
 
+    def _check_transaction(self, header: BatchHeader) -> None:
+        if not header.attributes & TRANSACTIONAL_MASK and header.producer_id in self.transactions.open:
+            raise TidelogError(
+                f"producer {header.producer_id} has a transaction open and sent a batch outside of it",
+                ErrorCode.INVALID_TXN_STATE,
+            )
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """Raises the refusal of a marker that is about to be appended."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise TidelogError(
+                f"the marker of producer {producer_id} has epoch {epoch}, {producer.epoch} is in force",
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise TidelogError(
+                f"the marker of producer {producer_id} comes from coordinator epoch {coordinator_epoch},"
+                f" {producer.coordinator_epoch} is in force",
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            )
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether this very incarnation has a transaction open here."""
+        if producer_id not in self.transactions.open:
+            return False
+        return self._producers[producer_id].epoch == epoch
+
     # -- what is in the log ------------------------------------------------------------
 
     def note(self, header: BatchHeader, now_ms: int) -> None:
-        """A batch with a producer id is in the log, its offsets assigned."""
+        """A batch of a producer is in the log, its offsets assigned. (Markers: :meth:`note_marker`.)"""
         self.note_fields(
             (
                 header.base_offset, header.attributes, header.last_offset_delta, header.max_timestamp,
@@ -160,16 +216,47 @@ class ProducerStates:
             producer.begin_epoch(epoch)
         producer.seen_ms = self.clock_ms = now_ms
         last_offset = self.newest_offset = base_offset + delta
-        if attributes & CONTROL_MASK:
-            return  # The end of a transaction: it has an epoch and no sequence.
+        if attributes & TRANSACTIONAL_MASK:
+            self.transactions.begin(producer_id, base_offset)
         time_ms = max_timestamp if attributes & TIMESTAMP_TYPE_MASK else -1
         last_sequence = (sequence + delta) & SEQUENCE_MASK
         producer.add((sequence, last_sequence, base_offset, last_offset, time_ms))
 
-    def restore(self, producers: dict[int, Producer], end_offset: int) -> None:
+    def note_marker(self, header: BatchHeader, batch: Buffer, now_ms: int) -> AbortedTransaction | None:
+        """A control batch with a producer id is in the log. Returns the transaction that it aborts."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._add(producer_id, epoch, now_ms)
+        elif producer.epoch != epoch:
+            producer.begin_epoch(epoch)
+        producer.seen_ms = self.clock_ms = now_ms
+        last_offset = self.newest_offset = header.last_offset
+        marker = self._read_marker(header, batch)
+        if marker is None:
+            return None
+        producer.coordinator_epoch = marker.coordinator_epoch
+        ended = self.transactions.end(producer_id, last_offset)
+        if ended is None or marker.commits:
+            return None
+        stable = self.transactions.first_open_offset(last_offset + 1)
+        return AbortedTransaction(producer_id, ended.first_offset, last_offset, stable)
+
+    def _read_marker(self, header: BatchHeader, batch: Buffer) -> Marker | None:
+        try:
+            return decode_marker(batch, header)
+        except CorruptBatch as error:
+            # Its CRC was right, so another replica holds the same; stopping here would help nobody.
+            _logger.error("%s: no marker at offset %d: %s", self._name, header.base_offset, error.message)
+            return None
+
+    def restore(
+        self, producers: dict[int, Producer], transactions: OpenTransactions, end_offset: int
+    ) -> None:
         """Begin with what a snapshot knew of everything before ``end_offset``."""
         self._producers = producers
-        self.newest_offset = end_offset - 1 if producers else NO_OFFSET
+        self.transactions = transactions
+        self.newest_offset = end_offset - 1 if producers or transactions.ended else NO_OFFSET
 
     def _add(self, producer_id: int, epoch: int, now_ms: int) -> Producer:
         if len(self._producers) >= self.producers_max:
@@ -185,7 +272,10 @@ class ProducerStates:
         surplus = len(self._producers) - self.producers_max + self.producers_max // _FORGOTTEN_AT_ONCE + 1
         if surplus <= 0:
             return
-        by_age = sorted(self._producers, key=lambda producer_id: self._producers[producer_id].seen_ms)
+        by_age = sorted(
+            (producer_id for producer_id in self._producers if producer_id not in self.transactions.open),
+            key=lambda producer_id: self._producers[producer_id].seen_ms,
+        )
         for producer_id in by_age[:surplus]:
             del self._producers[producer_id]
         _logger.warning(
@@ -194,19 +284,28 @@ class ProducerStates:
         )  # fmt: skip
 
     def expire(self, now_ms: int) -> None:
-        """Forget who has not written for ``producer.id.expiration.ms``."""
+        """Forget who has not written for ``producer.id.expiration.ms`` and has no transaction open."""
         oldest_ms = now_ms - self.expiration_ms
-        expired = [key for key, producer in self._producers.items() if producer.seen_ms <= oldest_ms]
+        in_transaction = self.transactions.open
+        expired = [
+            key
+            for key, producer in self._producers.items()
+            if producer.seen_ms <= oldest_ms and key not in in_transaction
+        ]
         for producer_id in expired:
             del self._producers[producer_id]
 
     def clear(self) -> None:
         self._producers.clear()
+        self.transactions.clear()
         self.newest_offset = NO_OFFSET
 
-    def last_offsets(self) -> dict[int, int]:
-        """Last offset of each producer's last batch: what compaction must leave a trace of."""
-        return {key: producer.batches[-1][3] for key, producer in self._producers.items() if producer.batches}
+    def last_written(self) -> dict[int, LastWritten]:
+        """Of each producer: what compaction must leave a trace of."""
+        return {
+            key: LastWritten(producer.batches[-1][3] if producer.batches else NO_OFFSET, producer.epoch)
+            for key, producer in self._producers.items()
+        }
 
 
 def _check_epoch(header: BatchHeader, producer: Producer) -> None:

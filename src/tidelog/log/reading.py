@@ -1,4 +1,4 @@
-"""How batches are found in a log: by offset or by time.
+"""How batches are found in a log: by offset or by time; and what readers of committed records must know.
 
 A read finds the segment, bisects its index and hops over a few headers, wherever in the log it is. No data is
 copied: the caller gets the place in the file. Reads go on when the log has failed.
@@ -6,6 +6,7 @@ copied: the caller gets the place in the file. Reads go on when the log has fail
 
 from tidelog.errors import OffsetOutOfRange, StorageError
 from tidelog.log import lookup
+from tidelog.log.aborted_index import AbortedTransaction
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
 from tidelog.log.storage import EMPTY_REGION, Region
@@ -55,6 +56,33 @@ class Reading(LogState):
         position, _ = segment.locate(end_offset)
         self._limit = (end_offset, segment, position)
         return position
+
+    # -- transactions ------------------------------------------------------------------
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Exclusive end of what readers of committed records may see."""
+        return max(self.producers.transactions.last_stable_offset(high_watermark), self.start_offset)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of each aborted transaction with records in the range, by offset."""
+        found = [
+            (aborted.first_offset, aborted.producer_id) for aborted in self.aborted(start_offset, end_offset)
+        ]
+        return [(producer_id, first_offset) for first_offset, producer_id in sorted(found)]
+
+    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The same with all that is known of them, in the order of their markers."""
+        found: list[AbortedTransaction] = []
+        try:
+            for segment in self._row.segments[self._row.number_of(start_offset) :]:
+                if segment.aborted.exists:
+                    more, complete = segment.aborted.find(start_offset, end_offset)
+                    found += more
+                    if complete:
+                        break
+        except OSError as error:
+            raise StorageError(f"cannot read {self.directory}: {error}") from error
+        return found
 
     def find_timestamp(self, timestamp_ms: int, end_offset: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older."""

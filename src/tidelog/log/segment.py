@@ -1,21 +1,20 @@
-"""One segment: a file of record batches and its two indexes, named by the first offset it may hold.
+"""One segment: a file of record batches and its indexes, named by the first offset it may hold.
 
-Owns the three files, their growth, search, truncation and recovery. Does not know its neighbours, the
+Owns the files, their growth, search, truncation and recovery. Does not know its neighbours, the
 readable range or when to roll: that is the log's business. Files are opened and indexes mapped when first
 used, and given back when others need them more.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout
+from tidelog.log.aborted_index import AbortedIndex
 from tidelog.log.epochs import EpochCache
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex, OffsetIndex, TimeIndex
-from tidelog.log.producers import ProducerStates
-from tidelog.log.scan import checked_headers, find_batch, headers
+from tidelog.log.scan import find_batch, headers
 from tidelog.log.storage import Buffer, File, Region, Storage
 from tidelog.log.sync import Unsynced, open_existing
 from tidelog.protocol.batch import BatchHeader
@@ -34,29 +33,22 @@ def timestamp_of(header: BatchHeader) -> int:
     return header.max_timestamp if header.count else NO_TIMESTAMP
 
 
-class Recovered(NamedTuple):
-    """What a check of every byte of a segment found."""
-
-    next_offset: int  # Exclusive end offset of the last valid batch.
-    cut_bytes: int  # How much was cut off behind it; 0 when all was well.
-    reason: str  # Why; empty when all was well.
-
-
 class Segment:
     __slots__ = (
-        "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes", "active",
-        "base_offset", "index", "indexed_position", "max_timestamp", "max_timestamp_offset", "on_closed_file",
-        "path", "size", "time_index",
+        "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes", "aborted",
+        "active", "base_offset", "index", "indexed_position", "max_timestamp", "max_timestamp_offset",
+        "on_closed_file", "path", "size", "time_index",
     )  # fmt: skip
 
     def __init__(
         self, storage: Storage, handles: HandleCache, path: str, base_offset: int, *, size: int,
-        index_size: int, time_index_size: int, index_bytes_max: int, suffix: str = "",
+        index_size: int, time_index_size: int, aborted_size: int | None = None, index_bytes_max: int,
+        suffix: str = "",
     ) -> None:  # fmt: skip
         self._storage = storage
         self._handles = handles
         self._file: File | None = None
-        self.path = path  # Without the suffix that tells the three files apart.
+        self.path = path  # Without the suffix that tells the files apart.
         # Behind that: what each file is in the middle of, see layout. They differ where a renaming failed.
         self._suffixes = (suffix,) * len(layout.SEGMENT_SUFFIXES)
         self.base_offset = base_offset
@@ -76,6 +68,7 @@ class Segment:
         self.time_index = TimeIndex(
             storage, handles, time_path, base_offset, time_index_size, index_bytes_max
         )
+        self.aborted = AbortedIndex(storage, handles, self._file_path(layout.ABORTED_SUFFIX), aborted_size)
 
     @classmethod
     def create(
@@ -92,7 +85,8 @@ class Segment:
         # scan.
         for kind in reversed(layout.SEGMENT_SUFFIXES):
             storage.remove(segment._file_path(kind))
-            storage.open(segment._file_path(kind), create=True)
+            if kind != layout.ABORTED_SUFFIX:
+                storage.open(segment._file_path(kind), create=True)
         segment.max_timestamp = NO_TIMESTAMP
         segment._indexes_checked = True
         segment.activate()
@@ -129,6 +123,7 @@ class Segment:
         self.release()
         self.index.release()
         self.time_index.release()
+        self.aborted.release()
 
     def region(self) -> Region:
         """All batches of the segment."""
@@ -199,6 +194,7 @@ class Segment:
         self.size = position
         self.index.truncate(end_offset)
         self.time_index.truncate(end_offset)
+        self.aborted.truncate(end_offset)
         last = self.index.last()
         self.indexed_position = last[1] if last else 0
         self.max_timestamp = _NOT_LOADED
@@ -274,8 +270,8 @@ class Segment:
             self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Build both indexes of an inactive segment from its batch headers."""
-        self._start_indexes()
+        """Build the offset and time index of an inactive segment from its batch headers."""
+        self.start_indexes()
         for position, header in headers(self.file(), 0, self.size):
             self._note(position, header.last_offset, timestamp_of(header), _REBUILD_INTERVAL_BYTES)
         self.seal()
@@ -302,38 +298,8 @@ class Segment:
             if header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
 
-    def recover(
-        self, index_interval_bytes: int, epochs: EpochCache | None, producers: ProducerStates | None = None
-    ) -> Recovered:
-        """Check every byte, cut behind the last valid batch, and build both indexes anew.
-
-        Leader epochs and producers are learned from the batches where they are given. Leaves the segment
-        active.
-        """
-        file = self.file()
-        file_size = file.size()
-        self._start_indexes()
-        self.size = 0
-        next_offset = self.base_offset
-        reason = ""
-        try:
-            for position, header in checked_headers(file, 0, file_size):
-                self._check_order(header, next_offset, epochs)
-                if epochs is not None:
-                    epochs.assign(header.leader_epoch, header.base_offset)
-                if producers is not None and header.producer_id >= 0:
-                    producers.note(header, producers.clock_ms)
-                self.account(
-                    position, header.size, header.last_offset, timestamp_of(header), index_interval_bytes
-                )
-                next_offset = header.next_offset
-        except CorruptBatch as error:
-            reason = error.message
-        if self.size < file_size:
-            file.truncate(self.size)
-        return Recovered(next_offset, file_size - self.size, reason)
-
-    def _start_indexes(self) -> None:
+    def start_indexes(self) -> None:
+        """Build the offset and time index anew, from the first batch on. Leaves the segment active."""
         self.index.reset()
         self.time_index.reset()
         self.indexed_position = 0
@@ -341,39 +307,32 @@ class Segment:
         self._indexes_checked, self._indexes_missing = True, False
         self.activate()
 
-    def _check_order(self, header: BatchHeader, next_offset: int, epochs: EpochCache | None) -> None:
-        if header.base_offset < next_offset:
-            raise CorruptBatch(f"offset {header.base_offset} comes again, {next_offset} was expected")
-        if header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
-            raise CorruptBatch(f"offset {header.last_offset} does not belong here")
-        # Bytes of before a truncation that power loss undid: whole batches, but of an older leader.
-        if epochs is not None and 0 <= header.leader_epoch < epochs.latest:
-            raise CorruptBatch(f"leader epoch {header.leader_epoch} follows {epochs.latest}")
-
     # -- names -------------------------------------------------------------------------
 
     def rename(self, suffix: str) -> None:
-        """Give all three files another suffix. The log file goes last: its name decides what they all are."""
+        """Give all files another suffix. The log file goes last: its name decides what they all are."""
         order = layout.SEGMENT_SUFFIXES
         if suffix in (layout.DELETED_SUFFIX, layout.CLEANED_SUFFIX):
             order = order[::-1]  # And first when the segment goes: an index without a log is nothing.
         self._rename(order, suffix)
 
     def rename_indexes(self, suffix: str) -> None:
-        self._rename((layout.INDEX_SUFFIX, layout.TIME_INDEX_SUFFIX), suffix)
+        self._rename(layout.INDEX_SUFFIXES, suffix)
 
     def _rename(self, kinds: Sequence[str], suffix: str) -> None:
         for kind in kinds:
             source, target = self._file_path(kind), self.path + kind + suffix
             if source == target:
                 continue
-            self._storage.rename(source, target)
+            if kind != layout.ABORTED_SUFFIX or self.aborted.exists:
+                self._storage.rename(source, target)
             self._suffixes = tuple(
                 suffix if each == kind else old
                 for each, old in zip(layout.SEGMENT_SUFFIXES, self._suffixes, strict=True)
             )
             self.index.path = self._file_path(layout.INDEX_SUFFIX)
             self.time_index.path = self._file_path(layout.TIME_INDEX_SUFFIX)
+            self.aborted.path = self._file_path(layout.ABORTED_SUFFIX)
 
     def remove(self) -> None:
         for kind in reversed(layout.SEGMENT_SUFFIXES):
@@ -383,3 +342,4 @@ class Segment:
         """A cleaned segment joins a log: from now on it counts among that log's open files."""
         self.release_all()
         self._handles = self.index._handles = self.time_index._handles = handles
+        self.aborted.adopt(handles)

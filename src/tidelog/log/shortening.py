@@ -125,6 +125,7 @@ class Shortening(Appending):
         try:
             self.remove_deleted(now_ms)
             self.producers.expire(now_ms)
+            self.producers.transactions.forget_committed(high_watermark)
             count = retention.expired(
                 self._row.segments, self._config, now_ms=now_ms, start_offset=self.start_offset,
                 end_offset=self.end_offset, high_watermark=high_watermark,

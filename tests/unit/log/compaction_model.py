@@ -8,6 +8,7 @@ from log_model import Settings, append
 from tidelog.log.cleaner_plan import find_cleanable
 from tidelog.log.compaction import Compaction
 from tidelog.log.log import Log
+from tidelog.log.producers import LastWritten
 from tidelog.log.storage import Storage
 from tidelog.protocol import batch as batches
 from tidelog.protocol.codecs import Codec
@@ -112,14 +113,14 @@ def begin(
     high_watermark: int | None = None,
     now_ms: int = 10_000,
     keys_max: int = 1000,
-    producers: dict[int, int] | None = None,
+    producers: dict[int, LastWritten] | None = None,
 ) -> Compaction:
     watermark = log.end_offset if high_watermark is None else high_watermark
     cleanable = find_cleanable(
         log, settings, clean_offset=clean_offset, high_watermark=watermark, now_ms=now_ms
     )
     return Compaction(
-        storage, log, settings, cleanable, now_ms=now_ms, keys_max=keys_max, last_offset_of_producer=producers
+        storage, log, settings, cleanable, now_ms=now_ms, keys_max=keys_max, last_written=producers
     )
 
 
@@ -139,7 +140,7 @@ def compact(
     high_watermark: int | None = None,
     now_ms: int = 10_000,
     keys_max: int = 1000,
-    producers: dict[int, int] | None = None,
+    producers: dict[int, LastWritten] | None = None,
 ) -> Compaction:
     """One whole pass, in one go."""
     return run(

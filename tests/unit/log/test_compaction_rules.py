@@ -17,6 +17,7 @@ from log_model import append, open_log
 from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.cleaner_files import CompactionAbandoned
 from tidelog.log.log import Log
+from tidelog.log.producers import LastWritten
 from tidelog.protocol import batch as batches
 from tidelog.protocol.codecs import Codec, compress
 from tidelog.protocol.records import ControlType, Record, append_varint, control_key, encode_batch, scan
@@ -100,30 +101,15 @@ class TestWhatIsNotTouched:
         compact(disk, log, lag, now_ms=10_050)
         assert short(all_records(log)) == "4a5"
 
-    def test_transactions_and_control_batches(self, disk: SimulatedDisk, log: Log) -> None:
+    def test_the_records_of_a_leader(self, disk: SimulatedDisk, log: Log) -> None:
         write_each(log, "a1")
         append(
-            log,
-            encode_batch([Record(1, 1000, b"a", b"2")], transactional=True, producer_id=4, producer_epoch=0),
+            log, encode_batch([Record(1, 1000, control_key(ControlType.LEADER_CHANGE), b"")], control=True)
         )
-        append(log, encode_batch([Record(2, 1000, control_key(ControlType.ABORT), b"")], control=True))
         write_each(log, "b1 b2 roll")
         compact(disk, log, ONE)
-        # a1 stays: whether a2 was aborted is not known here.
-        assert [record.offset for record in all_records(log)] == [0, 1, 2, 4]
-        assert all_batches(log)[2][0].is_control
-
-    def test_a_tombstone_behind_a_transaction_stays_because_it_may_hide_a_value(
-        self, disk: SimulatedDisk, log: Log
-    ) -> None:
-        append(
-            log,
-            encode_batch([Record(0, 1000, b"a", b"1")], transactional=True, producer_id=4, producer_epoch=0),
-        )
-        write_each(log, "a- roll")
-        compact(disk, log, ONE, now_ms=10_000)
-        compact(disk, log, ONE, now_ms=50_000)
-        assert [record.offset for record in all_records(log)] == [0, 1]
+        assert [record.offset for record in all_records(log)] == [0, 1, 3]
+        assert all_batches(log)[1][0].is_control
 
     def test_a_batch_with_unreadable_records(self, disk: SimulatedDisk, log: Log) -> None:
         write_each(log, "a1")
@@ -236,7 +222,7 @@ class TestTraces:
                 ),
             )  # fmt: skip
         write_each(log, "k9 roll")
-        compact(disk, log, ONE, producers={7: 2, 8: 1})
+        compact(disk, log, ONE, producers={7: LastWritten(2, 3), 8: LastWritten(1, 3)})
         found = [(h.producer_id, h.producer_epoch, h.base_sequence, h.count) for h, _ in all_batches(log)]
         assert found == [(8, 3, 1, 0), (7, 3, 2, 0), (-1, -1, -1, 1)]
 
@@ -252,7 +238,7 @@ class TestTraces:
             ),
         )
         write_each(log, "k2 roll")
-        compact(disk, log, ONE, producers={7: 0})
+        compact(disk, log, ONE, producers={7: LastWritten(0, 3)})
         assert len(all_batches(log)) == 2
         compact(disk, log, ONE)
         assert len(all_batches(log)) == 1

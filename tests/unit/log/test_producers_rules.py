@@ -9,7 +9,8 @@ from producer_model import SEQUENCES, Sent, expected_of, header_of, judge, known
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.producers import ProducerStates
-from tidelog.protocol.batch import CONTROL_MASK, TIMESTAMP_TYPE_MASK, TRANSACTIONAL_MASK
+from tidelog.protocol.batch import TIMESTAMP_TYPE_MASK, parse_header
+from tidelog.protocol.markers import Marker, encode_marker
 
 NOW_MS = 1_000_000
 DAY_MS = 86_400_000
@@ -105,8 +106,8 @@ def test_a_refusal_changes_nothing(states: ProducerStates) -> None:
 
 def test_the_end_of_a_transaction_raises_the_epoch_only(states: ProducerStates) -> None:
     note(states, Sent(7, 0, 0, 3, 100))
-    marker = Sent(7, 1, -1, 1, 103)
-    states.note(header_of(marker, attributes=CONTROL_MASK | TRANSACTIONAL_MASK), NOW_MS)
+    marker = encode_marker(Marker(True, 0), 7, 1, offset=103, now_ms=NOW_MS)
+    states.note_marker(parse_header(marker), marker, NOW_MS)
     assert verdict(states, Sent(7, 0, 3, 1)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert verdict(states, Sent(7, 1, 3, 1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert verdict(states, Sent(7, 1, 0, 1)) is None

@@ -14,7 +14,8 @@ from tidelog.errors import CorruptBatch, ErrorCode, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.producer_format import decode, encode
 from tidelog.log.producers import ProducerStates
-from tidelog.protocol.batch import CONTROL_MASK, TIMESTAMP_TYPE_MASK
+from tidelog.protocol.batch import TIMESTAMP_TYPE_MASK, parse_header
+from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.disk import SimulatedDisk, everything, nothing
 
@@ -35,7 +36,7 @@ def states_of(*sent: Sent, now_ms: int = NOW_MS) -> ProducerStates:
 
 def restored(data: bytes) -> ProducerStates:
     states = ProducerStates("t-0")
-    states.restore(decode(data), 0)
+    states.restore(*decode(data), 0)
     return states
 
 
@@ -57,7 +58,7 @@ class TestBytes:
     def test_no_producers(self) -> None:
         body = pack(">ii", 0, 0)
         assert encode(ProducerStates("t-0")) == pack(">hI", 1, crc32c(body)) + body
-        assert decode(encode(ProducerStates("t-0"))) == {}
+        assert decode(encode(ProducerStates("t-0"))).producers == {}
 
     def test_written_by_kafka(self) -> None:
         """Kafka's own files end behind the first part and know one batch of each producer."""
@@ -68,10 +69,12 @@ class TestBytes:
 
     def test_the_end_of_a_transaction_is_all_that_is_known(self) -> None:
         states = ProducerStates("t-0")
-        states.note(header_of(Sent(7, 4, -1, 1, 9), attributes=CONTROL_MASK), NOW_MS)
+        marker = encode_marker(Marker(True, 12), 7, 4, offset=9, now_ms=NOW_MS)
+        states.note_marker(parse_header(marker), marker, NOW_MS)
         found = restored(encode(states)).get(7)
         assert found is not None
         assert (found.epoch, found.next_sequence, found.batches) == (4, 0, [])
+        assert found.coordinator_epoch == 12
 
     def test_append_times_and_the_time_of_the_last_write_are_kept(self) -> None:
         states = states_of(Sent(8, 0, 0, 1, 0))
@@ -313,7 +316,7 @@ def test_compaction_leaves_a_trace_of_each_producer(disk: SimulatedDisk) -> None
         record = Record(log.end_offset, 1000, b"key", b"%d" % n)
         append(log, encode_batch([record], producer_id=7 + n // 6, producer_epoch=0, base_sequence=n % 6))
     log.roll(1000)
-    compact(disk, log, producers=log.producers.last_offsets())
+    compact(disk, log, producers=log.producers.last_written())
     assert [record.offset for record in all_records(log)] == [11]
     last = {7: Sent(7, 0, 5, 1, 5), 8: Sent(8, 0, 5, 1, 11)}
     assert {key: batches[-1] for key, batches in known_to(log.producers).items()} == last
@@ -331,8 +334,8 @@ def test_snapshots_of_segments_that_compaction_merged_are_removed(disk: Simulate
         append(log, encode_batch([record], producer_id=7, producer_epoch=0, base_sequence=n))
     log.roll(1000)
     before = snapshots(disk)
-    compact(disk, log, producers=log.producers.last_offsets())
-    compact(disk, log, producers=log.producers.last_offsets())
+    compact(disk, log, producers=log.producers.last_written())
+    compact(disk, log, producers=log.producers.last_written())
     assert snapshots(disk) == [segment.base_offset for segment in log.segments[1:]]
     assert len(snapshots(disk)) < len(before)
 

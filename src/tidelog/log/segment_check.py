@@ -1,0 +1,73 @@
+"""Recovery of one segment: every byte is checked, and what the batches tell is learned from them.
+
+The first batch that is torn, damaged or out of order ends the segment. Indexes, leader epochs, producers and
+aborted transactions are built anew from what stands before it.
+"""
+
+from typing import NamedTuple
+
+from tidelog.errors import CorruptBatch
+from tidelog.log.epochs import EpochCache
+from tidelog.log.producers import ProducerStates
+from tidelog.log.scan import checked_headers
+from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
+from tidelog.protocol.batch import BatchHeader
+
+
+class Recovered(NamedTuple):
+    """What a check of every byte of a segment found."""
+
+    next_offset: int  # Exclusive end offset of the last valid batch.
+    cut_bytes: int  # How much was cut off behind it; 0 when all was well.
+    reason: str  # Why; empty when all was well.
+
+
+def recover(
+    segment: Segment, index_interval_bytes: int, epochs: EpochCache, producers: ProducerStates
+) -> Recovered:
+    """Check every byte, cut behind the last valid batch, build the indexes anew. Leaves the segment active.
+
+    ``epochs`` and ``producers`` know everything before the segment, and learn what is in it.
+    """
+    file = segment.file()
+    file_size = file.size()
+    segment.start_indexes()
+    segment.aborted.reset()
+    segment.size = 0
+    next_offset = segment.base_offset
+    reason = ""
+    try:
+        for position, header in checked_headers(file, 0, file_size):
+            _check_order(segment, header, next_offset, epochs)
+            epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                _learn_producer(segment, position, header, producers)
+            segment.account(
+                position, header.size, header.last_offset, timestamp_of(header), index_interval_bytes
+            )
+            next_offset = header.next_offset
+    except CorruptBatch as error:
+        reason = error.message
+    if segment.size < file_size:
+        file.truncate(segment.size)
+    return Recovered(next_offset, file_size - segment.size, reason)
+
+
+def _learn_producer(segment: Segment, position: int, header: BatchHeader, producers: ProducerStates) -> None:
+    if not header.is_control:
+        producers.note(header, producers.clock_ms)
+        return
+    marker = segment.file().read_at(position, header.size)
+    aborted = producers.note_marker(header, marker, producers.clock_ms)
+    if aborted is not None:
+        segment.aborted.append(aborted)
+
+
+def _check_order(segment: Segment, header: BatchHeader, next_offset: int, epochs: EpochCache) -> None:
+    if header.base_offset < next_offset:
+        raise CorruptBatch(f"offset {header.base_offset} comes again, {next_offset} was expected")
+    if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+        raise CorruptBatch(f"offset {header.last_offset} does not belong here")
+    # Bytes of before a truncation that power loss undid: whole batches, but of an older leader.
+    if 0 <= header.leader_epoch < epochs.latest:
+        raise CorruptBatch(f"leader epoch {header.leader_epoch} follows {epochs.latest}")

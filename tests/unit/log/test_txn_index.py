@@ -1,0 +1,237 @@
+"""The index of aborted transactions: its bytes, its look-ups, and what recovery makes of it."""
+
+import pytest
+from log_model import ONE_SEGMENT, SMALL, open_log, sync
+from transaction_model import write
+
+from tidelog.log.aborted_index import ENTRY_SIZE, AbortedIndex, AbortedTransaction
+from tidelog.log.handles import HandleCache
+from tidelog.log.open_transactions import ENDED_MAX, OpenTransactions
+from tidelog.log.producer_format import decode, encode
+from tidelog.protocol.batch import parse_header
+from tidelog.protocol.markers import Marker, decode_marker, encode_marker
+from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
+from tidelog.sim.disk import SimulatedDisk, everything
+
+PATH = "t-0/00000000000000000000.txnindex"
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+def files(disk: SimulatedDisk, suffix: str) -> list[str]:
+    return sorted(entry.name for entry in disk.list("t-0") if entry.name.endswith(suffix))
+
+
+class TestFile:
+    def index(self, disk: SimulatedDisk) -> AbortedIndex:
+        disk.make_directory("t-0")
+        return AbortedIndex(disk, HandleCache(), PATH, None)
+
+    def test_golden(self, disk: SimulatedDisk) -> None:
+        index = self.index(disk)
+        index.append(AbortedTransaction(7, 100, 0x123456789A, 99))
+        golden = "0000 0000000000000007 0000000000000064 000000123456789a 0000000000000063"
+        assert disk.open(PATH).read_at(0, 1000) == bytes.fromhex(golden)
+        assert (len(index), ENTRY_SIZE) == (1, 34)
+
+    def test_no_file_until_something_is_aborted(self, disk: SimulatedDisk) -> None:
+        index = self.index(disk)
+        assert index.find(0, 1000) == ([], False)
+        index.truncate(0)
+        index.reset()
+        assert not disk.exists(PATH)
+
+    def test_only_what_overlaps_is_found(self, disk: SimulatedDisk) -> None:
+        index = self.index(disk)
+        first, second, third = (
+            AbortedTransaction(1, 0, 9, 5),
+            AbortedTransaction(2, 5, 19, 20),
+            AbortedTransaction(3, 25, 29, 30),
+        )
+        for each in (first, second, third):
+            index.append(each)
+        assert index.find(0, 5) == ([first], True)
+        assert index.find(0, 6) == ([first, second], True)
+        assert index.find(10, 20) == ([second], True)
+        assert index.find(20, 25) == ([], True)
+        assert index.find(20, 31) == ([third], False)
+        assert index.find(30, 40) == ([], False)
+
+    def test_thousands_are_read_in_pieces(self, disk: SimulatedDisk) -> None:
+        index = self.index(disk)
+        entries = [AbortedTransaction(n, 10 * n, 10 * n + 9, 10 * n + 10) for n in range(2000)]
+        for each in entries:
+            index.append(each)
+        assert index.find(0, 20_000)[0] == entries
+        assert index.find(10_005, 10_011)[0] == entries[1000:1002]
+
+    @pytest.mark.parametrize(("end_offset", "left"), [(0, 0), (9, 0), (10, 1), (19, 1), (20, 2)])
+    def test_truncation(self, disk: SimulatedDisk, end_offset: int, left: int) -> None:
+        index = self.index(disk)
+        index.append(AbortedTransaction(1, 0, 9, 5))
+        index.append(AbortedTransaction(2, 5, 19, 20))
+        index.truncate(end_offset)
+        assert (len(index), disk.open(PATH).size()) == (left, left * ENTRY_SIZE)
+
+
+class TestMarkers:
+    @pytest.mark.parametrize("commits", [True, False])
+    def test_there_and_back(self, commits: bool) -> None:
+        batch = encode_marker(Marker(commits, 5), 7, 3, offset=12, now_ms=1000)
+        header = parse_header(batch)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, -1)
+        assert (header.is_control, header.is_transactional, header.count) == (True, True, 1)
+        assert decode_marker(batch, header) == Marker(commits, 5)
+
+    def test_golden_key_and_value(self) -> None:
+        batch = encode_marker(Marker(False, 5), 7, 3, offset=12, now_ms=1000)
+        assert bytes.fromhex("00000000") in bytes(batch)[61:]  # version 0, type 0: abort
+        assert bytes.fromhex("0000 00000005") in bytes(batch)[61:]
+
+    def test_other_control_records_are_none(self) -> None:
+        record = Record(0, 0, control_key(ControlType.LEADER_CHANGE), b"")
+        batch = encode_batch([record], control=True)
+        assert decode_marker(batch, parse_header(batch)) is None
+
+
+class TestOpenTransactions:
+    def test_without_any_the_watermark_is_stable(self) -> None:
+        assert OpenTransactions().last_stable_offset(42) == 42
+
+    def test_the_oldest_open_one_is_the_limit(self) -> None:
+        transactions = OpenTransactions()
+        transactions.begin(7, 10)
+        transactions.begin(8, 20)
+        transactions.begin(7, 30)
+        assert transactions.last_stable_offset(40) == 10
+        transactions.end(7, 35)
+        assert transactions.last_stable_offset(40) == 20
+
+    def test_an_end_counts_once_it_is_committed(self) -> None:
+        transactions = OpenTransactions()
+        transactions.begin(7, 10)
+        transactions.end(7, 20)
+        assert transactions.last_stable_offset(20) == 10
+        assert transactions.last_stable_offset(21) == 21
+
+    def test_an_end_without_a_beginning_is_nothing(self) -> None:
+        transactions = OpenTransactions()
+        assert transactions.end(7, 20) is None
+        assert transactions.last_stable_offset(10) == 10
+
+    def test_a_follower_that_nobody_asks_keeps_few(self) -> None:
+        transactions = OpenTransactions()
+        for n in range(5 * ENDED_MAX):
+            transactions.begin(7, 2 * n)
+            transactions.end(7, 2 * n + 1)
+        assert len(transactions.ended) <= ENDED_MAX
+        assert transactions.last_stable_offset(0) == 0
+        for watermark in (1, 1000, 4001):
+            assert transactions.last_stable_offset(watermark) <= watermark
+        assert transactions.last_stable_offset(10 * ENDED_MAX) == 10 * ENDED_MAX
+
+
+class TestInALog:
+    def test_an_abort_makes_a_file_and_a_commit_none(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        write(log, 7, "commit")
+        assert files(disk, ".txnindex") == []
+        write(log, 7, "transactional")
+        write(log, 7, "abort")
+        assert files(disk, ".txnindex") == ["00000000000000000000.txnindex"]
+        assert log.aborted(0, 100) == [AbortedTransaction(7, 2, 3, 4)]
+
+    def test_an_abort_without_records_is_not_worth_an_entry(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "abort")
+        assert files(disk, ".txnindex") == []
+
+    def test_it_goes_with_its_segment(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, SMALL.but(retention_bytes=0, file_delete_delay_ms=0))
+        write(log, 7, "transactional")
+        write(log, 7, "abort")
+        log.roll(1000)
+        write(log, 7, "plain")
+        log.enforce_retention(1000, log.end_offset)
+        log.enforce_retention(1001, log.end_offset)
+        assert files(disk, ".txnindex") == []
+        assert files(disk, ".deleted") == []
+        assert log.aborted_transactions(0, 100) == []
+
+    def test_it_is_built_again_after_a_crash(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        write(log, 8, "transactional")
+        write(log, 7, "abort")
+        before = log.aborted(0, 100)
+        disk.remove(PATH)
+        disk.crash(survive=everything, names=everything)
+        log = open_log(disk, ONE_SEGMENT)
+        assert log.aborted(0, 100) == before == [AbortedTransaction(7, 0, 2, 1)]
+        assert log.producers.transactions.open == {8: 1}
+
+    def test_one_that_is_torn_is_built_again_though_the_log_was_closed(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        for _ in range(3):
+            write(log, 7, "transactional")
+            write(log, 7, "abort")
+        log.roll(1000)
+        write(log, 7, "plain")
+        before = log.aborted(0, 100)
+        assert log.close()
+        disk.open(PATH).truncate(ENTRY_SIZE + 5)
+        log = open_log(disk, ONE_SEGMENT, clean=True, recovery_point=7)
+        assert log.aborted(0, 100) == before
+        assert len(before) == 3
+        assert log.end_offset == 7
+
+    def test_an_index_without_a_log_is_removed(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "plain")
+        assert log.close()
+        disk.open("t-0/00000000000000000099.txnindex", create=True)
+        open_log(disk, ONE_SEGMENT, clean=True)
+        assert files(disk, ".txnindex") == []
+
+    def test_a_disk_that_refuses_the_entry_fails_the_log_and_keeps_the_marker(
+        self, disk: SimulatedDisk
+    ) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        disk.fail_at(disk.operations + 2, 28)  # The first writes the marker.
+        write(log, 7, "abort")
+        assert log.failure is not None
+        assert (log.end_offset, log.producers.transactions.open) == (2, {})
+
+    def test_producers_with_open_transactions_do_not_expire(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        write(log, 8, "plain")
+        log.producers.expire(1 << 50)
+        assert [producer_id for producer_id, _ in log.producers] == [7]
+        log.producers.producers_max = 1
+        write(log, 9, "plain")
+        assert log.producers.get(7) is not None
+
+    def test_what_a_snapshot_remembers(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        write(log, 8, "transactional")
+        write(log, 7, "abort")
+        found = decode(encode(log.producers)).transactions
+        assert found.open == {8: 1}
+        assert found.ended == log.producers.transactions.ended != ()
+
+    def test_a_marker_that_is_not_committed_is_known_after_a_clean_restart(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        write(log, 7, "commit")
+        sync(log)
+        assert log.close()
+        log = open_log(disk, ONE_SEGMENT, clean=True)
+        assert log.last_stable_offset(1) == 0
+        assert log.last_stable_offset(2) == 2
