@@ -144,6 +144,7 @@ class BrokerProcess:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
         await _leave(node)
+        broker.coordinators.close()
         housekeeping.stop()
         lag.stop()
         if metrics is not None:

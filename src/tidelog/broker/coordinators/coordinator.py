@@ -7,6 +7,7 @@ from tidelog.broker.coordinators.keys import partition_of
 from tidelog.broker.coordinators.shard import M, Shard, State
 from tidelog.broker.partition import Partition
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.replication.replica import Role
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -64,7 +65,7 @@ class Coordinator(Generic[M]):
     def role_changed(self, partition: Partition) -> None:
         """This broker began or ended to lead a partition, perhaps not of this topic."""
         if partition.name.topic == self.topic:
-            self._follow(partition.name.partition, partition if partition.leads else None)
+            self._follow(partition.name.partition, partition if _is_leader(partition) else None)
 
     def follow(self) -> None:
         """Look at all partitions of the topic: what is led has a shard, and nothing else has."""
@@ -72,7 +73,7 @@ class Coordinator(Generic[M]):
         count = 0 if topic is None else len(topic.partitions)
         for index in range(count):
             partition, _ = self._broker.partitions.find(self.topic, index)
-            self._follow(index, partition if partition is not None and partition.leads else None)
+            self._follow(index, partition if partition is not None and _is_leader(partition) else None)
         for index in [index for index in self._shards if index >= count]:
             self._follow(index, None)
 
@@ -97,7 +98,7 @@ class Coordinator(Generic[M]):
         if self._shards.get(shard.index) is not shard:
             return
         del self._shards[shard.index]
-        if shard.partition.leads:
+        if _is_leader(shard.partition):
             self._begin(shard.partition)
 
     def close(self) -> None:
@@ -105,3 +106,10 @@ class Coordinator(Generic[M]):
         shards, self._shards = self._shards, {}
         for shard in shards.values():
             shard.unload()
+
+
+def _is_leader(partition: Partition) -> bool:
+    """By appointment, which :attr:`Partition.leads` doubts while the controllers are out of reach. A shard
+    outlives such a time, it only refuses to serve.
+    """
+    return partition.replica.role is Role.LEADER
