@@ -54,8 +54,10 @@ class FetchLoop:
         # Begins anywhere: the leader may still remember an earlier run of this process.
         self._generation = first_generation
         self._since = 0  # what the leader remembers; 0: nothing
-        self._under_way = False
-        self._deadline_ms = 0
+        # Every ask is answered once; when each is given up. An answer that is lost takes its partitions along,
+        # however well newer asks, which do not name them, are answered.
+        self._unanswered: dict[int, int] = {}
+        self._paused_until_ms = 0
         self._scheduled = False
         self._stopped = False
 
@@ -86,8 +88,7 @@ class FetchLoop:
     def lost(self, now_ms: int) -> None:
         """The connection closed: nothing that is under way will be answered."""
         self._begin_anew()
-        self._under_way = True  # until the deadline: a dead leader is not asked without a pause
-        self._deadline_ms = now_ms + BACKOFF_MS
+        self._paused_until_ms = now_ms + BACKOFF_MS  # A dead leader is not asked without a pause.
 
     def tick(self, now_ms: int) -> None:
         if not self._partitions:
@@ -96,14 +97,14 @@ class FetchLoop:
             for hosted in [hosted for hosted, until_ms in self._resting.items() if until_ms <= now_ms]:
                 del self._resting[hosted]
                 self._ready[hosted] = None
-        if self._under_way and now_ms >= self._deadline_ms:
+        if self._unanswered and now_ms >= next(iter(self._unanswered.values())):
             self._begin_anew()
-        if self._ready or not self._under_way:
+        if self._ready or not self._unanswered:
             self._soon()
 
     def _begin_anew(self) -> None:
         """The next ask is complete."""
-        self._under_way = False
+        self._unanswered.clear()
         self._since = 0
         self._asked.clear()
         self._forgotten.clear()
@@ -119,7 +120,8 @@ class FetchLoop:
 
     def _ask(self) -> None:
         self._scheduled = False
-        if self._stopped or not self._partitions:
+        now_ms = self._services.uptime_ms()
+        if self._stopped or not self._partitions or now_ms < self._paused_until_ms:
             return
         items = []
         generation = self._generation + 1
@@ -132,13 +134,12 @@ class FetchLoop:
             if self._forgotten:
                 self._forgotten.pop(hosted.key, None)
         self._ready.clear()
-        if not items and not self._forgotten and (self._under_way or not self._asked):
+        if not items and not self._forgotten and (self._unanswered or not self._asked):
             return
         self._generation = generation
         forgotten = list(self._forgotten)
         self._forgotten.clear()
-        self._under_way = True
-        self._deadline_ms = self._services.uptime_ms() + TIMEOUT_MS
+        self._unanswered[generation] = now_ms + TIMEOUT_MS
         ask = FetchAsk(
             self._me, self._broker_epoch(), generation, self._since, items, forgotten, MAX_WAIT_MS, MAX_BYTES,
             self._directory(),
@@ -155,16 +156,15 @@ class FetchLoop:
 
     def answered(self, got: FetchGot, now_ms: int) -> None:
         if got.error is not ErrorCode.NONE:
-            if got.generation == self._generation and self._under_way:
+            if got.generation in self._unanswered:
                 self._begin_anew()
                 self._soon()
             return
-        if got.generation == self._generation:
-            self._under_way = False
+        self._unanswered.pop(got.generation, None)
         self._hear(got)
         for part in got.parts:
             self._take_part(got.generation, part, now_ms)
-        if self._ready or not self._under_way:
+        if self._ready or not self._unanswered:
             self._soon()
 
     def _hear(self, got: FetchGot) -> None:
