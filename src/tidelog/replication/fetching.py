@@ -54,8 +54,8 @@ class FetchLoop:
         # Begins anywhere: the leader may still remember an earlier run of this process.
         self._generation = first_generation
         self._since = 0  # what the leader remembers; 0: nothing
-        # Every ask is answered once; when each is given up. An answer that is lost takes its partitions along,
-        # however well newer asks, which do not name them, are answered.
+        # Generation → when it is given up. Every ask is answered once; an answer that is lost takes its
+        # partitions along, however well newer asks, which do not name them, are answered.
         self._unanswered: dict[int, int] = {}
         self._paused_until_ms = 0
         self._scheduled = False
