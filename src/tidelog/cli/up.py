@@ -48,9 +48,10 @@ def up(
     """
     settings = parse_assignments(assignments)
     root = directory.expanduser().resolve()
+    count = brokers or max(known_brokers(root), default=DEFAULT_BROKERS)
+    cluster = LocalCluster(root, count, port, _report)
     with lock_directory(root):
-        count = brokers or max(known_brokers(root), default=DEFAULT_BROKERS)
-        _run(LocalCluster(root, count, port, _report), settings, directory)
+        _run(cluster, settings, directory)
 
 
 def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path) -> None:
