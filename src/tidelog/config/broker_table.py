@@ -459,3 +459,23 @@ class BrokerTable:
     transaction_state_log_segment_bytes: int = row(
         Whole(1, unit="bytes"), 100 * _MIB, "Segment size of `__transaction_state`."
     )
+    transaction_max_timeout_ms: int = row(
+        Whole(1, unit="ms"),
+        900_000,
+        "The longest time that a producer may ask for its transactions; one that takes longer is aborted.",
+    )
+    transactional_id_expiration_ms: int = row(
+        Whole(1, unit="ms"),
+        604_800_000,
+        "How long a transactional id is remembered after its last transaction.",
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = row(
+        Whole(1, unit="ms"), 3_600_000, "How often transactional ids are looked at that may have expired."
+    )
+    transaction_partition_verification_enable: bool = row(
+        Bool(),
+        True,
+        "Whether a partition asks the coordinator before it takes the first batch of a transaction. Without "
+        "it a late batch can be left behind that nobody ever commits or aborts, and readers stop before it.",
+        dynamic=True,
+    )
