@@ -7,13 +7,17 @@ everything from before its epoch is committed and applied: then it knows all tha
 import logging
 from collections.abc import Callable, Sequence
 
+from tidelog.broker.metadata_snapshots import MetadataSnapshots
+from tidelog.broker.metadata_voters import MetadataVoters
 from tidelog.controller import records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.store import Decide, Done
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.invariant import invariant
 from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import Record, decode_batch, encode_batch
+from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
 from tidelog.services import Services
@@ -25,9 +29,23 @@ SUBMIT_TIMEOUT_MS = 10_000
 
 
 class MetadataQuorum:
-    def __init__(self, hosted: Hosted, services: Services) -> None:
-        self._hosted = hosted
+    """Made by :func:`tidelog.broker.metadata_opening.open_metadata`."""
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        election: Election,
+        services: Services,
+        voters: MetadataVoters,
+        snapshots: MetadataSnapshots,
+    ) -> None:
+        self.hosted = hosted
+        self.election = election
+        self.voters = voters
         self._services = services
+        self._snapshots = snapshots
+        snapshots.image = lambda: (self._image, self._applied_offset)
+        snapshots.on_installed = self.load
         self._image = self._decided = ClusterImage()
         self._applied_offset = hosted.log.start_offset  # Exclusive: the image holds everything before.
         self.active = False
@@ -45,37 +63,62 @@ class MetadataQuorum:
     @property
     def leader(self) -> int:
         """Where the active controller is; -1 when nobody knows."""
-        election = self._hosted.election
-        return election.leader if election is not None else self._hosted.replica.leader
+        return self.election.leader
+
+    def tick(self) -> None:
+        """Now and then: changes of the voters that wait for something."""
+        self.voters.tick()
+
+    def stop(self) -> None:
+        self._snapshots.stop()
 
     # --- following the log ----------------------------------------------------------------------------------
 
+    def load(self, image: ClusterImage, end_offset: int) -> None:
+        """A snapshot tells everything before ``end_offset``."""
+        invariant(end_offset >= self._applied_offset, "a snapshot from the past", end_offset)
+        self._image = self._decided = image
+        self._applied_offset = end_offset
+        self.on_change(image)
+
     def committed(self) -> None:
         """The high watermark has moved."""
-        replica = self._hosted.replica
+        before = self._applied_offset
+        found, size = self._read_committed()
+        if found:
+            self._image = self._image.apply(found)
+            self.on_change(self._image)
+        if self._applied_offset > before:
+            self._snapshots.applied(size)
+        self._maybe_activate()
+        self.voters.committed()
+
+    def _read_committed(self) -> tuple[list[MetadataRecord], int]:
+        """What is committed and not applied yet, and how many bytes of the log that is."""
+        log, high_watermark = self.hosted.log, self.hosted.replica.high_watermark
         found: list[MetadataRecord] = []
-        while self._applied_offset < replica.high_watermark:
-            region = self._hosted.log.read(
-                self._applied_offset, READ_AT_ONCE_BYTES, replica.high_watermark, at_least_one_batch=True
+        size = 0
+        while self._applied_offset < high_watermark:
+            region = log.read(
+                self._applied_offset, READ_AT_ONCE_BYTES, high_watermark, at_least_one_batch=True
             )
             view = memoryview(region.read())
+            size += len(view)
             for position, header in iterate(view):
                 if not header.is_control:
                     batch = view[position : position + header.size]
                     found += [records.decode(record.value or b"") for record in decode_batch(batch)]
                 self._applied_offset = header.next_offset
-        if found:
-            self._image = self._image.apply(found)
-            self.on_change(self._image)
-        self._maybe_activate()
+        return found, size
 
     def role_changed(self) -> None:
-        if self._hosted.replica.role is not Role.LEADER and self.active:
+        if self.hosted.replica.role is not Role.LEADER and self.active:
             self.active = False
             self.on_active(False)
+        self.voters.role_changed()
 
     def _maybe_activate(self) -> None:
-        replica = self._hosted.replica
+        replica = self.hosted.replica
         if (
             self.active
             or replica.role is not Role.LEADER
@@ -100,24 +143,24 @@ class MetadataQuorum:
             return
         self._decided = self._decided.apply(decided)
         # Even when nothing was decided, the answer rests on earlier decisions that may not be committed yet.
-        replica = self._hosted.replica
+        replica = self.hosted.replica
         deadline_ms = self._services.now_ms() + SUBMIT_TIMEOUT_MS
-        self._hosted.run(
-            replica.wait(self._hosted.log.end_offset, -1, deadline_ms, lambda code: _tell(done, code))
+        self.hosted.run(
+            replica.wait(self.hosted.log.end_offset, -1, deadline_ms, lambda code: _tell(done, code))
         )
 
     def _write(self, decided: Sequence[MetadataRecord]) -> None:
         """One batch per decision: it is committed as a whole or not at all."""
         now_ms = self._services.now_ms()
-        first = self._hosted.log.end_offset
+        first = self.hosted.log.end_offset
         batch = encode_batch(
             [
                 Record(first + place, now_ms, None, records.encode(record), ())
                 for place, record in enumerate(decided)
             ],
-            leader_epoch=self._hosted.replica.epoch,
+            leader_epoch=self.hosted.replica.epoch,
         )
-        self._hosted.append(memoryview(batch), first + len(decided) - 1, now_ms, now_ms)
+        self.hosted.append(memoryview(batch), first + len(decided) - 1, now_ms, now_ms)
 
 
 def _tell(done: Done, code: ErrorCode) -> None:

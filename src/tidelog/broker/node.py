@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, cast
 from uuid import UUID
 
 from tidelog.broker.membership import Membership
-from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
 from tidelog.broker.partitions import Logs, PartitionTable
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.controller.controller import Controller, SessionTiming
@@ -22,19 +22,15 @@ from tidelog.controller.messages import ControllerAsk, ControllerGot, InSyncAsk,
 from tidelog.controller.records import ClusterFounded, MetadataRecord
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.log import Log
+from tidelog.log.storage import Storage
 from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.election import Election
 from tidelog.replication.host import Host
-from tidelog.replication.hosted import Ballots, Hosted
+from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, PartitionKey, Peers
-from tidelog.replication.policies import BY_NAME
-from tidelog.replication.replica import Limits, Replica
 from tidelog.services import Services
-from tidelog.types import METADATA_TOPIC_ID
 
 logger = logging.getLogger(__name__)
 
-METADATA_KEY: PartitionKey = (METADATA_TOPIC_ID, 0)
 PROPOSAL_REPEAT_MS = 500
 TICK_MS = 50
 
@@ -63,10 +59,9 @@ class Node:
         self,
         config: BrokerConfig,
         registration: RegisterAsk,
-        voters: frozenset[int],
+        metadata: MetadataSettings,
         metadata_log: Log,
-        ballots: Ballots,
-        election: Election,
+        storage: Storage,
         logs: Logs,
         services: Services,
         peers: NodePeers,
@@ -78,14 +73,7 @@ class Node:
         self._services = services
         self._peers = peers
         self.host = Host(self.me, services, peers, chance)
-        replica = Replica(self.me, metadata_log, BY_NAME["quorum"], Limits(durable=True))
-        replica.replicas = tuple(sorted(voters))
-        replica.epoch = election.epoch
-        self._metadata_hosted = Hosted(
-            METADATA_KEY, metadata_log, replica, services, self.host, election, ballots
-        )
-        self.host.add(self._metadata_hosted)
-        self.metadata = MetadataQuorum(self._metadata_hosted, services)
+        self.metadata = open_metadata(storage, metadata_log, metadata, services, self.host, chance)
         self.metadata.on_change = self._metadata_changed
         self.metadata.on_active = self._activity_changed
         self.controller = Controller(self.metadata, self.rules_of, session)
@@ -100,11 +88,12 @@ class Node:
         self.partitions = PartitionTable(self.host, logs, services, self.membership.alone)
         self.host.broker_epoch = lambda: self.membership.broker_epoch
         self.host.serving.broker_epoch_of = self._registered_epoch
-        self.host.on_committed = self._committed
+        self.host.on_committed = lambda hosted: self.on_committed(hosted)
         self.host.on_role = self._role_changed
         self.host.on_proposal = self._proposed
         self.host.on_failed = self._failed
         self._proposals: dict[PartitionKey, ProposeInSync] = {}
+        self._serving: set[int] = set()  # brokers that are not fenced
         self._lost_peers: set[int] = set()  # their connections closed, and nothing was heard of them since
         self._stopped = False
         # Whoever embeds the node listens here.
@@ -121,11 +110,13 @@ class Node:
         self._stopped = True
         self.host.stop()
         self.membership.stop()
+        self.metadata.stop()
 
     def _tick(self) -> None:
         if self._stopped:
             return
         self.controller.tick(self._services.uptime_ms())
+        self.metadata.tick()
         self._services.later(TICK_MS, self._tick)
 
     @property
@@ -177,17 +168,10 @@ class Node:
 
     # --- the metadata log -----------------------------------------------------------------------------------
 
-    def _committed(self, hosted: Hosted) -> None:
-        if hosted is self._metadata_hosted:
-            self.metadata.committed()
-        self.on_committed(hosted)
-
     def _role_changed(self, hosted: Hosted) -> None:
         self._proposals.pop(hosted.key, None)
-        if hosted is self._metadata_hosted:
-            self.metadata.role_changed()
-            if self.metadata.leader >= 0:
-                self.membership.hurry()
+        if hosted is self.metadata.hosted and self.metadata.leader >= 0:
+            self.membership.hurry()
         self.on_role(hosted)
 
     def _activity_changed(self, active: bool) -> None:
@@ -227,6 +211,16 @@ class Node:
         if me is not None:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self.membership.hurry()
+        self._invite_returned(image)
+
+    def _invite_returned(self, image: ClusterImage) -> None:
+        """A proposal with a fenced member is refused; once it is back, nobody else would bring it up again."""
+        serving = {broker.broker_id for broker in image.brokers.values() if not broker.fenced}
+        returned, self._serving = serving - self._serving, serving
+        if returned:
+            for hosted in list(self.host.hosted.values()):
+                if not returned.isdisjoint(hosted.replica.progress):
+                    hosted.run(hosted.replica.invite())
 
     def _follow(self, image: ClusterImage) -> None:
         self.partitions.follow(image, self.config)

@@ -56,6 +56,13 @@ class SnapshotStore:
     def oldest(self) -> SnapshotId | None:
         return self._known[0] if self._known else None
 
+    @property
+    def count(self) -> int:
+        return len(self._known)
+
+    def ending_at(self, offset: int) -> SnapshotId | None:
+        return next((snapshot for snapshot in self._known if snapshot.end_offset == offset), None)
+
     def load_newest(self) -> Contents | None:
         """The newest snapshot that is whole. Damaged ones are told and passed over; their files stay."""
         for snapshot in reversed(list(self._known)):

@@ -84,8 +84,8 @@ class DataDirectory:
         self._lock = lock
         self.handles = handles
         self.logs: dict[TopicPartition, Log] = {}
-        # Made up with the directory, in ``meta.properties`` as Kafka has it: a wiped disk is told from the old
-        # one. None when nobody asked for one.
+        # Made up with the directory, in ``meta.properties`` as Kafka has it: a wiped disk is told from the
+        # old one. None when nobody asked for one.
         self.directory_id: UUID | None = None
         self.was_clean = False  # Whether the last process closed every log: then none is checked.
         self.checked_logs = 0  # How many were, so far.

@@ -1,6 +1,11 @@
-"""A voter's ballot on disk: the file ``quorum-state`` beside its log, in the form Kafka gives it."""
+"""A voter's ballot on disk: the file ``quorum-state`` beside its log, in the form Kafka gives it.
+
+The id of the voter's disk lies in the same file (Kafka has it elsewhere): whoever loses its ballots loses
+that id with them, comes back as somebody else, and is not counted as the voter that it can no longer be.
+"""
 
 from collections.abc import Callable
+from uuid import UUID
 
 import msgspec
 
@@ -15,8 +20,9 @@ _VERSION = 1
 
 
 class _State(msgspec.Struct, rename="camel"):
-    leader_epoch: int
+    leader_epoch: int = 0
     voted_id: int = NO_BROKER
+    directory_id: UUID | None = None
     data_version: int = _VERSION
 
 
@@ -25,25 +31,42 @@ class BallotFile:
         self._storage = storage
         self._directory = directory
         self._path = f"{directory}/{FILE_NAME}"
+        self._directory_id: UUID | None = None
 
-    def load(self) -> Ballot:
-        """The newest ballot; a fresh one where none was cast yet."""
+    def open(self, new_id: Callable[[], UUID]) -> tuple[Ballot, UUID]:
+        """The newest ballot, and the id of this disk, which is made up where there is none. Raises
+        StorageError.
+        """
+        try:
+            state = self._load()
+            if state.directory_id is None:
+                state.directory_id = new_id()
+                self._write(state)
+        except OSError as error:
+            raise StorageError(f"cannot read or write {self._path}: {error}") from error
+        self._directory_id = state.directory_id
+        return Ballot(state.leader_epoch, state.voted_id), state.directory_id
+
+    def _load(self) -> _State:
         text = read_whole(self._storage, self._path)
         if text is None:
-            return Ballot()
+            return _State()
         try:
-            state = msgspec.json.decode(text, type=_State)
+            return msgspec.json.decode(text, type=_State)
         except msgspec.DecodeError as error:
             # It was written beside and renamed: a damaged one is no torn write. Whoever cannot know how it
             # voted must not vote.
             raise StorageError(f"{self._path} is damaged: {error}") from error
+
+    def load(self) -> Ballot:
+        """The newest ballot; a fresh one where none was cast yet."""
+        state = self._load()
         return Ballot(state.leader_epoch, state.voted_id)
 
     def save(self, ballot: Ballot) -> Callable[[], None]:
-        text = msgspec.json.encode(_State(ballot.epoch, ballot.voted_for))
+        state = _State(ballot.epoch, ballot.voted_for, self._directory_id)
+        return lambda: self._write(state)
 
-        def write() -> None:
-            replace_whole(self._storage, self._path, text)
-            self._storage.sync_directory(self._directory)
-
-        return write
+    def _write(self, state: _State) -> None:
+        replace_whole(self._storage, self._path, msgspec.json.encode(state))
+        self._storage.sync_directory(self._directory)

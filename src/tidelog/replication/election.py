@@ -440,6 +440,10 @@ class Election:
         """While leading: a voter's fetch arrived."""
         self._heard[voter] = now_ms
 
+    def is_silent(self, voter: int, now_ms: int) -> bool:
+        """While leading: whether a voter was not heard of for so long that it is taken for dead."""
+        return now_ms - self._heard.get(voter, now_ms) > self.timing.silence_ms
+
     def _newer_epoch(self, epoch: int, leader: int, now_ms: int, wait_ms: int) -> ElectionEffects:
         if leader not in (NO_BROKER, self.me):
             return self.leader_named(leader, epoch, now_ms)

@@ -227,7 +227,18 @@ class Replica:
             del self.progress[replica]
         self._proposed = None
         self._set_members(in_sync)
-        return self._advance()
+        return self._advance() + self.invite()
+
+    def invite(self) -> Effects:
+        """Propose a follower that holds everything and is no member: somebody who has nothing to fetch is not
+        heard of, and would stay outside until the next append, which may be refused for want of members.
+        """
+        if self.role is Role.LEADER and self.policy.tracks_in_sync:
+            for replica, progress in self.progress.items():
+                if replica not in self.maximal_in_sync and progress.seen:
+                    if progress.end_offset >= self.log.end_offset:
+                        return self._maybe_join(replica, progress)
+        return []
 
     def _set_members(self, in_sync: tuple[int, ...]) -> None:
         self.in_sync = in_sync

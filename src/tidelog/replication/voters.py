@@ -31,22 +31,26 @@ class Voter(msgspec.Struct, frozen=True):
     port: int = 0
 
 
-class _Record(msgspec.Struct):
+class _Record(msgspec.Struct, omit_defaults=True):
     """A set of voters in the log."""
 
     voters: list[Voter]
+    returning: list[Voter] = []
     version: int = 0
 
 
 class VoterSet:
-    """Immutable."""
+    """Immutable. ``returning`` are no voters: they were, came back with another disk, and will be voters
+    again as soon as the set without them is committed.
+    """
 
-    __slots__ = ("_by_id", "ids", "majority")
+    __slots__ = ("_by_id", "ids", "majority", "returning")
 
-    def __init__(self, voters: Iterable[Voter]) -> None:
+    def __init__(self, voters: Iterable[Voter], returning: Iterable[Voter] = ()) -> None:
         self._by_id = {voter.voter_id: voter for voter in sorted(voters, key=lambda voter: voter.voter_id)}
         self.ids = frozenset(self._by_id)
         self.majority = len(self._by_id) // 2 + 1
+        self.returning = tuple(returning)
 
     @classmethod
     def of(cls, ids: Iterable[int]) -> "VoterSet":
@@ -62,7 +66,9 @@ class VoterSet:
         return len(self._by_id)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, VoterSet) and self._by_id == other._by_id
+        if not isinstance(other, VoterSet):
+            return NotImplemented
+        return self._by_id == other._by_id and self.returning == other.returning
 
     def __hash__(self) -> int:
         return hash(tuple(self))
@@ -79,10 +85,14 @@ class VoterSet:
         return voter is not None and (voter.directory is None or voter.directory == directory)
 
     def including(self, voter: Voter) -> "VoterSet":
-        return VoterSet([*(each for each in self if each.voter_id != voter.voter_id), voter])
+        others = [each for each in self if each.voter_id != voter.voter_id]
+        still = [each for each in self.returning if each.voter_id != voter.voter_id]
+        return VoterSet([*others, voter], still)
 
-    def without(self, voter_id: int) -> "VoterSet":
-        return VoterSet(each for each in self if each.voter_id != voter_id)
+    def without(self, voter_id: int, returning: Voter | None = None) -> "VoterSet":
+        others = [each for each in self if each.voter_id != voter_id]
+        still = [each for each in self.returning if each.voter_id != voter_id]
+        return VoterSet(others, still if returning is None else [*still, returning])
 
     def is_safe_after(self, before: "VoterSet") -> bool:
         """Whether every majority of this set meets every majority of the one before."""
@@ -90,12 +100,13 @@ class VoterSet:
 
 
 def encode_set(voters: VoterSet) -> bytes:
-    return msgspec.json.encode(_Record(list(voters)))
+    return msgspec.json.encode(_Record(list(voters), list(voters.returning)))
 
 
 def decode_set(data: bytes) -> VoterSet:
     try:
-        return VoterSet(msgspec.json.decode(data, type=_Record).voters)
+        record = msgspec.json.decode(data, type=_Record)
+        return VoterSet(record.voters, record.returning)
     except msgspec.DecodeError as error:
         raise StorageError(f"a set of voters cannot be read: {error}; is it from a newer version?") from None
 

@@ -22,16 +22,15 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.metadata_opening import MetadataSettings
 from tidelog.broker.node import Node, NodeMessage
 from tidelog.config import BrokerConfig, Listener, Raw
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.messages import RegisterAsk
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
-from tidelog.replication.ballot_file import BallotFile
-from tidelog.replication.election import Election, Timing
 from tidelog.replication.syncing import Syncer
-from tidelog.replication.voters import VoterSet
+from tidelog.replication.voters import Voter
 from tidelog.runtime import logs
 from tidelog.runtime.disk import Disk
 from tidelog.runtime.housekeeping import Housekeeping
@@ -159,20 +158,14 @@ class BrokerProcess:
     def _make_node(self, services: LoopServices, directory: DataDirectory, address: Listener) -> Node:
         config = self._config
         metadata_log = directory.open_metadata_log(services.now_ms())
-        ticket = metadata_log.begin_sync()
-        ticket.run()
-        metadata_log.finish_sync(ticket, services.now_ms())
-        ballots = BallotFile(Disk(), metadata_log.directory)
-        voters = VoterSet.of([config.node_id])
-        election = Election(
-            config.node_id, voters, ballots.load(), Timing(), services.uptime_ms(), random.random()
-        )
+        me = Voter(config.node_id, None, address.host, address.port)
+        metadata = MetadataSettings.of(config, me)
         registration = RegisterAsk(
             config.node_id, services.new_uuid(), address.host, address.port, config.broker_rack, False, False
         )
         session = SessionTiming(session_ms=config.broker_session_timeout_ms)
         return Node(
-            config, registration, voters.ids, metadata_log, ballots, election, directory, services, NoPeers(),
+            config, registration, metadata, metadata_log, Disk(), directory, services, NoPeers(),
             random.random, session,
         )  # fmt: skip
 

@@ -1,0 +1,130 @@
+"""When a node writes a snapshot of its metadata, what it drops then, and what it does with one it was sent.
+
+The image never changes once it is made, so writing goes on in a thread while records are applied. The log
+is kept back to the snapshot before the newest: should the newest be damaged, the one before and the log
+behind it say the same; and a node that is only a little behind gets records, not a snapshot.
+"""
+
+import logging
+from collections.abc import Callable
+
+from tidelog.broker.metadata_voters import MetadataVoters
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.snapshot_file import Contents
+from tidelog.controller.snapshot_store import KEPT, SnapshotStore
+from tidelog.errors import StorageError
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.voters import decode_set, encode_set
+from tidelog.services import Services, Timer
+from tidelog.types import SnapshotId
+
+logger = logging.getLogger(__name__)
+
+RETRY_MS = 60_000  # After a snapshot could not be written.
+
+
+class MetadataSnapshots:
+    def __init__(
+        self,
+        hosted: Hosted,
+        store: SnapshotStore,
+        voters: MetadataVoters,
+        services: Services,
+        bytes_between: int,
+        interval_ms: int,
+    ) -> None:
+        self._hosted = hosted
+        self._store = store
+        self._voters = voters
+        self._services = services
+        self._bytes_between = bytes_between
+        self._interval_ms = interval_ms  # 0: by size only
+        self._bytes = 0  # applied since the last snapshot
+        self._writing = False
+        self._timer: Timer | None = None
+        self._failed = False  # The last one could not be written: the next try is the timer's.
+        # Who owns the image listens and answers here.
+        self.image: Callable[[], tuple[ClusterImage, int]] = lambda: (ClusterImage(), 0)
+        self.on_installed: Callable[[ClusterImage, int], None] = lambda image, end_offset: None
+        if hosted.snapshots is not None:
+            hosted.snapshots.on_received = self._received
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    def applied(self, size: int) -> None:
+        """So many bytes more of the log are in the image."""
+        self._bytes += size
+        if self._bytes >= self._bytes_between and not self._failed:
+            self._write()
+        elif self._interval_ms:
+            self._wait(self._interval_ms)
+
+    def _wait(self, delay_ms: int) -> None:
+        if self._timer is None:
+            self._timer = self._services.later(delay_ms, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        if self._bytes:
+            self._write()
+
+    def _write(self) -> None:
+        log = self._hosted.log
+        image, end_offset = self.image()
+        if self._writing or log.failure is not None or end_offset <= log.start_offset:
+            return
+        snapshot = SnapshotId(end_offset, log.epochs.epoch_at(end_offset - 1))
+        voters = encode_set(self._voters.history.before(end_offset))
+        contents = Contents(snapshot, image, voters)
+        self._writing = True
+        self._bytes = 0
+        work = self._store.writing(contents, self._services.now_ms())
+        self._services.offload(work, lambda result: self._written(snapshot, result))
+
+    def _written(self, snapshot: SnapshotId, result: object) -> None:
+        self._writing = False
+        self._failed = isinstance(result, BaseException)
+        if self._failed:
+            # The log still holds everything: nothing is lost but room.
+            logger.error("snapshot %s of the metadata cannot be written: %s", snapshot, result)
+            self._bytes += 1
+            self._wait(RETRY_MS)
+            return
+        self._store.written(snapshot)
+        try:
+            self._drop_beginning()
+        except (StorageError, OSError) as error:
+            logger.error("what snapshot %s stands for cannot be dropped: %s", snapshot, error)
+
+    def _drop_beginning(self) -> None:
+        """Raises StorageError, OSError."""
+        log, now_ms = self._hosted.log, self._services.now_ms()
+        self._store.remove_old()
+        oldest = self._store.oldest
+        if self._store.count >= KEPT and oldest is not None and oldest.end_offset > log.start_offset:
+            log.advance_start(oldest.end_offset)
+            self._hosted.replica.base_epoch = oldest.epoch
+            self._voters.history.forget_before(oldest.end_offset)
+        log.roll(now_ms)  # So that the next time whole segments can go.
+        log.enforce_retention(now_ms, self._hosted.replica.high_watermark)
+
+    # --- receiving ------------------------------------------------------------------------------------------
+
+    def _received(self, snapshot: SnapshotId, contents: Contents) -> None:
+        """A snapshot of the leader is on our disk: it takes the place of our log."""
+        _, applied_offset = self.image()
+        self._store.written(snapshot)
+        if snapshot.end_offset >= applied_offset and self._hosted.install(snapshot):
+            if contents.voters:
+                self._voters.restarted(decode_set(contents.voters))
+            self._bytes = 0
+            self.on_installed(contents.image, snapshot.end_offset)
+            try:
+                self._store.remove_old()
+            except OSError as error:
+                logger.warning("old snapshots of the metadata cannot be removed: %s", error)
+        self._hosted.go_on()
