@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.links import Links, LocalLinks
 from tidelog.broker.partitions import PartitionTable
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.config import BrokerConfig
@@ -27,7 +28,8 @@ class Broker:
         self.store = store
         self.partitions = partitions
         self.services = services
-        self.producer_ids = ProducerIds(store)
+        self.links: Links = LocalLinks(self)  # replaced where there are other brokers
+        self.producer_ids = ProducerIds(self)
         self.on_config: Callable[[BrokerConfig], None] = lambda config: None
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, services.new_uuid().int & 0x7FFFFFFF

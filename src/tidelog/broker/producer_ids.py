@@ -1,25 +1,28 @@
-"""The producer ids this broker gives out: from a block that is reserved in the metadata log before use.
+"""The producer ids this broker gives out: from a block that the controller reserves in the metadata log
+before use.
 
 What is left of a block when the broker stops is lost, so that no restart can give an id out twice.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.promise import Promise
-from tidelog.controller import producer_ids
-from tidelog.controller.image import ClusterImage
-from tidelog.controller.records import MetadataRecord
-from tidelog.controller.store import MetadataStore
-from tidelog.errors import TidelogError
+from tidelog.broker.to_controller import ask_controller
+from tidelog.errors import ErrorCode, TidelogError
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+ALLOCATE_PRODUCER_IDS = 67
 
 Grant = int | TidelogError
 """A producer id, or why there is none now."""
 
 
 class ProducerIds:
-    def __init__(self, store: MetadataStore) -> None:
-        self._store = store
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
         self._block = range(0)
         self._waiting: deque[Promise[Grant]] = deque()
         self._reserving = False
@@ -35,27 +38,21 @@ class ProducerIds:
             first, self._block = self._block[0], self._block[1:]
             self._waiting.popleft().keep(first)
         if self._waiting and not self._reserving:
-            self._reserve()
+            self._reserving = True
+            body = {"broker_id": self._broker.broker_id}
+            ask_controller(self._broker, ALLOCATE_PRODUCER_IDS, body, self._reserved)
 
-    def _reserve(self) -> None:
-        self._reserving = True
-        reserved = range(0)
-
-        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
-            nonlocal reserved
-            record = producer_ids.reserve(image)
-            reserved = range(image.next_producer_id, record.next_id)
-            return [record]
-
-        def done(refusal: TidelogError | None) -> None:
-            self._reserving = False
-            if refusal is None:
-                self._block = reserved
-                self._serve()
-            else:
-                self._refuse_all(refusal)
-
-        self._store.submit(decide, done)
+    def _reserved(self, answer: Any) -> None:
+        self._reserving = False
+        if isinstance(answer, TidelogError):
+            self._refuse_all(answer)
+        elif answer.error_code:
+            code = ErrorCode(answer.error_code)
+            self._refuse_all(TidelogError("the controller gives no producer ids", code))
+        else:
+            start = answer.producer_id_start
+            self._block = range(start, start + answer.producer_id_len)
+            self._serve()
 
     def _refuse_all(self, refusal: TidelogError) -> None:
         waiting, self._waiting = self._waiting, deque()

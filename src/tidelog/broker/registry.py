@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers import (
+    allocate_producer_ids,
     alter_configs,
     api_versions,
     create_partitions,
@@ -46,6 +47,7 @@ class Api(NamedTuple):
     oldest: int
     newest: int
     handler: Handler | None  # None: the two hot APIs, which read their frames themselves
+    announced: bool = True  # False: only brokers ask for it
 
 
 def _api(key: int, handler: Handler) -> Api:
@@ -84,8 +86,9 @@ SERVED: dict[int, Api] = {
         _api(47, offset_delete.handle),
         _api(60, describe_cluster.handle),
         _api(61, describe_producers.handle),
+        _api(67, allocate_producer_ids.handle)._replace(announced=False),
         _api(75, describe_topic_partitions.handle),
     )
 }
 
-api_versions.announce((api.key, api.oldest, api.newest) for api in SERVED.values())
+api_versions.announce((api.key, api.oldest, api.newest) for api in SERVED.values() if api.announced)

@@ -23,6 +23,8 @@ _START = Struct(">ih")  # size, api key
 
 
 class Receiver:
+    LEAST_BYTES = 9  # a request's header and one byte more
+
     __slots__ = (
         "_bulk",
         "_end",
@@ -85,8 +87,8 @@ class Receiver:
             self._rewind()
             return None
         (size,) = _SIZE.unpack_from(self._view, self._start)
-        if size <= 8 or size > self._max_bytes:
-            raise HangUp(f"a request of {size} bytes; allowed are 9 to {self._max_bytes}")
+        if not self.LEAST_BYTES <= size <= self._max_bytes:
+            raise HangUp(f"a frame of {size} bytes; allowed are {self.LEAST_BYTES} to {self._max_bytes}")
         if have >= 4 + size:
             self._bulk = False
             begin = self._start + 4

@@ -51,6 +51,8 @@ class TestIds:
         request = {"transactional_id": None, "transaction_timeout": 60_000}
         waiting = [broker.begin("init_producer_id", **request) for _ in range(3)]
         assert not any(promise.kept for promise in waiting)
+        broker.services.settle()
+        assert not any(promise.kept for promise in waiting)
         broker.store.held = False
         broker.store.commit()
         assert [kept(promise).producer_id for promise in waiting] == [0, 1, 2]

@@ -135,6 +135,7 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
     },
     44: {"resources": _RESOURCES, "validate_only": True},
     60: {"endpoint_type": 1},
+    67: {"broker_id": 1, "broker_epoch": 2},
     75: {
         "topics": [{"name": "orders"}],
         "response_partition_limit": 10,

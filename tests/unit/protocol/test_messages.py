@@ -197,6 +197,7 @@ ANSWERS: dict[int, dict[str, Any]] = {
         "brokers": [{"broker_id": 1, "host": "h", "port": 9, "rack": "r"}],
         "endpoint_type": 1,
     },
+    67: {"error_code": ErrorCode.NONE, "producer_id_start": 5000, "producer_id_len": 1000},
     75: {
         "topics": [{"name": "orders", "topic_id": TOPIC_ID, "partitions": [_PARTITION]}],
         "next_cursor": {"topic_name": "orders", "partition_index": 4},

@@ -1,0 +1,38 @@
+"""AllocateProducerIds, version 0: a block of producer ids for a broker to give out. Only brokers ask for it.
+
+Ignored: the broker's epoch. Ids that an older run of it reserves are lost, which harms nobody.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.promise import Promise
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.controller import producer_ids
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    answer: Promise[Fields] = Promise()
+    reserved = range(0)
+
+    def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
+        nonlocal reserved
+        if request.broker_id not in image.brokers:
+            raise TidelogError(f"there is no broker {request.broker_id}", ErrorCode.BROKER_ID_NOT_REGISTERED)
+        record = producer_ids.reserve(image)
+        reserved = range(image.next_producer_id, record.next_id)
+        return [record]
+
+    def done(refusal: TidelogError | None) -> None:
+        if refusal is not None:
+            answer.keep({"error_code": refusal.code})
+        else:
+            answer.keep({"producer_id_start": reserved.start, "producer_id_len": len(reserved)})
+
+    broker.store.submit(decide, done)
+    return answer

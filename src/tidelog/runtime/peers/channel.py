@@ -1,0 +1,182 @@
+"""A lasting way to ask one node: opens a connection when there is something to send, and again when it broke.
+
+Questions wait while a connection is being opened, a bounded number of them: what is asked between nodes is
+asked again sooner or later, and an old question is worth less than a new one. Whoever asked is told when no
+answer can come any more. Never calls back from inside of :meth:`Channel.send`.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from tidelog.protocol.wire import INT32
+from tidelog.runtime.peers.connection import PeerConnection
+from tidelog.runtime.peers.presence import Presence
+from tidelog.services import Services, Timer
+
+logger = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+AddressOf = Callable[[int], Address | None]
+
+BACKOFF_MS = 20  # before the first attempt to open a connection anew; doubles up to
+BACKOFF_MAX_MS = 500
+CONNECT_TIMEOUT_S = 2.0
+QUEUE_MAX = 64  # questions that wait for a connection
+UNANSWERED_MAX = 1000  # of one connection; a node that is this far behind gets no more
+
+_LAST_CORRELATION_ID = (1 << 31) - 1
+
+
+class Question(Protocol):
+    """Who waits for an answer."""
+
+    def answered(self, answer: memoryview) -> None:
+        """The frame, from its correlation id on. Raises ``Malformed`` when it is no answer."""
+
+    def lost(self) -> None:
+        """There will be no answer: whether the question arrived is unknown."""
+
+
+class Surroundings(NamedTuple):
+    """What all channels of a node share."""
+
+    loop: asyncio.AbstractEventLoop
+    services: Services
+    presence: Presence
+    address_of: AddressOf
+    max_bytes: int  # of an answer
+
+
+class Channel:
+    def __init__(self, peer: int, purpose: str, around: Surroundings) -> None:
+        self.peer = peer
+        self._purpose = purpose
+        self._around = around
+        self._services = around.services
+        self._connection: PeerConnection | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._timer: Timer | None = None  # until the next attempt
+        self._backoff_ms = BACKOFF_MS
+        self._not_before_ms = 0
+        self._queue: deque[tuple[int, bytes | bytearray, Question]] = deque()
+        self._unanswered: dict[int, Question] = {}
+        self._correlation_id = 0
+        self._reachable = True  # as of the last attempt: one line in the log for each change
+        self._closed = False
+
+    def next_correlation_id(self) -> int:
+        self._correlation_id = self._correlation_id % _LAST_CORRELATION_ID + 1
+        return self._correlation_id
+
+    def send(self, correlation_id: int, frame: bytes | bytearray, question: Question) -> None:
+        if self._connection is None:
+            self._queue.append((correlation_id, frame, question))
+            if len(self._queue) > QUEUE_MAX:
+                self._services.soon(self._queue.popleft()[2].lost)
+            self._open_soon()
+        elif len(self._unanswered) >= UNANSWERED_MAX:
+            self._services.soon(question.lost)
+        else:
+            self._unanswered[correlation_id] = question
+            self._connection.send(frame)
+
+    def forget(self, correlation_id: int) -> None:
+        """Nobody waits for this answer any more."""
+        self._unanswered.pop(correlation_id, None)
+
+    def close(self) -> None:
+        self._closed = True
+        self._queue.clear()
+        self._unanswered.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._connection is not None:
+            self._connection.close("this node stops")
+
+    # --- opening --------------------------------------------------------------------------------------------
+
+    def _open_soon(self) -> None:
+        if self._opening is not None or self._timer is not None or self._closed:
+            return
+        wait_ms = self._not_before_ms - self._services.uptime_ms()
+        if wait_ms > 0:
+            self._timer = self._services.later(wait_ms, self._open)
+        else:
+            self._open()
+
+    def _open(self) -> None:
+        self._timer = None
+        address = self._around.address_of(self.peer)
+        if address is None:
+            self._back_off()
+            self._services.soon(self._give_up_queue)
+        else:
+            self._opening = self._around.loop.create_task(self._connect(*address))
+
+    async def _connect(self, host: str, port: int) -> None:
+        connection = PeerConnection(self, self._services, self._around.max_bytes)
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._around.loop.create_connection(lambda: connection, host, port)
+        except (OSError, TimeoutError) as error:
+            self._opening = None
+            self._unreachable(f"{host}:{port}", str(error) or "no answer")
+        else:
+            self._opening = None
+
+    def _unreachable(self, address: str, reason: str) -> None:
+        level = logging.WARNING if self._reachable else logging.DEBUG
+        logger.log(level, "node %s does not answer at %s: %s", self.peer, address, reason)
+        self._reachable = False
+        self._back_off()
+        self._around.presence.unreachable(self.peer)
+        self._give_up_queue()
+
+    def _back_off(self) -> None:
+        self._not_before_ms = self._services.uptime_ms() + self._backoff_ms
+        self._backoff_ms = min(2 * self._backoff_ms, BACKOFF_MAX_MS)
+
+    def _give_up_queue(self) -> None:
+        queue, self._queue = self._queue, deque()
+        for _, _, question in queue:
+            question.lost()
+
+    # --- the connection -------------------------------------------------------------------------------------
+
+    def connected(self, connection: PeerConnection) -> None:
+        self._around.presence.opened(self.peer)
+        if self._closed:
+            connection.close("this node stops")
+            return
+        if not self._reachable:
+            logger.info("node %s answers again", self.peer)
+        self._reachable = True
+        self._connection = connection
+        queue, self._queue = self._queue, deque()
+        for correlation_id, frame, question in queue:
+            self.send(correlation_id, frame, question)
+
+    def take(self, answer: memoryview) -> None:
+        # Only an answer shows that it is a node of ours that took the connection.
+        self._backoff_ms = BACKOFF_MS
+        question = self._unanswered.pop(INT32.unpack_from(answer, 0)[0], None)
+        if question is not None:
+            question.answered(answer)
+
+    def disconnected(self, connection: PeerConnection, reason: str) -> None:
+        if not self._closed:
+            logger.warning("lost the connection for %s to node %s: %s", self._purpose, self.peer, reason)
+        if self._connection is connection:
+            self._connection = None
+        self._back_off()
+        unanswered, self._unanswered = self._unanswered, {}
+        self._around.presence.closed(self.peer)
+        for question in unanswered.values():
+            question.lost()
+        if self._queue:
+            self._open_soon()

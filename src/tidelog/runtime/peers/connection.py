@@ -1,0 +1,123 @@
+"""One connection of ours to another node: request frames out, answer frames in."""
+
+import asyncio
+import logging
+import socket
+from typing import Protocol, cast
+
+from tidelog.broker.request import HangUp
+from tidelog.errors import InvalidRequest
+from tidelog.runtime.peers.sockets import keep_alive
+from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
+from tidelog.runtime.sender import Sender
+from tidelog.services import Services
+
+logger = logging.getLogger(__name__)
+
+
+class Owner(Protocol):
+    def connected(self, connection: "PeerConnection") -> None: ...
+
+    def take(self, answer: memoryview) -> None:
+        """A whole answer frame, from its correlation id on. It may be overwritten as soon as nobody holds a
+        view of it.
+        """
+
+    def disconnected(self, connection: "PeerConnection", reason: str) -> None: ...
+
+
+class AnswerReceiver(Receiver):
+    LEAST_BYTES = 5
+
+    __slots__ = ()
+
+    def _check_kind(self, size: int) -> None:
+        """Any answer may be as large as its limit."""
+
+
+class PeerConnection(asyncio.BufferedProtocol):
+    __slots__ = ("_owner", "_reason", "_receiver", "_sender", "_services", "_transport")
+
+    def __init__(self, owner: Owner, services: Services, max_bytes: int) -> None:
+        self._owner = owner
+        self._services = services
+        self._receiver = AnswerReceiver(max_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._sender: Sender | None = None
+        self._reason = "the other side closed it"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        same = socket.socket(fileno=transport.get_extra_info("socket").fileno())
+        try:
+            keep_alive(same)
+        finally:
+            same.detach()
+        self._sender = Sender(self._transport, self._services, lambda: None, self.close)
+        self._owner.connected(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._sender is not None:
+            self._sender.close()
+        self._transport = self._sender = None
+        self._owner.disconnected(self, str(error) if error else self._reason)
+
+    def close(self, reason: str) -> None:
+        """The owner is told later, when the transport is gone: never from inside of a call of its own."""
+        if self._transport is not None:
+            self._reason = reason
+            self._transport.abort()
+
+    def send(self, frame: bytes | bytearray) -> None:
+        if self._sender is not None:
+            self._sender.send((frame,))
+
+    def pause_writing(self) -> None:
+        if self._sender is not None:
+            self._sender.transport_full()
+
+    def resume_writing(self) -> None:
+        if self._sender is not None:
+            self._sender.transport_drained()
+
+    # --- answers in -----------------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._receiver.buffer()
+
+    def buffer_updated(self, count: int) -> None:
+        if not self._receiver.received(count):
+            return
+        try:
+            self._take_answers()
+        except (InvalidRequest, HangUp) as error:
+            self.close(error.message)
+        except Exception:
+            logger.exception("an answer could not be taken")
+            self.close("an answer could not be taken")
+
+    def _take_answers(self) -> None:
+        receiver = self._receiver
+        while self._transport is not None:
+            answer = receiver.next()
+            if answer is not None:
+                self._owner.take(answer)
+                if len(answer) >= OWN_BUFFER_FROM_BYTES:
+                    self._use_again(answer)
+            elif receiver.needed_bytes:
+                receiver.begin_large()
+            else:
+                return
+
+    def _use_again(self, answer: memoryview) -> None:
+        """Clearing fresh memory for each large answer would cost as much as checking it."""
+        buffer = answer.obj
+        if not isinstance(buffer, bytearray):
+            return
+        try:
+            answer.release()
+            buffer.pop()  # Refused while somebody still has a view of it.
+        except BufferError:
+            return
+        buffer.append(0)
+        self._receiver.give_back(memoryview(buffer))

@@ -1,0 +1,194 @@
+"""What brokers ask of the active controller: to be let in, to be kept, and to change in-sync sets."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, cast
+from uuid import UUID
+
+from tidelog.broker.node import Answered, Asked
+from tidelog.controller.elections import InSyncWish
+from tidelog.controller.messages import (
+    HeartbeatAsk,
+    HeartbeatGot,
+    InSyncAsk,
+    InSyncGot,
+    RegisterAsk,
+    RegisterGot,
+)
+from tidelog.errors import ErrorCode
+from tidelog.protocol.messages import Fields
+from tidelog.protocol.wire import Malformed
+from tidelog.runtime.peers.exchange import UNANSWERED, Exchange, by_topic
+
+PLAINTEXT = 0
+
+
+class Registering(Exchange[Asked, Answered]):
+    api_key = 62
+
+    def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
+        ask = cast(RegisterAsk, asks[0].ask)
+        listener = {
+            "name": "PLAINTEXT", "host": ask.host, "port": ask.port, "security_protocol": PLAINTEXT,
+        }  # fmt: skip
+        return {
+            "broker_id": ask.broker_id,
+            "cluster_id": cluster_id,
+            "incarnation_id": ask.incarnation,
+            "listeners": [listener],
+            "rack": ask.rack,
+            "log_dirs": [] if ask.empty else [ask.incarnation],
+            "previous_broker_epoch": -1 if ask.forgot else 0,
+        }
+
+    def asks(self, request: Any) -> list[Asked]:
+        if not request.listeners or request.incarnation_id is None:
+            raise Malformed("a registration without an address or an incarnation")
+        listener = request.listeners[0]
+        ask = RegisterAsk(
+            request.broker_id,
+            request.incarnation_id,
+            listener.host,
+            listener.port,
+            request.rack,
+            request.previous_broker_epoch < 0,
+            not request.log_dirs,
+        )
+        return [Asked(request.broker_id, ask)]
+
+    def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
+        if gots[0] is None:
+            return {"error_code": UNANSWERED}
+        got = cast(RegisterGot, gots[0].got)
+        return {"error_code": got.error, "broker_epoch": got.broker_epoch}
+
+    def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
+        ask = cast(RegisterAsk, asks[0].ask)
+        error = ErrorCode(answer.error_code)
+        yield Answered(peer, RegisterGot(ask.broker_id, ask.incarnation, error, answer.broker_epoch))
+
+    def token(self, message: Asked | Answered) -> Hashable:
+        said = message.ask if isinstance(message, Asked) else message.got
+        return cast(RegisterAsk | RegisterGot, said).incarnation
+
+
+class Heartbeats(Exchange[Asked, Answered]):
+    api_key = 63
+
+    def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
+        ask = cast(HeartbeatAsk, asks[0].ask)
+        return {
+            "broker_id": ask.broker_id,
+            "broker_epoch": ask.broker_epoch,
+            "current_metadata_offset": ask.metadata_offset,
+            "want_shut_down": ask.leaving,
+        }
+
+    def asks(self, request: Any) -> list[Asked]:
+        ask = HeartbeatAsk(
+            request.broker_id,
+            request.broker_epoch,
+            request.current_metadata_offset,
+            request.want_shut_down,
+        )
+        return [Asked(request.broker_id, ask)]
+
+    def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
+        if gots[0] is None:
+            return {"error_code": UNANSWERED}
+        got = cast(HeartbeatGot, gots[0].got)
+        return {
+            "error_code": got.error,
+            "is_caught_up": not got.fenced,
+            "is_fenced": got.fenced,
+            "should_shut_down": got.may_stop,
+        }
+
+    def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
+        ask = cast(HeartbeatAsk, asks[0].ask)
+        error = ErrorCode(answer.error_code)
+        got = HeartbeatGot(ask.broker_id, ask.broker_epoch, error, answer.is_fenced, answer.should_shut_down)
+        yield Answered(peer, got)
+
+    def token(self, message: Asked | Answered) -> Hashable:
+        said = message.ask if isinstance(message, Asked) else message.got
+        return cast(HeartbeatAsk | HeartbeatGot, said).broker_epoch
+
+
+class InSyncChanges(Exchange[Asked, Answered]):
+    api_key = 56
+    at_once_max = 500
+
+    def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
+        def partition(wish: InSyncWish) -> Fields:
+            return {
+                "partition_index": wish.partition,
+                "leader_epoch": wish.leader_epoch,
+                "new_isr_with_epochs": [{"broker_id": member, "broker_epoch": -1} for member in wish.members],
+                "partition_epoch": wish.partition_epoch,
+            }
+
+        wishes = [cast(InSyncAsk, asked.ask).wish for asked in asks]
+        topics = by_topic(wishes, _wish_key, partition)
+        return {
+            "broker_id": wishes[0].broker_id,
+            "broker_epoch": wishes[0].broker_epoch,
+            "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics],
+        }
+
+    def asks(self, request: Any) -> list[Asked]:
+        return [
+            Asked(
+                request.broker_id,
+                InSyncAsk(
+                    InSyncWish(
+                        request.broker_id,
+                        request.broker_epoch,
+                        topic.topic_id,
+                        part.partition_index,
+                        part.leader_epoch,
+                        part.partition_epoch,
+                        tuple(member.broker_id for member in part.new_isr_with_epochs),
+                    )
+                ),
+            )
+            for topic in request.topics
+            for part in topic.partitions
+        ]
+
+    def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
+        def partition(pair: tuple[InSyncWish, ErrorCode]) -> Fields:
+            wish, error = pair
+            return {
+                "partition_index": wish.partition,
+                "error_code": error,
+                "leader_id": wish.broker_id,
+                "leader_epoch": wish.leader_epoch,
+                "isr": wish.members,
+                "partition_epoch": wish.partition_epoch,
+            }
+
+        pairs = [
+            (cast(InSyncAsk, asked.ask).wish, cast(InSyncGot, answered.got).error if answered else UNANSWERED)
+            for asked, answered in zip(asks, gots, strict=True)
+        ]
+        topics = by_topic(pairs, lambda pair: _wish_key(pair[0]), partition)
+        return {"topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics]}
+
+    def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
+        top = ErrorCode(answer.error_code)
+        errors = {
+            (topic.topic_id, part.partition_index): ErrorCode(part.error_code)
+            for topic in answer.topics
+            for part in topic.partitions
+        }
+        for asked in asks:
+            wish = cast(InSyncAsk, asked.ask).wish
+            yield Answered(peer, InSyncGot(wish, top or errors.get(_wish_key(wish), UNANSWERED)))
+
+    def token(self, message: Asked | Answered) -> Hashable:
+        said = message.ask if isinstance(message, Asked) else message.got
+        return cast(InSyncAsk | InSyncGot, said).wish
+
+
+def _wish_key(wish: InSyncWish) -> tuple[UUID, int]:
+    return wish.topic_id, wish.partition

@@ -1,0 +1,78 @@
+"""One kind of question between nodes, at both ends: what each exchange has to know."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Generic, TypeVar, cast
+from uuid import UUID
+
+from tidelog.broker.node import NodeMessage
+from tidelog.errors import ErrorCode
+from tidelog.protocol.messages import Fields
+from tidelog.protocol.wire import Malformed
+from tidelog.replication.messages import PartitionKey
+from tidelog.types import METADATA_TOPIC_ID
+
+A = TypeVar("A", bound=NodeMessage)
+G = TypeVar("G", bound=NodeMessage)
+X = TypeVar("X")
+
+METADATA_TOPIC_NAME = "__cluster_metadata"
+UNANSWERED = ErrorCode.REQUEST_TIMED_OUT
+
+
+class Exchange(Generic[A, G]):
+    api_key: int
+    at_once_max = 1  # questions in one request
+
+    def body(self, to: int, cluster_id: str, asks: Sequence[A]) -> Fields:
+        """The request, at the asker's."""
+        raise NotImplementedError
+
+    def asks(self, request: Any) -> list[A]:
+        """What is asked, at the answerer's."""
+        raise NotImplementedError
+
+    def answer(self, asks: Sequence[A], gots: Sequence[G | None]) -> Fields:
+        """The answer, at the answerer's; None for a question nobody answered in time."""
+        raise NotImplementedError
+
+    def gots(self, peer: int, asks: Sequence[A], answer: Any) -> Iterable[G]:
+        """What was answered, at the asker's."""
+        raise NotImplementedError
+
+    def token(self, message: A | G) -> Hashable:
+        """The same of a question and of its answer."""
+        raise NotImplementedError
+
+
+# --- partitions ---------------------------------------------------------------------------------------------
+
+
+def topic_id_of(key: PartitionKey) -> UUID:
+    return cast(tuple[UUID, int], key)[0]
+
+
+def index_of(key: PartitionKey) -> int:
+    return cast(tuple[UUID, int], key)[1]
+
+
+def name_of(topic_id: UUID) -> str:
+    return METADATA_TOPIC_NAME if topic_id == METADATA_TOPIC_ID else str(topic_id)
+
+
+def topic_of(name: str) -> UUID:
+    if name == METADATA_TOPIC_NAME:
+        return METADATA_TOPIC_ID
+    try:
+        return UUID(name)
+    except ValueError:
+        raise Malformed(f"{name!r} is not the id of a topic") from None
+
+
+def by_topic(
+    items: Iterable[X], key_of: Callable[[X], PartitionKey], make: Callable[[X], Fields]
+) -> list[tuple[UUID, list[Fields]]]:
+    """Grouped as Kafka's requests are; the order of topics and partitions is kept."""
+    topics: dict[UUID, list[Fields]] = {}
+    for item in items:
+        topics.setdefault(topic_id_of(key_of(item)), []).append(make(item))
+    return list(topics.items())

@@ -1,0 +1,65 @@
+"""How the messages between nodes look as Kafka requests: all but fetches, which have a hand-made form.
+
+=================== ====================== ===============================================================
+message             request                where Kafka has no field of its own for it
+=================== ====================== ===============================================================
+VoteAsked           Vote                   topics have names there, not ids: a topic's id stands for its name,
+                                           but for the metadata log, which has a name
+RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is -1 when the broker forgot something,
+                                           else 0; ``log_dirs`` is empty when its disk is
+HeartbeatAsk        BrokerHeartbeat        –
+InSyncAsk           AlterPartition         –
+SnapshotAsk         FetchSnapshot          as for votes
+=================== ====================== ===============================================================
+
+Each exchange knows both ends. A request may carry several questions of its kind (votes and in-sync sets of
+many partitions); each is answered by a message of its own, found again by its ``token``.
+"""
+
+from typing import Any
+
+from tidelog.broker.node import Answered, Asked, NodeMessage
+from tidelog.controller.messages import (
+    HeartbeatAsk,
+    HeartbeatGot,
+    InSyncAsk,
+    InSyncGot,
+    RegisterAsk,
+    RegisterGot,
+)
+from tidelog.replication.messages import SnapshotAsk, SnapshotGot, VoteAnswered, VoteAsked
+from tidelog.runtime.peers.controller_exchanges import Heartbeats, InSyncChanges, Registering
+from tidelog.runtime.peers.exchange import Exchange
+from tidelog.runtime.peers.replica_exchanges import Snapshots, Voting
+
+VOTING = Voting()
+REGISTERING = Registering()
+HEARTBEATS = Heartbeats()
+IN_SYNC_CHANGES = InSyncChanges()
+SNAPSHOTS = Snapshots()
+
+BY_API: dict[int, Exchange[Any, Any]] = {
+    exchange.api_key: exchange for exchange in (VOTING, REGISTERING, HEARTBEATS, IN_SYNC_CHANGES, SNAPSHOTS)
+}
+
+_BY_TYPE: dict[type, Exchange[Any, Any]] = {
+    VoteAsked: VOTING,
+    VoteAnswered: VOTING,
+    RegisterAsk: REGISTERING,
+    RegisterGot: REGISTERING,
+    HeartbeatAsk: HEARTBEATS,
+    HeartbeatGot: HEARTBEATS,
+    InSyncAsk: IN_SYNC_CHANGES,
+    InSyncGot: IN_SYNC_CHANGES,
+    SnapshotAsk: SNAPSHOTS,
+    SnapshotGot: SNAPSHOTS,
+}
+
+
+def exchange_of(message: NodeMessage) -> Exchange[Any, Any]:
+    said: object = message
+    if isinstance(message, Asked):
+        said = message.ask
+    elif isinstance(message, Answered):
+        said = message.got
+    return _BY_TYPE[type(said)]

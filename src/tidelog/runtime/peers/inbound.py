@@ -1,0 +1,250 @@
+"""What other nodes ask of this one: their requests become messages, and the messages that answer them become
+the answers.
+
+A request waits here until the node has answered every question in it. An answer finds its request by the
+sender and by what it is about; a question that is not answered in time is answered with an error, so that
+nothing piles up.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, cast
+
+from tidelog.broker.node import NodeMessage
+from tidelog.broker.request import HangUp, RequestContext
+from tidelog.errors import ErrorCode
+from tidelog.log.storage import Region
+from tidelog.protocol import follower_fetch, messages, requests
+from tidelog.protocol.fetch import Part
+from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem, FetchPart, PartitionKey, Readable
+from tidelog.runtime.peers.exchange import Exchange
+from tidelog.runtime.peers.exchanges import BY_API, exchange_of
+from tidelog.runtime.peers.presence import Presence
+from tidelog.services import Services, Timer
+
+logger = logging.getLogger(__name__)
+
+Reply = Callable[[Sequence[Part | bytes]], None]
+
+ANSWER_WITHIN_MS = 15_000  # more than the controllers give themselves to decide
+
+
+class Waiting(Protocol):
+    """A request that is not answered yet."""
+
+    def cancel(self) -> None: ...
+
+    def finish_now(self) -> None: ...
+
+
+class Inbound:
+    def __init__(
+        self, me: int, services: Services, presence: Presence, cluster_id: Callable[[], str]
+    ) -> None:
+        self._me = me
+        self._services = services
+        self._presence = presence
+        self._cluster_id = cluster_id
+        self.receive: Callable[[NodeMessage], None] = lambda message: None
+        self._foreign: set[str] = set()  # clusters whose nodes came to us by mistake; one log line each
+        self._fetches: dict[tuple[int, int], WaitingFetch] = {}  # by sender and generation
+        self._newest: dict[int, WaitingFetch] = {}  # of each sender
+        self._waiting: dict[Hashable, deque[tuple[WaitingRequest, int]]] = {}  # request and place in it
+
+    def serves(self, api_key: int, version: int) -> bool:
+        return api_key in BY_API and version == requests.newest(api_key)
+
+    # --- connections ----------------------------------------------------------------------------------------
+
+    def connected(self, node: int) -> None:
+        if node == self._me:
+            raise HangUp(f"another broker has this one's id, {node}")
+        self._presence.opened(node)
+
+    def disconnected(self, node: int) -> None:
+        self._presence.closed(node)
+
+    # --- fetches --------------------------------------------------------------------------------------------
+
+    def fetch(
+        self, request: memoryview, position: int, context: RequestContext, reply: Reply
+    ) -> "WaitingFetch | None":
+        head, items, forgotten, cluster_id = follower_fetch.decode_ask(request, position, FetchItem)
+        if self._is_foreign(cluster_id):
+            refusal = follower_fetch.encode_answer(
+                context.correlation_id, ErrorCode.INCONSISTENT_CLUSTER_ID, ()
+            )
+            reply(cast(list[Part | bytes], refusal))
+            return None
+        sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory = head
+        waiting = WaitingFetch(self, sender, generation, context.correlation_id, reply)
+        previous = self._newest.get(sender)
+        self._fetches[sender, generation] = self._newest[sender] = waiting
+        ask = FetchAsk(
+            sender, broker_epoch, generation, since, items, cast(list[PartitionKey], forgotten), max_wait_ms,
+            max_bytes, directory,
+        )  # fmt: skip
+        try:
+            self.receive(ask)
+        except BaseException:
+            waiting.cancel()
+            raise
+        if previous is not None:
+            # A sender has one ask that stands; whatever became of the one before, nobody waits for it.
+            previous.finish_now()
+        return waiting
+
+    def answer_fetch(self, to: int, got: FetchGot) -> None:
+        waiting = self._fetches.get((to, got.generation))
+        if waiting is not None:
+            waiting.answer(got.error, got.parts)
+
+    def forget_fetch(self, waiting: "WaitingFetch") -> None:
+        if self._fetches.get((waiting.sender, waiting.generation)) is waiting:
+            del self._fetches[waiting.sender, waiting.generation]
+        if self._newest.get(waiting.sender) is waiting:
+            del self._newest[waiting.sender]
+
+    # --- everything else ------------------------------------------------------------------------------------
+
+    def take(
+        self, request: memoryview, position: int, context: RequestContext, reply: Reply
+    ) -> "WaitingRequest | None":
+        exchange = BY_API[context.api_key]
+        decoded = messages.decode(context.api_key, context.version, request, position)
+        if self._is_foreign(getattr(decoded, "cluster_id", None)):
+            reply((_encode(context, {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID}),))
+            return None
+        asks = exchange.asks(decoded)
+        waiting = WaitingRequest(self, exchange, asks, context, reply)
+        if not asks:
+            waiting.finish_now()
+            return None
+        for place, ask in enumerate(asks):
+            token = (ask.sender, context.api_key, exchange.token(ask))
+            self._waiting.setdefault(token, deque()).append((waiting, place))
+        waiting.timer = self._services.later(ANSWER_WITHIN_MS, waiting.finish_now)
+        try:
+            for ask in asks:
+                self.receive(ask)
+        except BaseException:
+            waiting.cancel()
+            raise
+        return waiting
+
+    def answer(self, to: int, message: NodeMessage) -> None:
+        exchange = exchange_of(message)
+        token = (to, exchange.api_key, exchange.token(message))
+        row = self._waiting.get(token)
+        if row is None:
+            return  # Its connection closed, or it was answered in another way.
+        waiting, place = row.popleft()
+        if not row:
+            del self._waiting[token]
+        waiting.answer(place, message)
+
+    def forget(self, waiting: "WaitingRequest") -> None:
+        for ask in waiting.asks:
+            token = (ask.sender, waiting.exchange.api_key, waiting.exchange.token(ask))
+            row = self._waiting.get(token)
+            if row is not None:
+                left = deque(entry for entry in row if entry[0] is not waiting)
+                if left:
+                    self._waiting[token] = left
+                else:
+                    del self._waiting[token]
+
+    def _is_foreign(self, cluster_id: str | None) -> bool:
+        ours = self._cluster_id()
+        if not ours or not cluster_id or cluster_id == ours:
+            return False
+        if cluster_id not in self._foreign:
+            self._foreign.add(cluster_id)
+            logger.error("refused a node of cluster %s; this is cluster %s", cluster_id, ours)
+        return True
+
+
+class WaitingFetch:
+    """A follower's fetch that the node has not answered yet."""
+
+    __slots__ = ("_correlation_id", "_done", "_inbound", "_reply", "generation", "sender")
+
+    def __init__(
+        self, inbound: Inbound, sender: int, generation: int, correlation_id: int, reply: Reply
+    ) -> None:
+        self._inbound = inbound
+        self.sender = sender
+        self.generation = generation
+        self._correlation_id = correlation_id
+        self._reply = reply
+        self._done = False
+
+    def answer(self, error: ErrorCode, parts: list[FetchPart]) -> None:
+        if self._done:
+            return
+        self.cancel()
+        pieces = follower_fetch.encode_answer(
+            self._correlation_id, error, cast("list[follower_fetch.Part[Readable]]", parts)
+        )
+        # Regions go to the sender as they are; whatever lies in memory, as its bytes.
+        self._reply(
+            [
+                piece if isinstance(piece, bytearray | Region) else cast(bytes, piece.read())
+                for piece in pieces
+            ]
+        )
+
+    def finish_now(self) -> None:
+        self.answer(ErrorCode.NONE, [])
+
+    def cancel(self) -> None:
+        self._done = True
+        self._inbound.forget_fetch(self)
+
+
+class WaitingRequest:
+    """Any other request of a node, with one or more questions in it."""
+
+    __slots__ = ("_context", "_done", "_gots", "_inbound", "_missing", "_reply", "asks", "exchange", "timer")
+
+    def __init__(
+        self,
+        inbound: Inbound,
+        exchange: Exchange[Any, Any],
+        asks: list[Any],
+        context: RequestContext,
+        reply: Reply,
+    ) -> None:
+        self._inbound = inbound
+        self.exchange = exchange
+        self.asks = asks
+        self._context = context
+        self._reply = reply
+        self._gots: list[NodeMessage | None] = [None] * len(asks)
+        self._missing = len(asks)
+        self._done = False
+        self.timer: Timer | None = None
+
+    def answer(self, place: int, got: NodeMessage) -> None:
+        self._gots[place] = got
+        self._missing -= 1
+        if not self._missing:
+            self.finish_now()
+
+    def finish_now(self) -> None:
+        if self._done:
+            return
+        self.cancel()
+        self._reply((_encode(self._context, self.exchange.answer(self.asks, self._gots)),))
+
+    def cancel(self) -> None:
+        self._done = True
+        if self.timer is not None:
+            self.timer.cancel()
+        if self._missing:
+            self._inbound.forget(self)
+
+
+def _encode(context: RequestContext, fields: messages.Fields) -> bytes:
+    return messages.encode(context.api_key, context.version, context.correlation_id, fields)

@@ -1,0 +1,222 @@
+"""The nodes' messages over sockets: what :class:`~tidelog.broker.node.NodePeers` asks for.
+
+A question leaves as a request on a connection of ours: fetches on one, everything else that keeps the cluster
+together on another, so that votes and heartbeats never wait behind data, and requests between brokers on a
+third. Questions of one kind to one node that come up together leave together. Its answer, whichever way it
+comes, is handed to the node as a message.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from tidelog.broker.node import Asked, NodeMessage
+from tidelog.errors import ErrorCode
+from tidelog.protocol import follower_fetch, requests
+from tidelog.protocol.follower_fetch import Key, Pair
+from tidelog.protocol.wire import skip_tags
+from tidelog.replication.messages import (
+    Bytes,
+    FetchAsk,
+    FetchGot,
+    FetchPart,
+    PartitionKey,
+    SnapshotAsk,
+    VoteAsked,
+)
+from tidelog.runtime.peers import names
+from tidelog.runtime.peers.channel import AddressOf, Channel, Surroundings
+from tidelog.runtime.peers.exchange import Exchange
+from tidelog.runtime.peers.exchanges import exchange_of
+from tidelog.runtime.peers.inbound import Inbound
+from tidelog.runtime.peers.presence import Presence
+from tidelog.services import Services
+from tidelog.types import SnapshotId
+
+logger = logging.getLogger(__name__)
+
+FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # what a channel is for
+
+
+class WirePeers:
+    def __init__(
+        self,
+        me: int,
+        loop: asyncio.AbstractEventLoop,
+        services: Services,
+        address_of: AddressOf,
+        cluster_id: Callable[[], str],
+        max_bytes: int,
+    ) -> None:
+        self._me = me
+        self._services = services
+        self._cluster_id = cluster_id
+        self.presence = Presence(services, self._lost)
+        self._around = Surroundings(loop, services, self.presence, address_of, max_bytes)
+        self._channels: dict[tuple[int, str], Channel] = {}
+        self._asker_of = ""  # the cluster id that ``_asker`` names
+        self._client_id = names.client_id(me)
+        self._asker = follower_fetch.asker(self._client_id, None)
+        self._together: dict[tuple[int, int], list[NodeMessage]] = {}  # (to, api) → questions of this moment
+        self.inbound = Inbound(me, services, self.presence, cluster_id)
+        self._receive: Callable[[NodeMessage], None] = lambda message: None
+        self._peer_lost: Callable[[int], None] = lambda peer: None
+
+    def connect(self, receive: Callable[[NodeMessage], None], peer_lost: Callable[[int], None]) -> None:
+        """Whom to tell. The node needs its peers first, so it comes later."""
+        self._receive = self.inbound.receive = receive
+        self._peer_lost = peer_lost
+
+    def stop(self) -> None:
+        self.presence.stop()
+        for channel in self._channels.values():
+            channel.close()
+
+    def _lost(self, peer: int) -> None:
+        logger.info("node %s is gone", peer)
+        self._peer_lost(peer)
+
+    def channel(self, to: int, purpose: str) -> Channel:
+        channel = self._channels.get((to, purpose))
+        if channel is None:
+            channel = self._channels[to, purpose] = Channel(to, purpose, self._around)
+        return channel
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    def send(self, to: int, message: NodeMessage) -> None:
+        if isinstance(message, FetchAsk):
+            self._fetch(to, message)
+        elif isinstance(message, FetchGot):
+            self.inbound.answer_fetch(to, message)
+        elif isinstance(message, VoteAsked | Asked | SnapshotAsk):
+            self._ask(to, message)
+        else:
+            self.inbound.answer(to, message)
+
+    def _fetch(self, to: int, ask: FetchAsk) -> None:
+        cluster_id = self._cluster_id()
+        if cluster_id != self._asker_of:
+            self._asker_of = cluster_id
+            self._asker = follower_fetch.asker(self._client_id, cluster_id)
+        channel = self.channel(to, FETCHING)
+        correlation_id = channel.next_correlation_id()
+        frame = follower_fetch.encode_ask(
+            self._asker,
+            correlation_id,
+            follower_fetch.Ask(
+                ask.sender, ask.broker_epoch, ask.generation, ask.since, ask.max_wait_ms, ask.max_bytes,
+                ask.directory,
+            ),
+            cast("list[follower_fetch.Item]", ask.items),
+            cast("list[Key]", ask.forgotten),
+        )  # fmt: skip
+        channel.send(correlation_id, frame, FetchQuestion(self, to, ask.generation))
+
+    def _ask(self, to: int, message: VoteAsked | Asked | SnapshotAsk) -> None:
+        exchange = exchange_of(message)
+        if exchange.at_once_max == 1:
+            self._request(to, exchange, [message])
+            return
+        together = self._together.get((to, exchange.api_key))
+        if together is None:
+            self._together[to, exchange.api_key] = [message]
+            self._services.soon(lambda: self._leave_together(to, exchange))
+        else:
+            together.append(message)
+
+    def _leave_together(self, to: int, exchange: Exchange[Any, Any]) -> None:
+        asks = self._together.pop((to, exchange.api_key))
+        for start in range(0, len(asks), exchange.at_once_max):
+            self._request(to, exchange, asks[start : start + exchange.at_once_max])
+
+    def _request(self, to: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage]) -> None:
+        channel = self.channel(to, FETCHING if isinstance(asks[0], SnapshotAsk) else CONTROL)
+        correlation_id = channel.next_correlation_id()
+        body = exchange.body(to, self._cluster_id(), asks)
+        frame = requests.encode_request(exchange.api_key, correlation_id, self._client_id, body)
+        channel.send(correlation_id, frame, ExchangeQuestion(self, to, exchange, asks))
+
+    # --- answers --------------------------------------------------------------------------------------------
+
+    def fetch_answered(self, peer: int, generation: int, answer: memoryview) -> None:
+        error, parts = follower_fetch.decode_answer(answer, skip_tags(answer, 4), _part)
+        if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            # Not told to the node, which would only ask again at once.
+            logger.error("node %s belongs to another cluster: it answers no fetches of ours", peer)
+            return
+        self._receive(FetchGot(peer, generation, error, parts))
+
+    def fetch_lost(self, peer: int, generation: int) -> None:
+        """Only one connection broke: the fetch goes on with a new one, and from the beginning. A node that is
+        gone altogether is told as such.
+        """
+        if self.presence.is_there(peer):
+            self._receive(FetchGot(peer, generation, ErrorCode.NETWORK_EXCEPTION, []))
+
+    def exchange_answered(
+        self, peer: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage], answer: memoryview
+    ) -> None:
+        decoded = requests.decode_answer(exchange.api_key, answer)
+        for got in exchange.gots(peer, asks, decoded):
+            self._receive(got)
+
+
+class FetchQuestion:
+    __slots__ = ("_generation", "_peer", "_peers")
+
+    def __init__(self, peers: WirePeers, peer: int, generation: int) -> None:
+        self._peers = peers
+        self._peer = peer
+        self._generation = generation
+
+    def answered(self, answer: memoryview) -> None:
+        self._peers.fetch_answered(self._peer, self._generation, answer)
+
+    def lost(self) -> None:
+        self._peers.fetch_lost(self._peer, self._generation)
+
+
+class ExchangeQuestion:
+    __slots__ = ("_asks", "_exchange", "_peer", "_peers")
+
+    def __init__(
+        self, peers: WirePeers, peer: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage]
+    ) -> None:
+        self._peers = peers
+        self._peer = peer
+        self._exchange = exchange
+        self._asks = asks
+
+    def answered(self, answer: memoryview) -> None:
+        self._peers.exchange_answered(self._peer, self._exchange, self._asks, answer)
+
+    def lost(self) -> None:
+        """Whoever asked asks again when it still matters."""
+
+
+def _part(
+    key: Key,
+    offset: int,
+    error: ErrorCode,
+    epoch: int,
+    leader: int,
+    high_watermark: int,
+    log_start_offset: int,
+    records: memoryview | None,
+    diverging: Pair | None,
+    snapshot: Pair | None,
+) -> FetchPart:
+    return FetchPart(
+        cast(PartitionKey, key),
+        offset,
+        error,
+        epoch,
+        leader,
+        high_watermark,
+        log_start_offset,
+        None if records is None else Bytes(records),
+        diverging,
+        None if snapshot is None else SnapshotId(*snapshot),
+    )

@@ -1,0 +1,53 @@
+"""Who is there: counts the connections with each peer, both ways, and tells when the last one closes.
+
+A process that dies closes all of its connections at once, so the last one to go is told without delay: this
+is how a killed broker is noticed in a millisecond and not after a session. One connection of several may
+close for many reasons, and means nothing.
+"""
+
+from collections.abc import Callable
+
+from tidelog.services import Services
+
+QUIET_MS = 200  # between two reports that nobody answers at a peer's address
+
+
+class Presence:
+    def __init__(self, services: Services, lost: Callable[[int], None]) -> None:
+        self._services = services
+        self._lost = lost
+        self._open: dict[int, int] = {}  # peer → open connections with it
+        self._told_ms: dict[int, int] = {}
+        self._stopped = False
+
+    def stop(self) -> None:
+        """From here on connections close because we want them to."""
+        self._stopped = True
+
+    def is_there(self, peer: int) -> bool:
+        return peer in self._open
+
+    def opened(self, peer: int) -> None:
+        self._open[peer] = self._open.get(peer, 0) + 1
+
+    def closed(self, peer: int) -> None:
+        left = self._open[peer] - 1
+        if left:
+            self._open[peer] = left
+        else:
+            del self._open[peer]
+            self._tell(peer)
+
+    def unreachable(self, peer: int) -> None:
+        """An attempt to connect has failed. While the peer itself holds a connection to us, the way there is
+        broken, not the peer.
+        """
+        told_ms = self._told_ms.get(peer)
+        if peer in self._open or (told_ms is not None and self._services.uptime_ms() - told_ms < QUIET_MS):
+            return
+        self._tell(peer)
+
+    def _tell(self, peer: int) -> None:
+        if not self._stopped:
+            self._told_ms[peer] = self._services.uptime_ms()
+            self._lost(peer)

@@ -1,0 +1,173 @@
+"""What replicas ask of each other besides records: votes, and pieces of snapshots."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+from tidelog.errors import ErrorCode
+from tidelog.protocol.messages import Fields
+from tidelog.replication.election import Tail, VoteAsk, VoteGot
+from tidelog.replication.messages import SnapshotAsk, SnapshotGot, VoteAnswered, VoteAsked
+from tidelog.runtime.peers.exchange import (
+    UNANSWERED,
+    Exchange,
+    by_topic,
+    index_of,
+    name_of,
+    topic_id_of,
+    topic_of,
+)
+from tidelog.types import SnapshotId
+
+
+class Voting(Exchange[VoteAsked, VoteAnswered]):
+    api_key = 52
+    at_once_max = 500
+
+    def body(self, to: int, cluster_id: str, asks: Sequence[VoteAsked]) -> Fields:
+        def partition(asked: VoteAsked) -> Fields:
+            ask = asked.ask
+            return {
+                "partition_index": index_of(asked.key),
+                "replica_epoch": ask.epoch,
+                "replica_id": ask.candidate,
+                "replica_directory_id": ask.candidate_directory,
+                "voter_directory_id": ask.voter_directory,
+                "last_offset_epoch": ask.tail.last_epoch,
+                "last_offset": ask.tail.end_offset,
+                "pre_vote": ask.pre,
+            }
+
+        topics = by_topic(asks, lambda asked: asked.key, partition)
+        return {
+            "cluster_id": cluster_id or None,
+            "voter_id": to,
+            "topics": [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics],
+        }
+
+    def asks(self, request: Any) -> list[VoteAsked]:
+        return [
+            VoteAsked(
+                part.replica_id,
+                (topic_of(topic.topic_name), part.partition_index),
+                VoteAsk(
+                    part.replica_epoch,
+                    part.replica_id,
+                    Tail(part.last_offset_epoch, part.last_offset),
+                    part.pre_vote,
+                    part.replica_directory_id,
+                    part.voter_directory_id,
+                ),
+            )
+            for topic in request.topics
+            for part in topic.partitions
+        ]
+
+    def answer(self, asks: Sequence[VoteAsked], gots: Sequence[VoteAnswered | None]) -> Fields:
+        def partition(pair: tuple[VoteAsked, VoteAnswered | None]) -> Fields:
+            asked, answered = pair
+            if answered is None:
+                return {"partition_index": index_of(asked.key), "error_code": UNANSWERED, "leader_id": -1}
+            got = answered.got
+            return {
+                "partition_index": index_of(asked.key),
+                "error_code": ErrorCode.NONE,
+                "leader_id": got.leader,
+                "leader_epoch": got.epoch,
+                "vote_granted": got.granted,
+            }
+
+        topics = by_topic(zip(asks, gots, strict=True), lambda pair: pair[0].key, partition)
+        return {"topics": [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics]}
+
+    def gots(self, peer: int, asks: Sequence[VoteAsked], answer: Any) -> Iterator[VoteAnswered]:
+        pre = {asked.key: asked.ask.pre for asked in asks}
+        for topic in answer.topics:
+            for part in topic.partitions:
+                key = (topic_of(topic.topic_name), part.partition_index)
+                if part.error_code == ErrorCode.NONE and key in pre:
+                    got = VoteGot(peer, part.leader_epoch, part.vote_granted, part.leader_id, pre[key])
+                    yield VoteAnswered(peer, key, got)
+
+    def token(self, message: VoteAsked | VoteAnswered) -> Hashable:
+        pre = message.ask.pre if isinstance(message, VoteAsked) else message.got.pre
+        return message.key, pre
+
+
+class Snapshots(Exchange[SnapshotAsk, SnapshotGot]):
+    api_key = 59
+
+    def body(self, to: int, cluster_id: str, asks: Sequence[SnapshotAsk]) -> Fields:
+        ask = asks[0]
+        partition = {
+            "partition": index_of(ask.key),
+            "current_leader_epoch": ask.epoch,
+            "snapshot_id": {"end_offset": ask.snapshot.end_offset, "epoch": ask.snapshot.epoch},
+            "position": ask.position,
+            "replica_directory_id": ask.directory,
+        }
+        return {
+            "cluster_id": cluster_id or None,
+            "replica_id": ask.sender,
+            "max_bytes": ask.max_bytes,
+            "topics": [{"name": name_of(topic_id_of(ask.key)), "partitions": [partition]}],
+        }
+
+    def asks(self, request: Any) -> list[SnapshotAsk]:
+        return [
+            SnapshotAsk(
+                request.replica_id,
+                (topic_of(topic.name), part.partition),
+                part.current_leader_epoch,
+                part.replica_directory_id,
+                SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch),
+                part.position,
+                request.max_bytes,
+            )
+            for topic in request.topics
+            for part in topic.partitions
+        ]
+
+    def answer(self, asks: Sequence[SnapshotAsk], gots: Sequence[SnapshotGot | None]) -> Fields:
+        def partition(pair: tuple[SnapshotAsk, SnapshotGot | None]) -> Fields:
+            ask, got = pair
+            snapshot = ask.snapshot if got is None else got.snapshot
+            fields = {
+                "index": index_of(ask.key),
+                "snapshot_id": {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch},
+            }
+            if got is None:
+                return {
+                    **fields,
+                    "error_code": UNANSWERED,
+                    "current_leader": {"leader_id": -1, "leader_epoch": -1},
+                    "position": ask.position,
+                }
+            return {
+                **fields,
+                "error_code": got.error,
+                "current_leader": {"leader_id": got.leader, "leader_epoch": got.epoch},
+                "size": got.size,
+                "position": got.position,
+                "unaligned_records": bytes(got.data),
+            }
+
+        topics = by_topic(zip(asks, gots, strict=True), lambda pair: pair[0].key, partition)
+        return {"topics": [{"name": name_of(topic), "partitions": parts} for topic, parts in topics]}
+
+    def gots(self, peer: int, asks: Sequence[SnapshotAsk], answer: Any) -> Iterator[SnapshotGot]:
+        for topic in answer.topics:
+            for part in topic.partitions:
+                yield SnapshotGot(
+                    peer,
+                    (topic_of(topic.name), part.index),
+                    ErrorCode(part.error_code),
+                    part.current_leader.leader_epoch,
+                    part.current_leader.leader_id,
+                    SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch),
+                    part.size,
+                    part.position,
+                    part.unaligned_records,
+                )
+
+    def token(self, message: SnapshotAsk | SnapshotGot) -> Hashable:
+        return message.key, message.snapshot, message.position

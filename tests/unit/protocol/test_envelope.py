@@ -1,0 +1,49 @@
+"""Envelopes: what kio's schema says, plus how far the controller's metadata was."""
+
+import pytest
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader
+
+from tidelog.errors import ErrorCode
+from tidelog.protocol import envelope, messages
+from tidelog.protocol.extents import tame
+from tidelog.protocol.wire import Malformed
+
+DATA = b"header and body" * 20
+
+
+def test_requests_are_what_kio_reads() -> None:
+    frame = envelope.encode_request(7, "me", memoryview(DATA), b"\x7f\0\0\1")
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    schema = load_request_schema(58, 0)
+    header, size = entity_reader(schema.__header_schema__)(frame, 4)
+    assert (header.request_api_key, header.correlation_id, header.client_id) == (58, 7, "me")
+    request, rest = entity_reader(schema)(frame, 4 + size)
+    assert (request.request_data, request.client_host_address) == (DATA, b"\x7f\0\0\1")
+    assert 4 + size + rest == len(frame)
+    assert envelope.decode_request(memoryview(frame), 4 + size) == DATA
+
+
+@pytest.mark.parametrize("data", [None, b"", DATA])
+def test_answers(data: bytes | None) -> None:
+    frame = memoryview(envelope.encode_answer(9, ErrorCode.NOT_CONTROLLER, data, 1 << 40))
+    assert envelope.decode_answer(frame[4:]) == (ErrorCode.NOT_CONTROLLER, data, 1 << 40)
+    schema = load_response_schema(58, 0)
+    answer, _ = entity_reader(schema)(*tame(schema, frame, 9))
+    assert (answer.response_data, answer.error_code) == (data, ErrorCode.NOT_CONTROLLER)
+
+
+def test_an_answer_without_our_field() -> None:
+    frame = messages.encode(58, 0, 9, {"response_data": DATA, "error_code": ErrorCode.NONE})
+    assert envelope.decode_answer(memoryview(frame)[4:]) == (ErrorCode.NONE, DATA, -1)
+
+
+def test_cut_short_anywhere() -> None:
+    request = envelope.encode_request(7, "me", memoryview(DATA), b"")
+    for size in range(17, len(request)):
+        with pytest.raises(Malformed):
+            envelope.decode_request(memoryview(request)[:size], 17)
+    answer = envelope.encode_answer(7, ErrorCode.NONE, DATA, 5)[4:]
+    for size in range(5, len(answer)):
+        with pytest.raises(Malformed):
+            envelope.decode_answer(memoryview(answer)[:size])
