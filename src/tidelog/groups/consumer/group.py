@@ -53,12 +53,15 @@ class ConsumerGroup:
         # Not in the log.
         self.deadlines = Deadlines()
         self.seen_topics: Mapping[str, Topic] = {}  # what the regular expressions were last resolved against
+        self.retargeted_ms = -(1 << 62)  # when the target was computed, on the clock that only goes forward
+        self._state: str | None = None  # None: not known since the last record
         self._updates: list[Update] = []
 
     # -- records ---------------------------------------------------------------------------------------------
 
     def apply(self, update: Update) -> None:
         """Take over a record."""
+        self._state = None
         name, value = update.name, update.value
         match update.kind:
             case RecordKind.GROUP:
@@ -164,6 +167,11 @@ class ConsumerGroup:
 
     @property
     def state(self) -> str:
+        if self._state is None:
+            self._state = self._find_state()
+        return self._state
+
+    def _find_state(self) -> str:
         if not self.members:
             return "Empty"
         if self.epoch > self.target_epoch:

@@ -10,7 +10,11 @@ UNRELEASED      a partition of its target is with        has the new epoch and w
                 another member                           rest as it becomes free
 ==============  =======================================  ================================================
 
-A member confirms by listing what it owns. Pure: the records of a member in, its next record out.
+A member confirms by listing what it owns. Known gap, of the protocol itself: a member that was assigned a
+partition, does not list it yet, and loses our next answer may begin to read it when another has it already.
+Its epoch is old then, so its next heartbeat or commit is refused, and it gives up everything.
+
+Pure: the records of a member in, its next record out.
 """
 
 from collections.abc import Callable

@@ -148,7 +148,9 @@ def _read_classic(reader: FieldReader) -> ClassicProtocols | None:
         reader.tags({})
         return named
 
-    return ClassicProtocols(reader.int32(), tuple(reader.array(protocol)))
+    classic = ClassicProtocols(reader.int32(), tuple(reader.array(protocol)))
+    reader.tags({})
+    return classic
 
 
 def _write_target(record: TargetRecord) -> bytes:
@@ -176,7 +178,9 @@ def _read_target_member(reader: FieldReader) -> TargetMemberRecord:
         reader.tags({})
         return named
 
-    return TargetMemberRecord(partitions_of(reader.array(topic)))
+    record = TargetMemberRecord(partitions_of(reader.array(topic)))
+    reader.tags({})
+    return record
 
 
 def _write_current_member(record: CurrentMemberRecord) -> bytes:
@@ -202,7 +206,8 @@ def _write_held(topic: tuple[UUID, Mapping[int, int]]) -> bytes:
 def _read_current_member(reader: FieldReader) -> CurrentMemberRecord:
     epoch, previous_epoch = reader.int32(), reader.int32()
     state = MemberState(reader.int8())
-    held, revoking = (_read_held(reader, epoch) for _ in range(2))
+    held, revoking = _read_held(reader, epoch), _read_held(reader, epoch)
+    reader.tags({})
     return CurrentMemberRecord(epoch, previous_epoch, state, held, revoking)
 
 
@@ -224,7 +229,9 @@ def _write_regex(record: RegexRecord) -> bytes:
 
 
 def _read_regex(reader: FieldReader) -> RegexRecord:
-    return RegexRecord(tuple(reader.array(reader.string)), reader.int64(), reader.int64())
+    record = RegexRecord(tuple(reader.array(reader.string)), reader.int64(), reader.int64())
+    reader.tags({})
+    return record
 
 
 _WRITERS: dict[type, Callable[[Any], bytes]] = {

@@ -33,29 +33,26 @@ def is_subscribed(group: ConsumerGroup, topic: str) -> bool:
     return any(topic in topic_names(group, member) for member in group.members.values())
 
 
-def refresh(group: ConsumerGroup, view: View) -> None:
-    """Take over what has changed in the cluster; the group's hash tells whether it concerns the group."""
-    resolve(group, view)
-    group.seen_topics = view.topics.topics
-
-
-def resolve(group: ConsumerGroup, view: View) -> None:
-    """Resolve every regular expression that members have, and forget those that nobody has any more."""
+def resolve(group: ConsumerGroup, view: View) -> bool:
+    """Bring what the regular expressions match up to date; whether that changed what members want."""
     wanted = {member.regex for member in group.members.values() if member.regex}
     for pattern in group.regexes.keys() - wanted:
         group.put(RecordKind.REGEX, pattern, None)
     names = view.topics.topics.keys()
-    seen = group.seen_topics.keys()
-    fresh = [name for name in names - seen if name not in INTERNAL_TOPICS]
+    fresh = names - group.seen_topics.keys() - INTERNAL_TOPICS
+    group.seen_topics = view.topics.topics
+    changed = False
     for pattern in sorted(wanted):
         known = group.regexes.get(pattern)
         if known is None:
             matched = set(regex.matching(pattern, names - INTERNAL_TOPICS))
         else:
-            matched = set(known.topics) & names | set(regex.matching(pattern, fresh))
+            matched = names & set(known.topics) | set(regex.matching(pattern, fresh))
         topics = tuple(sorted(matched))
         if known is None or known.topics != topics:
-            group.put(RecordKind.REGEX, pattern, RegexRecord(topics, group.epoch, view.now_ms))
+            group.put(RecordKind.REGEX, pattern, RegexRecord(topics, group.epoch, view.now.wall_ms))
+            changed = True
+    return changed
 
 
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tidelog.config import BrokerConfig
+from tidelog.groups.effects import Now
 
 
 class Topic(Protocol):
@@ -26,7 +27,6 @@ class Topics(Protocol):
 
 
 class View(NamedTuple):
-    now_ms: int  # wall clock, for what is written down
-    uptime_ms: int  # a clock that only goes forward, for deadlines
+    now: Now
     topics: Topics
     config: BrokerConfig

@@ -1,8 +1,8 @@
 """The range assignor: of each topic, every subscribed member gets one run of consecutive partitions.
 
 Members stand in one order for all topics, so topics with as many partitions and the same subscribers are
-co-partitioned: partition n of each goes to the same member. Who had partitions keeps its place in the order
-and who is new comes last, so that few ranges shift far.
+co-partitioned: partition n of each goes to the same member. Where all want the same topics, who had something
+keeps its place in the order and who is new comes last, so that ranges do not shift far.
 """
 
 from collections import defaultdict
@@ -35,4 +35,6 @@ def _order(spec: GroupSpec) -> list[str]:
     def first_partition(member_id: str) -> int:
         return min((min(indexes) for indexes in spec.members[member_id].had.values()), default=_LAST)
 
-    return sorted(spec.in_order(), key=first_partition)
+    order = spec.in_order()
+    # Where they want different topics, what somebody had does not tell its place.
+    return sorted(order, key=first_partition) if spec.all_alike else order

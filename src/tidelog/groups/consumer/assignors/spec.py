@@ -17,6 +17,11 @@ class GroupSpec(NamedTuple):
     members: Mapping[str, MemberSpec]
     partition_counts: Mapping[UUID, int]  # of every topic a member is subscribed to
 
+    @property
+    def all_alike(self) -> bool:
+        """Whether all want the same topics."""
+        return len({member.topics for member in self.members.values()}) <= 1
+
     def in_order(self) -> list[str]:
         """The members in an order that does not depend on who joined when; static ones keep their place over
         restarts.

@@ -24,8 +24,7 @@ _Slot = tuple[UUID, int]
 def assign(spec: GroupSpec) -> dict[str, Partitions]:
     if not spec.members:
         return {}
-    alike = len({member.topics for member in spec.members.values()}) == 1
-    slots = _alike(spec) if alike else _Balance(spec).result()
+    slots = _alike(spec) if spec.all_alike else _Balance(spec).result()
     return {member_id: _by_topic(owned) for member_id, owned in slots.items()}
 
 

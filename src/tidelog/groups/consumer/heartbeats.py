@@ -1,0 +1,230 @@
+"""ConsumerGroupHeartbeat: joining, staying, leaving, and being thrown out.
+
+A member joins with epoch 0, tells what it owns when that changes, and leaves with -1, or with -2 when it is a
+static member that will be back. Every answer carries its epoch, and its assignment when that changed or the
+member asked for all of it. Everything is checked before anything changes.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tidelog.config import BrokerConfig
+from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
+from tidelog.groups.consumer import progress, regex
+from tidelog.groups.consumer.deadlines import Wait
+from tidelog.groups.consumer.group import ConsumerGroup
+from tidelog.groups.consumer.partitions import Held, Partitions, within
+from tidelog.groups.consumer.records import CurrentMemberRecord, MemberRecord, RecordKind
+from tidelog.groups.consumer.view import View
+
+JOIN, LEAVE, AWAY = 0, -1, -2
+UNCHANGED = -1
+_CHOOSES_ITS_ID_FROM = 1  # version from which on a member brings its own id
+
+
+class Heartbeat(NamedTuple):
+    """A request. None (for the timeout: -1) says "as before"."""
+
+    member_id: str
+    epoch: int
+    client_id: str = ""
+    client_host: str = ""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = UNCHANGED
+    topics: tuple[str, ...] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: Partitions | None = None
+
+    @property
+    def asks_for_everything(self) -> bool:
+        """A member that joins, or does not know whether our last answer was lost, sends all it has to say."""
+        subscribes = self.topics is not None or self.regex is not None
+        return self.epoch == JOIN or (
+            self.rebalance_timeout_ms != UNCHANGED and subscribes and self.owned is not None
+        )
+
+
+class HeartbeatAnswer(NamedTuple):
+    member_id: str
+    epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: Held | None = None  # None: as before
+
+
+def check(request: Heartbeat, version: int, config: BrokerConfig) -> None:
+    """Refuse what makes no sense, whatever the group is like."""
+    if request.epoch < AWAY:
+        raise InvalidRequest(f"there is no member epoch {request.epoch}")
+    if not request.member_id and (version >= _CHOOSES_ITS_ID_FROM or request.epoch != JOIN):
+        raise InvalidRequest("a member id is missing")
+    if request.instance_id == "" or request.rack_id == "":
+        raise InvalidRequest("an instance id or rack id must not be empty")
+    if request.epoch == AWAY and request.instance_id is None:
+        raise InvalidRequest("only a static member can leave for a while: an instance id is missing")
+    if request.epoch == JOIN:
+        _check_join(request)
+    if request.assignor is not None and request.assignor not in config.group_consumer_assignors:
+        known = ", ".join(config.group_consumer_assignors)
+        raise TidelogError(
+            f"there is no assignor {request.assignor[:60]!r}, only {known}", ErrorCode.UNSUPPORTED_ASSIGNOR
+        )
+    if request.regex:
+        regex.check(request.regex)
+
+
+def _check_join(request: Heartbeat) -> None:
+    if request.rebalance_timeout_ms < 0:
+        raise InvalidRequest("a member that joins must say its rebalance timeout")
+    if request.owned is None or request.owned:
+        raise InvalidRequest("a member that joins must say that it owns no partitions")
+    if request.topics is None and request.regex is None:
+        raise InvalidRequest("a member that joins must subscribe to topics, or to a regular expression")
+
+
+def heartbeat(group: ConsumerGroup, request: Heartbeat, view: View) -> HeartbeatAnswer:
+    if request.epoch in (LEAVE, AWAY):
+        return _leave(group, request, view)
+    member_id = request.member_id
+    replaced = _admit(group, request, view.config)
+    if replaced is not None:
+        progress.take_over(group, replaced, member_id)
+    held_before = group.current(member_id).held
+    progress.set_member(group, member_id, _member_record(group.members.get(member_id), request), view)
+    progress.advance(group, member_id, request.owned, view)
+    _expect_heartbeat(group, member_id, view)
+    current = group.current(member_id)
+    tell = request.asks_for_everything or current.held != held_before
+    return HeartbeatAnswer(member_id, current.epoch, interval_ms(group, view), current.held if tell else None)
+
+
+def interval_ms(group: ConsumerGroup, view: View) -> int:
+    """When to come back: soon while partitions change hands, and a little longer, because members that are
+    started together come one after the other.
+    """
+    usual_ms = view.config.group_consumer_heartbeat_interval_ms
+    quiet_from_ms = group.retargeted_ms + usual_ms
+    if view.now.uptime_ms >= quiet_from_ms and group.state == "Stable":
+        return usual_ms
+    return min(usual_ms, view.config.group_consumer_rebalance_heartbeat_interval_ms)
+
+
+def expire(group: ConsumerGroup, view: View) -> dict[str, Wait]:
+    """Throw out members that missed a deadline; who, and what they were waited for."""
+    missed = group.deadlines.missed(view.now.uptime_ms)
+    if missed:
+        progress.remove(group, missed, view)
+    return missed
+
+
+def resume(group: ConsumerGroup, view: View) -> None:
+    """The group was read from the log: everyone has a new session to show up in."""
+    for member_id, member in group.members.items():
+        if member.classic is None:
+            _expect_heartbeat(group, member_id, view)
+            if group.current(member_id).revoking:
+                at_ms = view.now.uptime_ms + member.rebalance_timeout_ms
+                group.deadlines.set(member_id, Wait.REVOCATION, at_ms)
+        else:
+            at_ms = view.now.uptime_ms + member.classic.session_timeout_ms
+            group.deadlines.set(member_id, Wait.HEARTBEAT, at_ms)
+
+
+def _expect_heartbeat(group: ConsumerGroup, member_id: str, view: View) -> None:
+    at_ms = view.now.uptime_ms + view.config.group_consumer_session_timeout_ms
+    group.deadlines.set(member_id, Wait.HEARTBEAT, at_ms)
+
+
+# -- who may -------------------------------------------------------------------------------------------------
+
+
+def _admit(group: ConsumerGroup, request: Heartbeat, config: BrokerConfig) -> str | None:
+    """Refuse whoever is no member and may not become one; the member id that a static member had before."""
+    if request.epoch != JOIN:
+        member_id = known_member(group, request.member_id, request.instance_id)
+        _check_epoch(group.current(member_id), request)
+        return None
+    before = None if request.instance_id is None else group.instances.get(request.instance_id)
+    if before is not None:
+        _check_released(group, before, request)
+        return None if before == request.member_id else before
+    if request.member_id not in group.members and len(group.members) >= config.group_consumer_max_size:
+        raise TidelogError(
+            f"the group has {len(group.members)} members, and must not have more",
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+        )
+    return None
+
+
+def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> str:
+    """The id of a member that exists; refuses others, and a static member that was replaced."""
+    if instance_id is not None:
+        owner = group.instances.get(instance_id)
+        if owner is None:
+            raise TidelogError("no member has this instance id", ErrorCode.UNKNOWN_MEMBER_ID)
+        if owner != member_id:
+            raise TidelogError("another member has this instance id now", ErrorCode.FENCED_INSTANCE_ID)
+    if member_id not in group.members:
+        raise TidelogError("this is no member of the group", ErrorCode.UNKNOWN_MEMBER_ID)
+    return member_id
+
+
+def _check_epoch(current: CurrentMemberRecord, request: Heartbeat) -> None:
+    if request.epoch == current.epoch:
+        return
+    # Our last answer may have been lost; then it has the epoch before, and nothing that it should not have.
+    lost_answer = request.epoch == current.previous_epoch and request.epoch < current.epoch
+    if lost_answer and request.owned is not None and within(request.owned, current.held):
+        return
+    raise TidelogError(
+        f"member epoch {request.epoch} is not the current one, {current.epoch}: give up all and join anew",
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    )
+
+
+def _check_released(group: ConsumerGroup, before: str, request: Heartbeat) -> None:
+    """A static member's place is free when it said it would be back, or when it is the same process that
+    joins again. A member that speaks the classic protocol cannot say so: it is replaced.
+    """
+    if before == request.member_id or group.members[before].classic is not None:
+        return
+    if group.current(before).epoch != AWAY:
+        raise TidelogError(
+            "another member has this instance id and has not left", ErrorCode.UNRELEASED_INSTANCE_ID
+        )
+
+
+# -- what it says of itself ----------------------------------------------------------------------------------
+
+
+def _member_record(old: MemberRecord | None, request: Heartbeat) -> MemberRecord:
+    changes: dict[str, Any] = {"client_id": request.client_id, "client_host": request.client_host}
+    for name in ("instance_id", "rack_id", "assignor"):
+        told = getattr(request, name)
+        if told is not None:
+            changes[name] = told
+    if request.topics is not None:
+        changes["topics"] = tuple(sorted(set(request.topics)))
+    if request.regex is not None:
+        changes["regex"] = request.regex or None  # An empty one takes the subscription back.
+    if request.rebalance_timeout_ms != UNCHANGED:
+        changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
+    return msgspec.structs.replace(old or MemberRecord("", ""), **changes, classic=None)
+
+
+# -- leaving -------------------------------------------------------------------------------------------------
+
+
+def _leave(group: ConsumerGroup, request: Heartbeat, view: View) -> HeartbeatAnswer:
+    member_id = known_member(group, request.member_id, request.instance_id)
+    if request.epoch == AWAY:
+        current = group.current(member_id)
+        away = CurrentMemberRecord(AWAY, current.epoch, current.state, current.held)
+        group.put(RecordKind.CURRENT_MEMBER, member_id, away)
+        group.deadlines.forget(member_id)
+        _expect_heartbeat(group, member_id, view)
+    else:
+        progress.remove(group, [member_id], view)
+    return HeartbeatAnswer(member_id, request.epoch)
