@@ -1,150 +1,209 @@
-"""A whole cluster under faults: controllers, brokers, topics and clients in one process."""
+"""A whole cluster: controllers and brokers on simulated machines, and the clients that use it."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
-from tidelog.broker.node import Node, NodeMessage
+from tidelog.broker.broker import Broker
+from tidelog.broker.metadata_opening import MetadataSettings
+from tidelog.broker.node import Node
 from tidelog.config import BrokerConfig
 from tidelog.controller import topics
 from tidelog.controller.controller import SessionTiming
+from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import RegisterAsk
-from tidelog.controller.records import ClusterFounded, MetadataRecord
+from tidelog.controller.records import MetadataRecord
+from tidelog.controller.store import Decide
 from tidelog.controller.topics import TopicWish
+from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import DataDirectory
-from tidelog.replication.ballot_file import BallotFile
-from tidelog.replication.election import Election, Timing
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.voters import VoterSet
-from tidelog.sim.checkers import Checkers
-from tidelog.sim.clients import Producer
-from tidelog.sim.disk import SimulatedDisk, everything
+from tidelog.replication.messages import Bytes, FetchGot
+from tidelog.replication.voters import Voter, VoterSet
+from tidelog.sim.checkers.cluster import ClusterChecker
+from tidelog.sim.clients.client import Client, LookupCall, ProduceCall, ReadCall, Reply
+from tidelog.sim.machine import DATA, Machine
 from tidelog.sim.network import Network
 from tidelog.sim.process import SimServices
-from tidelog.sim.quorum import detached
+from tidelog.sim.serving import serve
 from tidelog.sim.world import World
 
-DATA = "data"
 SESSION = SessionTiming()
+FIRST_CLIENT = 1001
+CHECKPOINT_MS = 3000
 
 
-class SimNode:
-    """A machine: a disk that outlives its process, and the process that may die."""
+class BrokerMachine(Machine):
+    """A machine that runs one node of the cluster."""
 
     def __init__(self, cluster: "SimCluster", node_id: int) -> None:
+        super().__init__(cluster.world, cluster.network, node_id)
         self.cluster = cluster
-        self.node_id = node_id
-        self.disk = SimulatedDisk()
-        self.services: SimServices | None = None
         self.node: Node | None = None
-        self._powered_off = False  # since the last start: what was not synced may be gone
-        self._started_before = False
+        self.broker: Broker | None = None
+        self._directory: DataDirectory | None = None
 
-    @property
-    def alive(self) -> bool:
-        return self.services is not None
-
-    def start(self) -> None:
-        cluster = self.cluster
-        world = cluster.world
-        world.note(f"node {self.node_id} starts")
-        services = self.services = SimServices(world)
-        services.disk_delay_ms = cluster.disk_delay_ms
+    def boot(self, services: SimServices) -> None:
+        cluster, now_ms = self.cluster, services.now_ms()
         config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings})
-        now_ms = services.now_ms()
-        self.disk.story.clear()
-        directory = DataDirectory.open(self.disk, DATA, node_id=self.node_id, now_ms=now_ms)
-        self.disk.sync_directory("")
+        directory = self._directory = DataDirectory.open(self.disk, DATA, node_id=self.node_id, now_ms=now_ms)
+        try:
+            self.disk.sync_directory("")
+        except OSError as error:
+            raise StorageError(str(error)) from error
+        node = self.node = self._make_node(config, directory, services)
+        self.broker = Broker(config, node.metadata, node.partitions, services)
+        node.on_metadata = self._metadata_changed
+        node.on_role = cluster.checker.role_changed
+        node.on_committed = cluster.checker.committed
+        node.start()
+        services.later(CHECKPOINT_MS, lambda: self._checkpoint(services))
+
+    def _make_node(self, config: BrokerConfig, directory: DataDirectory, services: SimServices) -> Node:
+        chance, now_ms = self.world.chance.random, services.now_ms()
         metadata_log = directory.open_metadata_log(now_ms)
-        ticket = metadata_log.begin_sync()
-        ticket.run()
-        metadata_log.finish_sync(ticket, now_ms)
-        ballots = BallotFile(self.disk, metadata_log.directory)
-        voters = VoterSet.of(cluster.nodes)
-        chance = world.chance.random
-        election = Election(self.node_id, voters, ballots.load(), Timing(), services.uptime_ms(), chance())
-        forgot = self._powered_off and self._started_before
+        metadata = MetadataSettings(Voter(self.node_id), VoterSet.of(self.cluster.machines))
         registration = RegisterAsk(
-            self.node_id, world.uuid(), f"host{self.node_id}", 9092, None, forgot, False
+            self.node_id, services.new_uuid(), f"host{self.node_id}", 9092, None, self.forgot, self.wiped
         )
-        self._powered_off = False
-        self._started_before = True
-        self.node = Node(
-            config,
-            registration,
-            voters.ids,
-            metadata_log,
-            ballots,
-            election,
-            directory,
-            services,
-            self,
-            chance,
+        return Node(
+            config, registration, metadata, metadata_log, self.disk, directory, services, self, chance,
             SESSION,
-        )
-        self.node.on_role = cluster.checkers.role_changed
-        self.node.on_committed = cluster.checkers.committed
-        self.node.start()
-        cluster.network.join(self.node_id, self._deliver, self._peer_lost)
+        )  # fmt: skip
 
-    def _deliver(self, message: NodeMessage) -> None:
-        services, node = self.services, self.node
-        if services is not None and node is not None:
-            services.run(lambda: node.receive(message))
+    def _metadata_changed(self, image: ClusterImage) -> None:
+        if self.node is not None and self.broker is not None:
+            self.cluster.checker.applied(self.node, image)
+            self.broker.metadata_changed(image)
 
-    def _peer_lost(self, peer: int) -> None:
-        services, node = self.services, self.node
-        if services is not None and node is not None:
-            services.run(lambda: node.peer_lost(peer))
+    def _checkpoint(self, services: SimServices) -> None:
+        directory, broker = self._directory, self.broker
+        if directory is None or broker is None:
+            return
+        watermarks = {partition.name: partition.high_watermark for partition in broker.partitions}
+        checkpoint = directory.begin_checkpoint(watermarks)
 
-    def send(self, to: int, message: NodeMessage) -> None:
-        self.cluster.network.send(self.node_id, to, detached(message))
+        def written(_: object) -> None:
+            try:
+                directory.finish_checkpoint(checkpoint)
+                directory.remove_doomed(services.now_ms())
+            except StorageError as error:
+                self.world.note(f"node {self.node_id}: {error.message}")
 
-    def kill(self) -> None:
-        """The process dies; the machine, and with it everything written, lives on."""
-        self._end(everything, noticed=True)
+        services.offload(checkpoint.run, written)
+        services.later(CHECKPOINT_MS, lambda: self._checkpoint(services))
+
+    def receive(self, message: Any) -> None:
+        node, broker = self.node, self.broker
+        if node is None or broker is None:
+            return
+        if isinstance(message, ProduceCall | ReadCall | LookupCall):
+            serve(broker, message, lambda reply: self._reply(message.client, reply))
+        else:
+            node.receive(message)
+
+    def _reply(self, client: int, reply: Reply) -> None:
+        self.network.send(self.node_id, client, reply, in_order=True)
+
+    def peer_lost(self, peer: int) -> None:
+        if self.node is not None and peer < FIRST_CLIENT:
+            self.node.peer_lost(peer)
+
+    def send(self, to: int, message: Any) -> None:
+        super().send(to, detached(message))
+
+    def dying(self) -> None:
+        self.node = self.broker = self._directory = None
 
     def lose_power(self) -> None:
-        """Unsynced data is lost or torn, as chance will have it; nobody's connection closes."""
-        chance = self.cluster.world.chance
-        self._powered_off = True
-        self._end(lambda path, unsynced: chance.randint(0, unsynced), noticed=False)
+        super().lose_power()
+        self.cluster.checker.power_lost(self.node_id, self.disk, DATA)
 
-    def _end(self, survive: Callable[[str, int], int], *, noticed: bool) -> None:
-        if self.services is None:
-            return
-        self.services.die()
-        self.services = self.node = None
-        self.disk.crash(survive, survive)
-        self.cluster.network.leave(self.node_id, noticed=noticed)
+    def lose_disk(self) -> None:
+        super().lose_disk()
+        self.cluster.checker.power_lost(self.node_id, self.disk, DATA, disk_too=True)
+
+
+def detached(message: Any) -> Any:
+    """Records as they are at the moment of sending: a file may be truncated before the message arrives."""
+    if isinstance(message, FetchGot) and message.parts:
+        parts = [
+            part if part.records is None else part._replace(records=Bytes(part.records.read()))
+            for part in message.parts
+        ]
+        return message._replace(parts=parts)
+    return message
 
 
 class SimCluster:
     def __init__(self, seed: int, size: int, settings: dict[str, Any] | None = None) -> None:
         self.world = World(seed)
         self.network = Network(self.world)
-        self.checkers = Checkers(self.world)
+        self.checker = ClusterChecker(self.world, self._nodes)
         self.settings: dict[str, Any] = {
             "log.segment.bytes": 8192,
             "log.index.interval.bytes": 512,
             "log.index.size.max.bytes": 2048,
             **(settings or {}),
         }
-        self.nodes: dict[int, SimNode] = {}
+        self.machines: dict[int, BrokerMachine] = {}
         for node_id in range(1, size + 1):
-            self.nodes[node_id] = SimNode(self, node_id)
-        self.producers: list[Producer] = []
-        # Slow disks stretch the time in which something is written and not yet synced.
-        self.disk_delay_ms = self.world.chance.choice([(0.05, 2.0), (0.05, 2.0), (2.0, 30.0)])
+            self.machines[node_id] = BrokerMachine(self, node_id)
+        self._next_client = FIRST_CLIENT
+
+    def _nodes(self) -> Iterator[Node]:
+        for machine in self.machines.values():
+            if machine.node is not None:
+                yield machine.node
 
     def start(self) -> None:
-        for node in self.nodes.values():
-            node.start()
+        for machine in self.machines.values():
+            machine.start()
 
-    def active(self) -> SimNode | None:
-        for node in self.nodes.values():
-            if node.node is not None and node.node.metadata.active:
-                return node
+    def client(self) -> Client:
+        self._next_client += 1
+        return Client(self.world, self.network, self._next_client - 1, list(self.machines))
+
+    # --- looking --------------------------------------------------------------------------------------------
+
+    def active(self) -> BrokerMachine | None:
+        """The machine of the active controller."""
+        for machine in self.machines.values():
+            if machine.node is not None and machine.node.metadata.active:
+                return machine
         return None
+
+    def hosted(self, topic: str, index: int) -> list[tuple[BrokerMachine, Hosted]]:
+        """The partition's replicas on living nodes."""
+        known = self.checker.metadata.newest.topics.get(topic)
+        if known is None:
+            return []
+        key = (known.topic_id, index)
+        return [
+            (machine, machine.node.host.hosted[key])
+            for machine in self.machines.values()
+            if machine.node is not None and key in machine.node.host.hosted
+        ]
+
+    def leaders(self) -> list[int]:
+        """Nodes that it hurts to lose: the active controller, and who leads a partition."""
+        found = set()
+        active = self.active()
+        if active is not None:
+            found.add(active.node_id)
+        for topic in self.checker.metadata.newest.topics.values():
+            found.update(partition.leader for partition in topic.partitions if partition.leader >= 0)
+        return sorted(found)
+
+    # --- doing ----------------------------------------------------------------------------------------------
+
+    def decide(self, decide: Decide) -> bool:
+        """Have the active controller decide, if there is one. What becomes of it, the metadata tells."""
+        machine = self.active()
+        if machine is None or machine.node is None or machine.services is None:
+            return False
+        store = machine.node.metadata
+        machine.services.run(lambda: store.submit(decide, _ignore))
+        return True
 
     def create_topic(self, wish: TopicWish) -> None:
         """Keep asking the active controller until the topic is there."""
@@ -152,32 +211,17 @@ class SimCluster:
         config = BrokerConfig.parse(self.settings)
 
         def decide(image: Any) -> list[MetadataRecord]:
-            founded = [] if image.cluster_id else [ClusterFounded("sim")]
-            if wish.name in image.topics:
-                return []
-            return [*founded, topics.create(image, wish, config, topic_id)]
+            return [] if wish.name in image.topics else [topics.create(image, wish, config, topic_id)]
 
         def attempt() -> None:
-            node = self.active()
-            if node is not None and node.node is not None and node.services is not None:
-                image = node.node.metadata.image
-                if wish.name in image.topics:
-                    return
-                if len([each for each in image.brokers.values() if not each.fenced]) == len(self.nodes):
-                    store, services = node.node.metadata, node.services
-                    services.run(lambda: store.submit(decide, lambda error: None))
-            self.world.after(100, attempt)
+            image = self.checker.metadata.newest
+            if wish.name not in image.topics:
+                if len([each for each in image.brokers.values() if not each.fenced]) == len(self.machines):
+                    self.decide(decide)
+                self.world.after(100, attempt)
 
         attempt()
 
-    def hosted(self, topic: str, index: int) -> list[tuple[SimNode, Hosted]]:
-        """The partition's replicas on living nodes."""
-        found = []
-        for node in self.nodes.values():
-            if node.node is None:
-                continue
-            for key, hosted in node.node.host.hosted.items():
-                known = node.node.metadata.image.topics.get(topic)
-                if known is not None and key == (known.topic_id, index):
-                    found.append((node, hosted))
-        return found
+
+def _ignore(error: TidelogError | None) -> None:
+    """Whoever wants to know looks at the metadata."""

@@ -81,6 +81,7 @@ class Nemesis:
         self.network.weather = Weather()
         for machine in self.machines.values():
             machine.clock.run_at(1.0)
+            machine.clock.jumped_ms = 0.0
             failed = bool(machine.disk.failing) or machine.disk.capacity_bytes is not None or machine.damaged
             machine.repair()
             machine.resume()

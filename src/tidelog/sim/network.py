@@ -34,6 +34,7 @@ class Network:
         self._lost: dict[int, Callable[[int], None]] = {}
         self._cuts: set[Link] = set()
         self._closed: dict[Link, int] = {}  # how often: a message of an earlier connection never arrives
+        self._arrivals: dict[Link, float] = {}  # of the newest message that must not be overtaken
         self.slow: dict[int, float] = {}  # node → extra delay of everything it sends or gets
         self.messages = 0
         self.on_send: Callable[[Any], None] | None = None  # for whoever counts what is said
@@ -95,14 +96,17 @@ class Network:
 
     # --- messages -------------------------------------------------------------------------------------------
 
-    def send(self, sender: int, receiver: int, message: Any) -> None:
+    def send(self, sender: int, receiver: int, message: Any, *, in_order: bool = False) -> None:
+        """``in_order``: as on one connection, nothing overtakes and nothing comes twice. Brokers must do
+        without: their connections are replaced while old bytes still wait in somebody's socket.
+        """
         self.messages += 1
         if self.on_send is not None:
             self.on_send(message)
         chance, weather, link = self._world.chance.random, self.weather, (sender, receiver)
         if link in self._cuts or (weather.lost and chance() < weather.lost):
             return
-        copies = 2 if weather.doubled and chance() < weather.doubled else 1
+        copies = 2 if weather.doubled and chance() < weather.doubled and not in_order else 1
         connection = self._closed.get(link, 0)
         for _ in range(copies):
             delay = self._delay()
@@ -110,7 +114,10 @@ class Network:
                 delay += self.slow.get(sender, 0.0) + self.slow.get(receiver, 0.0)
             if weather.late and chance() < weather.late:
                 delay += chance() * weather.late_ms
-            self._world.after(delay, lambda: self._deliver(link, connection, message))
+            arrives_ms = self._world.now_ms + delay
+            if in_order:
+                arrives_ms = self._arrivals[link] = max(arrives_ms, self._arrivals.get(link, 0.0))
+            self._world.at(arrives_ms, lambda: self._deliver(link, connection, message))
 
     def _deliver(self, link: Link, connection: int, message: Any) -> None:
         deliver = self._nodes.get(link[1])

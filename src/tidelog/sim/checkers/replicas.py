@@ -1,78 +1,84 @@
-"""What Tidelog promises, looked at from outside while a simulation runs.
+"""Replicas among themselves: who leads, what is committed, and whether all agree about it."""
 
-Each checker sees roles and commits of every replica, and what clients were told; none of them asks the code
-under test what it thinks.
-"""
+from collections.abc import Callable
 
-from tidelog.log.log import Log
-from tidelog.protocol.batch import iterate
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
+from tidelog.sim.checkers.batches import Batch, batches_between
+from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.world import World
 
-Batch = tuple[int, int, int]
-"""(next offset, leader epoch, CRC)"""
+Name = Callable[[PartitionKey], str]
 
 
-class Violation(AssertionError):
-    """A promise was broken: what the whole simulator is looking for."""
+class ReplicaChecker:
+    """Sees every role and every commit of every replica, whatever its mode."""
 
-
-class Checkers:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, name: Name = str) -> None:
         self._world = world
-        self._leaders: dict[tuple[PartitionKey, int], int] = {}
-        self._committed: dict[PartitionKey, dict[int, Batch]] = {}
-        self._watermarks: dict[tuple[PartitionKey, int], tuple[Hosted, int]] = {}
-        self.given_up: dict[
-            PartitionKey, int
-        ] = {}  # offsets from which an unclean election may have lost records
+        self._name = name
+        self._leaders: dict[tuple[PartitionKey, int], int] = {}  # by epoch
+        self._committed: dict[PartitionKey, dict[int, Batch]] = {}  # by base offset
+        # The process that was seen last, its epoch and its watermark: a new process may begin further back.
+        self._seen: dict[tuple[PartitionKey, int], tuple[Hosted, int, int]] = {}
 
     def role_changed(self, hosted: Hosted) -> None:
-        """One leader per partition and epoch, ever."""
-        replica = hosted.replica
+        """One leader per partition and epoch, ever; epochs only rise.
+
+        Two leaders of one epoch could both commit, each with its own half of the replicas.
+        """
+        replica, key = hosted.replica, hosted.key
+        process, epoch, watermark = self._last_seen(hosted)
+        if process is hosted and replica.epoch < epoch:
+            raise Violation(
+                f"{self._name(key)}: node {replica.me} went back from epoch {epoch} to {replica.epoch}"
+            )
+        if process is not hosted:
+            watermark = 0
+        self._seen[(key, replica.me)] = hosted, replica.epoch, watermark
         if replica.role is not Role.LEADER:
             return
-        self._world.note(f"{_name(hosted.key)}: node {replica.me} leads epoch {replica.epoch}")
-        known = self._leaders.setdefault((hosted.key, replica.epoch), replica.me)
+        self._world.note(f"{self._name(key)}: node {replica.me} leads epoch {replica.epoch}")
+        known = self._leaders.setdefault((key, replica.epoch), replica.me)
         if known != replica.me:
-            raise Violation(f"{_name(hosted.key)}: epoch {replica.epoch} is led by {known} and {replica.me}")
+            raise Violation(f"{self._name(key)}: epoch {replica.epoch} is led by {known} and by {replica.me}")
 
     def committed(self, hosted: Hosted) -> None:
-        """The watermark never goes back, and below it all replicas are equal, for ever."""
+        """The watermark never goes back, and what was committed once is never anything else."""
         replica, key = hosted.replica, hosted.key
-        self._world.note(f"{_name(key)}: node {replica.me} watermark {replica.high_watermark}")
-        process, before = self._watermarks.get((key, replica.me), (hosted, 0))
-        if process is hosted and replica.high_watermark < before and key not in self.given_up:
+        self._world.note(f"{self._name(key)}: node {replica.me} watermark {replica.high_watermark}")
+        process, _, before = self._last_seen(hosted)
+        if process is not hosted:
+            before = 0
+        elif replica.high_watermark < before:
             raise Violation(
-                f"the watermark of {replica.me} went back from {before} to {replica.high_watermark}"
+                f"{self._name(key)}: the watermark of node {replica.me} went back "
+                f"from {before} to {replica.high_watermark}"
             )
-        self._watermarks[(key, replica.me)] = (hosted, replica.high_watermark)
-        start = before if process is hosted else hosted.log.start_offset
+        self._seen[(key, replica.me)] = hosted, replica.epoch, replica.high_watermark
         known = self._committed.setdefault(key, {})
-        for base_offset, batch in batches_between(hosted.log, start, replica.high_watermark):
-            if known.setdefault(base_offset, batch) != batch and key not in self.given_up:
+        for base_offset, batch in batches_between(hosted.log, before, replica.high_watermark):
+            if known.setdefault(base_offset, batch) != batch:
                 raise Violation(
-                    f"{_name(key)} offset {base_offset}: {replica.me} committed {batch}, "
+                    f"{self._name(key)} offset {base_offset}: node {replica.me} takes {batch} for committed, "
                     f"before it was {known[base_offset]}"
                 )
 
-    def is_committed(self, key: PartitionKey, base_offset: int) -> bool:
-        return base_offset in self._committed.get(key, {})
+    def _last_seen(self, hosted: Hosted) -> tuple[Hosted, int, int]:
+        return self._seen.get((hosted.key, hosted.replica.me), (hosted, -1, 0))
 
+    def forget(self, key: PartitionKey, floor: int) -> None:
+        """Everything from ``floor`` on was given up under a fault that allows it: other records may take its
+        place, and watermarks may go back that far.
+        """
+        known = self._committed.get(key, {})
+        for base_offset in [base for base in known if known[base][0] > floor]:
+            del known[base_offset]
+        for (each, node), (hosted, epoch, watermark) in self._seen.items():
+            if each == key:
+                self._seen[each, node] = hosted, epoch, min(watermark, floor)
 
-def batches_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
-    """The batches in a range of offsets, by base offset."""
-    found = []
-    offset = max(start, log.start_offset)
-    while offset < end:
-        data = memoryview(log.read(offset, 1 << 20, end, at_least_one_batch=True).read())
-        for _, header in iterate(data):
-            found.append((header.base_offset, (header.next_offset, header.leader_epoch, header.crc)))
-            offset = header.next_offset
-    return found
-
-
-def _name(key: PartitionKey) -> str:
-    return f"partition {key[1]}" if isinstance(key, tuple) else str(key)
+    def committed_end(self, key: PartitionKey) -> int:
+        """Behind the last record that anybody took for committed."""
+        return max((batch[0] for batch in self._committed.get(key, {}).values()), default=0)

@@ -1,0 +1,186 @@
+"""What clients of one partition did and were told, and what the log says about it in the end.
+
+The list of Jepsen's workload for queues, with their names: *lost write*, *duplicate*, *inconsistent offset*
+(one offset, two values), *nonmonotonic poll* and *skipped poll* (a reader goes back, or leaves out what is
+there); and here also *invented* (read but never written) and *reordered* (one producer's records out of
+order).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidelog.sim.checkers.batches import Entry
+from tidelog.sim.checkers.violation import Violation
+
+ACKS_ALL = -1
+ANYWHERE = 1 << 62
+
+
+class Write(NamedTuple):
+    """A value a producer has sent."""
+
+    producer: int
+    number: int  # its place among the producer's values for this partition
+    acks: int
+    idempotent: bool
+
+
+class Told(NamedTuple):
+    """A producer was told that its value lies here."""
+
+    offset: int
+    epoch: int  # of the leader that said so
+
+
+class Session:
+    """A reader, from where it began (or was reset) on."""
+
+    __slots__ = ("began", "next_offset", "read", "reader")
+
+    def __init__(self, reader: int, began: int) -> None:
+        self.reader = reader
+        self.began = began
+        self.next_offset = began  # nothing before it may come any more
+        self.read: list[int] = []  # offsets, in order
+
+    def cut(self, floor: int) -> "Session":
+        """What was read before ``floor``, as a session of its own. This one goes on wherever its reader finds
+        itself: that offset may mean another record now.
+        """
+        before = Session(self.reader, min(self.began, floor))
+        before.next_offset = floor
+        before.read = [offset for offset in self.read if offset < floor]
+        self.began, self.next_offset, self.read = ANYWHERE, 0, []
+        return before
+
+
+class PartitionHistory:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._written: dict[bytes, Write] = {}
+        self._told: dict[bytes, Told] = {}
+        self._seen: dict[int, bytes] = {}  # what was read or acknowledged by all, by offset
+        self._sessions: list[Session] = []
+        self.reads = 0
+        self.forgiven = False  # whether anything was ever allowed to be gone
+
+    @property
+    def acknowledged(self) -> int:
+        return len(self._told)
+
+    # --- while it happens -----------------------------------------------------------------------------------
+
+    def sent(self, value: bytes, write: Write) -> None:
+        self._written[value] = write
+
+    def told(self, value: bytes, offset: int, epoch: int) -> None:
+        self._told[value] = Told(offset, epoch)
+        if self._written[value].acks == ACKS_ALL:
+            self._see(offset, value, "acknowledged")
+
+    def begin(self, reader: int, offset: int) -> Session:
+        """A reader starts at an offset: its first, the one it committed, or the one it was reset to."""
+        session = Session(reader, offset)
+        self._sessions.append(session)
+        return session
+
+    def read(self, session: Session, entry: Entry) -> None:
+        self.reads += 1
+        if entry.offset < session.next_offset:
+            raise Violation(
+                f"{self._name}: nonmonotonic poll, reader {session.reader} got offset {entry.offset} "
+                f"when it was at {session.next_offset}"
+            )
+        if entry.value not in self._written:
+            raise Violation(f"{self._name}: offset {entry.offset} was read as {entry.value!r}: invented")
+        if session.began == ANYWHERE:
+            session.began = entry.offset
+        session.next_offset = entry.offset + 1
+        session.read.append(entry.offset)
+        self._see(entry.offset, entry.value, "read")
+
+    def _see(self, offset: int, value: bytes, how: str) -> None:
+        known = self._seen.setdefault(offset, value)
+        if known != value:
+            raise Violation(
+                f"{self._name}: inconsistent offset {offset}, {how} as {value!r}, before it was {known!r}"
+            )
+
+    def out_of_range(self, session: Session, offset: int) -> None:
+        """A leader does not know the place where a reader stands, which has only seen committed records."""
+        if not self.forgiven and offset >= session.began:
+            raise Violation(f"{self._name}: reader {session.reader} was told that {offset} is out of range")
+
+    def forgive(self, floor: int) -> None:
+        """Everything from ``floor`` on may be gone, and something else in its place."""
+        self.forgiven = True
+        for offset in [offset for offset in self._seen if offset >= floor]:
+            del self._seen[offset]
+        for value in [value for value, told in self._told.items() if told.offset >= floor]:
+            del self._told[value]
+        for session in list(self._sessions):
+            if session.next_offset > floor:
+                self._sessions.append(session.cut(floor))
+
+    # --- when it is over ------------------------------------------------------------------------------------
+
+    def check(self, log: Sequence[Entry], start_offset: int, leader_epoch: int) -> None:
+        """``log``: everything the leader has in the end, from ``start_offset`` on."""
+        found = {entry.offset: entry for entry in log}
+        for offset, value in self._seen.items():
+            if offset >= start_offset and (offset not in found or found[offset].value != value):
+                raise Violation(f"{self._name}: lost write {value!r}, it was committed at {offset}")
+        for value, told in self._told.items():
+            if told.offset >= start_offset:
+                self._check_told(value, told, found, leader_epoch)
+        self._check_order(log)
+        for session in self._sessions:
+            self._check_session(session, log, start_offset)
+
+    def _check_told(self, value: bytes, told: Told, found: dict[int, Entry], leader_epoch: int) -> None:
+        """An ok from the leader alone holds until another leader comes who never heard of the record."""
+        if self._written[value].acks == ACKS_ALL:
+            return
+        entry = found.get(told.offset)
+        epoch = entry.epoch if entry is not None else leader_epoch
+        if (entry is None or entry.value != value) and epoch <= told.epoch:
+            raise Violation(
+                f"{self._name}: lost write {value!r}, acknowledged at {told.offset} in epoch {told.epoch}, "
+                f"and no leader came after that"
+            )
+
+    def _check_order(self, log: Sequence[Entry]) -> None:
+        last: dict[int, int] = {}  # producer → its newest number so far
+        for entry in log:
+            write = self._written.get(entry.value)
+            if write is None:
+                raise Violation(f"{self._name}: {entry.value!r} at {entry.offset} is invented")
+            if not write.idempotent:
+                continue  # Retries may double it and put the double behind its successors.
+            before = last.get(write.producer, -1)
+            if write.number == before:
+                raise Violation(f"{self._name}: duplicate {entry.value!r} at {entry.offset}")
+            if write.number < before:
+                raise Violation(f"{self._name}: reordered, {entry.value!r} lies behind number {before}")
+            last[write.producer] = write.number
+        self._check_acknowledged_order()
+
+    def _check_acknowledged_order(self) -> None:
+        """Offsets that were told come in the order of sending."""
+        last: dict[int, tuple[int, int]] = {}
+        for value, told in self._told.items():
+            write = self._written[value]
+            if write.acks != ACKS_ALL:
+                continue  # The next leader may never have heard of the one before.
+            number, offset = last.get(write.producer, (-1, -1))
+            if write.number > number and told.offset <= offset:
+                raise Violation(f"{self._name}: reordered, {value!r} at {told.offset} lies before {number}")
+            last[write.producer] = max((number, offset), (write.number, told.offset))
+
+    def _check_session(self, session: Session, log: Sequence[Entry], start_offset: int) -> None:
+        """Whatever lies between where a reader began and where it is now, it has read."""
+        expected = [entry.offset for entry in log if session.began <= entry.offset < session.next_offset]
+        read = [offset for offset in session.read if offset >= start_offset]
+        if expected != read:
+            missing = sorted(set(expected) - set(read))
+            raise Violation(f"{self._name}: skipped poll, reader {session.reader} never saw {missing[:5]}")

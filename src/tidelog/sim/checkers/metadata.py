@@ -1,0 +1,51 @@
+"""The metadata log: all nodes make the same of it, and it takes no liberties."""
+
+from hashlib import sha256
+
+import msgspec
+
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.sim.checkers.violation import Violation
+
+
+class MetadataChecker:
+    def __init__(self) -> None:
+        self._images: dict[int, bytes] = {}  # offset up to which it was applied → digest of the image
+        self.newest = ClusterImage()
+        self.newest_offset = 0
+        self.unclean: list[tuple[TopicImage, int, PartitionImage]] = []  # elections nobody has judged yet
+
+    def applied(self, node: int, offset: int, image: ClusterImage) -> None:
+        """Two nodes that know the log up to the same place see the same cluster, whether they applied every
+        record or began with a snapshot. Otherwise each would follow another leader.
+        """
+        plain = msgspec.to_builtins(image, str_keys=True)
+        digest = sha256(msgspec.json.encode(plain, order="deterministic")).digest()
+        if self._images.setdefault(offset, digest) != digest:
+            raise Violation(f"node {node} makes something else of the metadata up to {offset} than others")
+        if offset > self.newest_offset:
+            before, self.newest, self.newest_offset = self.newest, image, offset
+            self._compare(before, image)
+
+    def _compare(self, before: ClusterImage, after: ClusterImage) -> None:
+        for topic in after.topics.values():
+            known = before.topic_by_id(topic.topic_id)
+            if known is None or known is topic:
+                continue
+            for index, (old, new) in enumerate(zip(known.partitions, topic.partitions, strict=False)):
+                self._compare_partition(topic, index, old, new)
+
+    def _compare_partition(
+        self, topic: TopicImage, index: int, old: PartitionImage, new: PartitionImage
+    ) -> None:
+        name = f"{topic.name}-{index}"
+        if new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch:
+            raise Violation(f"{name}: the controllers went back from {old} to {new}")
+        if new.leader >= 0 and new.leader != old.leader and new.leader_epoch == old.leader_epoch:
+            raise Violation(f"{name}: another leader in the same epoch, {old} and {new}")
+        if new.leader >= 0 and new.leader not in new.in_sync:
+            raise Violation(f"{name}: the leader is not in its own in-sync set: {new}")
+        if not set(new.in_sync) <= set(new.replicas):
+            raise Violation(f"{name}: a member that is no replica: {new}")
+        if new.unclean_epoch > old.unclean_epoch:
+            self.unclean.append((topic, index, new))

@@ -1,0 +1,154 @@
+"""A client on the simulated network: asks brokers, waits for answers, and learns who leads.
+
+The calls are Kafka's requests, less the wire. What a broker knows about its peers a client does not: it finds
+a partition's leader by asking any broker, and believes what it was told until a broker contradicts.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.network import Network
+from tidelog.sim.world import World
+
+REQUEST_TIMEOUT_MS = 2000.0
+BACKOFF_MS = (20.0, 120.0)
+
+RETRIABLE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class ProduceCall(NamedTuple):
+    client: int
+    number: int
+    topic: str
+    partition: int
+    records: bytes
+    acks: int
+    timeout_ms: int
+
+
+class ReadCall(NamedTuple):
+    client: int
+    number: int
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    last_epoch: int  # of the last record the reader has
+    max_bytes: int
+
+
+class LookupCall(NamedTuple):
+    client: int
+    number: int
+    topic: str
+
+
+class Reply(NamedTuple):
+    number: int
+    error: ErrorCode
+    offset: int = -1  # where the records lie
+    epoch: int = -1  # of the leader that answers; checkers want to know
+    records: bytes = b""
+    start_offset: int = -1
+    diverging: tuple[int, int] | None = None
+    leaders: tuple[tuple[int, int], ...] = ()  # of each partition: (leader, epoch)
+
+
+Call = ProduceCall | ReadCall | LookupCall
+Done = Callable[[Reply], None]
+
+
+class Client:
+    def __init__(self, world: World, network: Network, client_id: int, brokers: list[int]) -> None:
+        self.world = world
+        self.network = network
+        self.client_id = client_id
+        self._brokers = brokers
+        self._number = 0
+        self._waiting: dict[int, tuple[int, Done]] = {}  # call → broker asked and who waits
+        self._leaders: dict[str, tuple[tuple[int, int], ...]] = {}  # by topic
+        self._looking: set[str] = set()
+        network.join(client_id, self._answered, self._closed)
+
+    # --- asking ---------------------------------------------------------------------------------------------
+
+    def next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def ask(self, broker: int, call: Call, done: Done) -> None:
+        """``done`` gets the answer, or a NETWORK_EXCEPTION when none came in time; once."""
+        number = call.number
+        self._waiting[number] = broker, done
+        self.network.send(self.client_id, broker, call, in_order=True)
+        self.world.after(REQUEST_TIMEOUT_MS, lambda: self._give_up(number))
+
+    def tell(self, broker: int, call: Call) -> None:
+        """No answer wanted."""
+        self.network.send(self.client_id, broker, call, in_order=True)
+
+    def _answered(self, reply: Any) -> None:
+        waiting = self._waiting.pop(reply.number, None)
+        if waiting is not None:
+            waiting[1](reply)
+
+    def _give_up(self, number: int) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            waiting[1](Reply(number, ErrorCode.NETWORK_EXCEPTION))
+
+    def _closed(self, broker: int) -> None:
+        for number in [number for number, (asked, _) in self._waiting.items() if asked == broker]:
+            self._give_up(number)
+
+    # --- who leads ------------------------------------------------------------------------------------------
+
+    def leader_of(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """(leader, epoch) as far as known; None: nobody, or it is being asked for."""
+        known = self._leaders.get(topic)
+        if known is None or partition >= len(known) or known[partition][0] < 0:
+            self.look_up(topic)
+            return None
+        return known[partition]
+
+    def look_up(self, topic: str) -> None:
+        """Ask some broker who leads; also to be called when an answer shows that we are behind."""
+        if topic not in self._looking:
+            self._looking.add(topic)
+            broker = self.world.chance.choice(self._brokers)
+            self.ask(broker, LookupCall(self.client_id, self.next_number(), topic), self._looked_up(topic))
+
+    def _looked_up(self, topic: str) -> Done:
+        def done(reply: Reply) -> None:
+            self._looking.discard(topic)
+            if reply.error is ErrorCode.NONE:
+                self._leaders[topic] = _newer(self._leaders.get(topic, ()), reply.leaders)
+
+        return done
+
+    def backoff_ms(self) -> float:
+        return self.world.chance.uniform(*BACKOFF_MS)
+
+
+def _newer(
+    known: tuple[tuple[int, int], ...], told: tuple[tuple[int, int], ...]
+) -> tuple[tuple[int, int], ...]:
+    """A broker that is behind must not take us back to a leader that is gone."""
+    return tuple(
+        known[place] if place < len(known) and known[place][1] > each[1] else each
+        for place, each in enumerate(told)
+    )

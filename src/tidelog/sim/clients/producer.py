@@ -1,0 +1,162 @@
+"""A producer: one value after the other to one partition, with retries until its patience ends.
+
+Without idempotence a retry may double a value, so it has one request under way at a time; with it, several. A
+batch that is given up leaves a hole in the sequence, and nobody knows whether it was written: the producer
+goes on in a new epoch, as Kafka's do.
+"""
+
+from collections import deque
+from enum import Enum
+
+from tidelog.errors import ErrorCode
+from tidelog.protocol.records import Record, encode_batch
+from tidelog.sim.checkers.history import PartitionHistory, Write
+from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, Reply
+
+PATIENCE_MS = 12_000.0  # delivery.timeout.ms
+BROKER_TIMEOUT_MS = 1500
+PRODUCE_PAUSE_MS = 20.0  # on average
+
+
+class State(Enum):
+    READY = "to be sent"
+    UNDER_WAY = "sent, no answer yet"
+    RESTING = "to be sent again in a while"
+
+
+class Batch:
+    __slots__ = ("born_ms", "epoch", "number", "sequence", "state", "value")
+
+    def __init__(self, number: int, value: bytes, sequence: int, epoch: int, born_ms: float) -> None:
+        self.number = number
+        self.value = value
+        self.sequence = sequence
+        self.epoch = epoch
+        self.born_ms = born_ms
+        self.state = State.READY
+
+
+class Producer:
+    def __init__(
+        self,
+        client: Client,
+        history: PartitionHistory,
+        topic: str,
+        partition: int,
+        *,
+        acks: int = -1,
+        idempotent: bool = False,
+    ) -> None:
+        self._client = client
+        self._world = client.world
+        self._history = history
+        self._topic = topic
+        self._partition = partition
+        self.acks = acks
+        self._idempotent = idempotent
+        self._in_flight_max = 3 if idempotent else 1
+        self._queue: deque[Batch] = deque()  # sent and not settled, in order
+        self._sequence = 0
+        self._epoch = 0
+        self.sent = 0
+        self.acknowledged = 0
+        self.pause_ms = PRODUCE_PAUSE_MS
+        self.stopped = False
+
+    def start(self) -> None:
+        self._world.after(self._world.chance.expovariate(1 / self.pause_ms), self._produce)
+
+    def _produce(self) -> None:
+        if self.stopped:
+            return
+        if len(self._queue) < self._in_flight_max:
+            self.sent += 1
+            value = b"%d/%d" % (self._client.client_id, self.sent)
+            batch = Batch(self.sent, value, self._sequence, self._epoch, self._world.now_ms)
+            self._sequence += 1
+            write = Write(self._client.client_id, self.sent, self.acks, self._idempotent)
+            self._history.sent(value, write)
+            self._queue.append(batch)
+            self._pump()
+        self.start()
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Send what is ready, in order: nothing overtakes a batch that waits to be sent again."""
+        for batch in list(self._queue):
+            if batch.state is State.RESTING:
+                return
+            if batch.state is State.READY and not self._send(batch):
+                return
+
+    def _send(self, batch: Batch) -> bool:
+        known = self._client.leader_of(self._topic, self._partition)
+        if known is None:
+            self._rest(batch)
+            return False
+        call = ProduceCall(
+            self._client.client_id, self._client.next_number(), self._topic, self._partition,
+            self._encode(batch), self.acks, BROKER_TIMEOUT_MS,
+        )  # fmt: skip
+        if self.acks == 0:
+            self._client.tell(known[0], call)
+            self._queue.remove(batch)
+            return True
+        batch.state = State.UNDER_WAY
+        self._client.ask(known[0], call, lambda reply: self._answered(batch, reply))
+        return True
+
+    def _encode(self, batch: Batch) -> bytes:
+        record = Record(0, int(self._world.now_ms), None, batch.value, ())
+        if not self._idempotent:
+            return bytes(encode_batch([record]))
+        return bytes(
+            encode_batch(
+                [record],
+                producer_id=self._client.client_id,
+                producer_epoch=batch.epoch,
+                base_sequence=batch.sequence,
+            )
+        )
+
+    def _answered(self, batch: Batch, reply: Reply) -> None:
+        if batch not in self._queue:
+            return
+        self._world.note(
+            f"producer {self._client.client_id}: {batch.number} at {reply.offset} {reply.error.name}"
+        )
+        if reply.error is ErrorCode.NONE:
+            self._queue.remove(batch)
+            self.acknowledged += 1
+            self._history.told(batch.value, reply.offset, reply.epoch)
+        elif reply.error in RETRIABLE or (self._idempotent and self._may_come_later(batch, reply.error)):
+            self._client.look_up(self._topic)
+            self._rest(batch)
+        else:
+            self._give_up(batch)
+
+    def _may_come_later(self, batch: Batch, error: ErrorCode) -> bool:
+        """A gap in the sequence is no fault while a batch before this one is under way."""
+        return error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._queue[0] is not batch
+
+    def _rest(self, batch: Batch) -> None:
+        if self._world.now_ms - batch.born_ms > PATIENCE_MS:
+            self._give_up(batch)
+            return
+        batch.state = State.RESTING
+
+        def rested() -> None:
+            batch.state = State.READY
+            self._pump()
+
+        self._world.after(self._client.backoff_ms(), rested)
+
+    def _give_up(self, batch: Batch) -> None:
+        if not self._idempotent:
+            self._queue.remove(batch)
+            return
+        # What follows was numbered behind it: all of it goes, and the sequence begins anew.
+        self._queue.clear()
+        self._epoch += 1
+        self._sequence = 0

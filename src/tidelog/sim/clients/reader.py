@@ -1,0 +1,88 @@
+"""A reader of one partition: polls, commits where it is, and now and then dies and goes on from there."""
+
+from tidelog.errors import CorruptBatch, ErrorCode
+from tidelog.protocol.batch import check, iterate
+from tidelog.sim.checkers.batches import entries
+from tidelog.sim.checkers.history import PartitionHistory
+from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.clients.client import Client, ReadCall, Reply
+
+POLL_PAUSE_MS = 30.0
+MAX_BYTES = 4096
+RESTARTS = 0.01  # probability after each poll
+COMMITS = 0.2
+
+
+class Reader:
+    def __init__(self, client: Client, history: PartitionHistory, topic: str, partition: int) -> None:
+        self._client = client
+        self._world = client.world
+        self._history = history
+        self._topic = topic
+        self.partition = partition
+        self._position = 0
+        self._last_epoch = -1
+        self._committed = 0
+        self._session = history.begin(client.client_id, 0)
+        self.stopped = False
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def start(self) -> None:
+        self._world.after(self._world.chance.uniform(0, 2 * POLL_PAUSE_MS), self._poll)
+
+    def _poll(self) -> None:
+        if self.stopped:
+            return
+        known = self._client.leader_of(self._topic, self.partition)
+        if known is None:
+            self.start()
+            return
+        call = ReadCall(
+            self._client.client_id, self._client.next_number(), self._topic, self.partition,
+            self._position, known[1], self._last_epoch, MAX_BYTES,
+        )  # fmt: skip
+        self._client.ask(known[0], call, self._got)
+
+    def _got(self, reply: Reply) -> None:
+        if reply.error is ErrorCode.OFFSET_OUT_OF_RANGE or reply.diverging is not None:
+            self._history.out_of_range(self._session, self._position)
+            end = reply.start_offset if reply.diverging is None else reply.diverging[1]
+            self._go_to(max(0, min(end, self._position)))
+        elif reply.error is not ErrorCode.NONE:
+            self._client.look_up(self._topic)
+        else:
+            self._take(reply.records)
+            self._maybe_commit()
+        self.start()
+
+    def _take(self, records: bytes) -> None:
+        data = memoryview(records)
+        for position, header in iterate(data):
+            try:
+                check(data, position)
+            except CorruptBatch as damage:
+                raise Violation(
+                    f"{self._topic}-{self.partition}: {damage.message} reached a reader"
+                ) from damage
+            if header.next_offset <= self._position:
+                continue
+            for entry in entries(data[position : position + header.size]):
+                if entry.offset >= self._position:
+                    self._history.read(self._session, entry)
+            self._position = header.next_offset
+            self._last_epoch = header.leader_epoch
+
+    def _maybe_commit(self) -> None:
+        if self._world.chance.random() < COMMITS:
+            self._committed = self._position
+        if self._world.chance.random() < RESTARTS:
+            self._world.note(f"reader {self._client.client_id} restarts at {self._committed}")
+            self._go_to(self._committed)
+
+    def _go_to(self, offset: int) -> None:
+        self._position = offset
+        self._last_epoch = -1
+        self._session = self._history.begin(self._client.client_id, offset)

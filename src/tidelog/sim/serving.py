@@ -1,0 +1,103 @@
+"""What a simulated broker does with a client's call: what the handlers do, less the wire.
+
+Reading goes through the handler's own code; only the answer's frame is left out.
+"""
+
+from collections.abc import Callable
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.fetch import PendingFetch
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.log.storage import Region
+from tidelog.protocol.fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest, PartitionAnswer
+from tidelog.sim.clients.client import Call, LookupCall, ProduceCall, ReadCall, Reply
+
+PRODUCE_VERSION = 12
+FETCH_VERSION = 12
+MAX_WAIT_MS = 100
+
+Answer = Callable[[Reply], None]
+
+
+def serve(broker: Broker, call: Call, answer: Answer) -> None:
+    match call:
+        case ProduceCall():
+            _produce(broker, call, answer)
+        case ReadCall():
+            _read(broker, call, answer)
+        case LookupCall():
+            _look_up(broker, call, answer)
+
+
+def _produce(broker: Broker, call: ProduceCall, answer: Answer) -> None:
+    partition, error = broker.partitions.find(call.topic, call.partition)
+    if partition is None:
+        answer(Reply(call.number, error))
+        return
+    records = memoryview(bytearray(call.records))
+    try:
+        appended = partition.append(records, broker.services.now_ms(), PRODUCE_VERSION, call.acks)
+    except TidelogError as refusal:
+        answer(Reply(call.number, refusal.code))
+        return
+    if call.acks == 0:
+        return
+    epoch = partition.leader_epoch
+    partition.when_acknowledged(
+        appended.end_offset,
+        call.acks,
+        call.timeout_ms,
+        lambda code: answer(Reply(call.number, code, appended.base_offset, epoch)),
+    )
+
+
+class _Read(PendingFetch):
+    """A fetch of one partition whose answer stays as it is."""
+
+    __slots__ = ("_answer", "_number")
+
+    def __init__(self, broker: Broker, call: ReadCall, answer: Answer) -> None:
+        wanted = FetchPartition(
+            call.partition, call.leader_epoch, call.offset, call.last_epoch, -1, call.max_bytes
+        )
+        request = FetchRequest(
+            -1,
+            -1,
+            MAX_WAIT_MS,
+            1,
+            call.max_bytes,
+            0,
+            NO_SESSION,
+            FINAL_EPOCH,
+            [(call.topic, [wanted])],
+            [],
+            "",
+        )
+        super().__init__(broker, request, None, RequestContext(1, FETCH_VERSION, 0, "sim", "sim"), _nowhere)
+        self._number = call.number
+        self._answer = answer
+
+    def _finish(self, answers: list[PartitionAnswer]) -> None:
+        self._release()
+        [told] = answers
+        records = told.records.read() if isinstance(told.records, Region) else b""
+        start, diverging = told.log_start_offset, told.diverging
+        self._answer(Reply(self._number, told.error, -1, -1, records, start, diverging))
+
+
+def _nowhere(_: object) -> None:
+    """Nobody listens to frames here."""
+
+
+def _read(broker: Broker, call: ReadCall, answer: Answer) -> None:
+    _Read(broker, call, answer).start()
+
+
+def _look_up(broker: Broker, call: LookupCall, answer: Answer) -> None:
+    topic = broker.image.topics.get(call.topic)
+    if topic is None:
+        answer(Reply(call.number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return
+    leaders = tuple((partition.leader, partition.leader_epoch) for partition in topic.partitions)
+    answer(Reply(call.number, ErrorCode.NONE, leaders=leaders))
