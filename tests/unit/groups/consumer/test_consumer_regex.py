@@ -1,5 +1,7 @@
 """Subscriptions by regular expression: what is matched, when it is looked at again, what is refused."""
 
+from collections.abc import Iterable
+
 import pytest
 from consumer_world import Client, World, settle
 
