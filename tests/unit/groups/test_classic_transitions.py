@@ -1,0 +1,121 @@
+"""Every way a classic group can go from one state to another, walked; and that there is no other."""
+
+from collections.abc import Callable
+
+import pytest
+from group_harness import GROUP, Groups
+
+from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.groups.classic.group import ClassicGroup
+from tidelog.groups.classic.states import TRANSITIONS, State
+
+
+def empty(groups: Groups) -> None:
+    groups.commit_offset(1)
+
+
+def preparing(groups: Groups) -> None:
+    groups.join()
+
+
+def completing(groups: Groups) -> None:
+    groups.join()
+    groups.advance(1000)
+
+
+def stable(groups: Groups) -> None:
+    groups.form(2)
+
+
+ARRIVE: dict[State, Callable[[Groups], None]] = {
+    State.EMPTY: empty,
+    State.PREPARING: preparing,
+    State.COMPLETING: completing,
+    State.STABLE: stable,
+}
+
+
+def leave_all(groups: Groups) -> None:
+    groups.leave(*groups.group.members)
+
+
+def refuse_the_assignment(groups: Groups) -> None:
+    groups.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    leader = groups.group.leader or ""
+    groups.sync(leader, groups.group.generation, {leader: b"x"})
+
+
+def delete(groups: Groups) -> None:
+    groups.ask(lambda waiter, now: groups.shard.delete(GROUP, waiter, now))
+
+
+def sync_the_leader(groups: Groups) -> None:
+    groups.sync(groups.group.leader or "", groups.group.generation, {})
+
+
+def let_the_first_die(groups: Groups) -> None:
+    """The others send heartbeats."""
+    dead, *others = groups.group.members
+    for _ in range(12):
+        for member in others:
+            groups.heartbeat(member, groups.group.generation)
+        groups.advance(1000)
+    assert dead not in groups.group.members
+
+
+def another_protocol(groups: Groups) -> None:
+    (member,) = [member for member in groups.group.members if member != groups.group.leader]
+    groups.join(member, protocols=(("range", b"other topics"),))
+
+
+WAYS: dict[tuple[State, State], list[Callable[[Groups], object]]] = {
+    (State.EMPTY, State.PREPARING): [lambda groups: groups.join()],
+    (State.EMPTY, State.DEAD): [delete, lambda groups: groups.advance(8 * 24 * 3_600_000)],
+    (State.PREPARING, State.COMPLETING): [lambda groups: groups.advance(1000)],
+    (State.PREPARING, State.EMPTY): [lambda groups: (leave_all(groups), groups.advance(1000))],
+    (State.COMPLETING, State.STABLE): [sync_the_leader],
+    (State.COMPLETING, State.PREPARING): [
+        lambda groups: groups.join(),
+        lambda groups: groups.join(groups.group.leader or "", protocols=(("range", b"new"),)),
+        lambda groups: groups.advance(60_000),
+        refuse_the_assignment,
+    ],
+    (State.STABLE, State.PREPARING): [
+        lambda groups: groups.join(),
+        lambda groups: groups.join(groups.group.leader or ""),
+        lambda groups: groups.leave(next(iter(groups.group.members))),
+        let_the_first_die,
+        another_protocol,
+    ],
+}
+
+
+def test_every_row_is_walked() -> None:
+    assert set(WAYS) == set(TRANSITIONS)
+
+
+@pytest.mark.parametrize(("start", "end", "go"), [(*way, go) for way, ways in WAYS.items() for go in ways])
+def test_a_way(start: State, end: State, go: Callable[[Groups], object]) -> None:
+    groups = Groups(offsets_retention_check_interval_ms=3_600_000)
+    ARRIVE[start](groups)
+    group = groups.group
+    assert group.state is start
+    seen = [start]
+    move = group._move
+    group._move = lambda state, now: (seen.append(state), move(state, now))[1]  # type: ignore[assignment]
+    go(groups)
+    assert seen[1] is end
+
+
+@pytest.mark.parametrize("start", State)
+@pytest.mark.parametrize("end", State)
+def test_there_is_no_other_way(start: State, end: State) -> None:
+    groups = Groups()
+    group = ClassicGroup(GROUP, groups.shard.deadlines, lambda: groups.config)
+    group.state = start
+    if (start, end) in TRANSITIONS:
+        group._move(end, groups.now)
+        assert (group.state, group.since_ms) == (end, groups.now.wall_ms)
+    else:
+        with pytest.raises(InvariantViolation):
+            group._move(end, groups.now)
