@@ -10,7 +10,17 @@ from confluent_kafka import version as client_version
 from rich.console import Console
 
 from bench import kafka
-from bench.cases import consume, latency, position, produce, requests, startup
+from bench.cases import (
+    consume,
+    failover,
+    latency,
+    position,
+    produce,
+    replicated,
+    requests,
+    startup,
+    steady,
+)
 from bench.lineup import NAMES, WARM_LIMIT, Options
 from bench.load import librdkafka, raw
 from bench.process import BenchError
@@ -23,6 +33,9 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "consume": (consume.run, "reading 1 KB records from the page cache"),
     "fetch-position": (position.run, "a fetch at the start, middle and end of a 10 GB log"),
     "startup": (startup.run, "start to first acknowledged write, idle memory, 1,000 partitions"),
+    "replicated": (replicated.run, "three brokers, acks=all: throughput, latency, start, 1,000 partitions"),
+    "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),
+    "steady": (steady.run, "ten minutes of full load on three brokers without a false failover"),
 }
 
 
@@ -37,7 +50,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("name", choices=[*CASES, "all"], metavar="NAME", help="which bench; see below")
     option = parser.add_argument
     option("--quick", action="store_true", help="about a minute per bench: one round, short warm-up")
-    option("--rounds", type=int, help="interleaved rounds; medians are shown (default 7, quick 1)")
+    option(
+        "--rounds", type=int, help="interleaved rounds; medians are shown (default 7, failover 30; quick 1)"
+    )
+    option("--minutes", type=float, help="of the steady bench (default 10, quick 0.5)")
     option("--seconds", type=float, help="per measurement at most (default 3, quick 1)")
     option("--volume", type=int, default=400, metavar="MB", help="per measurement at most (default 400)")
     option("--warm", type=float, help="least seconds of warm-up load per server (default 15, quick 3)")
@@ -61,6 +77,8 @@ def options_from(arguments: argparse.Namespace) -> Options:
     return Options(
         quick=quick,
         rounds=arguments.rounds or (1 if quick else 7),
+        failover_rounds=arguments.rounds or (2 if quick else 30),
+        minutes=arguments.minutes or (0.5 if quick else 10.0),
         seconds=arguments.seconds or (1.0 if quick else 3.0),
         volume_mb=arguments.volume,
         warm_seconds=arguments.warm if arguments.warm is not None else (3.0 if quick else 15.0),
@@ -93,6 +111,8 @@ def settings_of(options: Options, names: Sequence[str]) -> dict[str, Any]:
             "requests": librdkafka.REQUESTS_SETTINGS,
             "latency": librdkafka.LATENCY_SETTINGS,
             "consume": librdkafka.CONSUME_SETTINGS,
+            "replicated": librdkafka.PRODUCE_SETTINGS | {"acks": "all"},
+            "failover": {"acks": "all", "frozen": failover.FROZEN_SETTINGS},
         }
     return settings | {name: of_case[name] for name in names if name in of_case}
 

@@ -1,4 +1,4 @@
-"""Apache Kafka as the peer: fetched from Maven once, one broker in KRaft combined mode, no Docker.
+"""Apache Kafka as the peer: fetched from Maven once, brokers in KRaft combined mode, no Docker.
 
 Owns the jars under ``.cache/kafka-VERSION`` and the settings of the peer. Everything that is not needed to
 start it keeps Kafka's default, so the comparison is with what a user gets.
@@ -40,16 +40,16 @@ _LOGGING = """<Configuration status="WARN">
 """
 
 _PROPERTIES = """process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
+node.id={node_id}
+controller.quorum.voters={voters}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+offsets.topic.replication.factor={replicas}
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={min_in_sync}
 log.segment.delete.delay.ms=100
 log.initial.task.delay.ms=100
 """
@@ -93,30 +93,57 @@ def jars(cache: Path) -> Path:
 
 
 class KafkaServer:
-    """One Kafka broker; ``start`` may be called again after ``stop`` and finds its data."""
+    """One Kafka broker; ``start`` may be called again after ``stop`` and finds its data.
+
+    ``controllers`` are the ports of all controllers by node id; without them it is its own.
+    """
 
     name = "kafka"
 
-    def __init__(self, directory: Path, jar_directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        jar_directory: Path,
+        *,
+        node_id: int = 1,
+        controllers: dict[int, int] | None = None,
+        more: dict[str, str] | None = None,
+    ) -> None:
         self._directory = directory
         self._jars = jar_directory
         self.data = directory / "data"
         self._child: Child | None = None
         self.port = free_port()
-        self._prepare()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self._prepare(node_id, controllers or {node_id: free_port()}, more or {})
+
+    @property
+    def child(self) -> Child:
+        if self._child is None:
+            raise BenchError("Kafka is not running")
+        return self._child
 
     @property
     def pid(self) -> int:
-        if self._child is None:
-            raise BenchError("Kafka is not running")
-        return self._child.pid
+        return self.child.pid
 
-    def _prepare(self) -> None:
+    @property
+    def pids(self) -> list[int]:
+        return [self.pid]
+
+    def _prepare(self, node_id: int, controllers: dict[int, int], more: dict[str, str]) -> None:
         self._directory.mkdir(parents=True)
         self._config = self._directory / "server.properties"
-        self._config.write_text(
-            _PROPERTIES.format(port=self.port, controller_port=free_port(), data=self.data)
+        properties = _PROPERTIES.format(
+            node_id=node_id,
+            voters=",".join(f"{voter}@127.0.0.1:{port}" for voter, port in controllers.items()),
+            port=self.port,
+            controller_port=controllers[node_id],
+            data=self.data,
+            replicas=min(3, len(controllers)),
+            min_in_sync=2 if len(controllers) > 1 else 1,
         )
+        self._config.write_text(properties + "".join(f"{key}={value}\n" for key, value in more.items()))
         self._logging = self._directory / "log4j2.xml"
         self._logging.write_text(_LOGGING)
         done = subprocess.run(
@@ -143,8 +170,7 @@ class KafkaServer:
 
     def start(self) -> None:
         self.launch()
-        assert self._child is not None
-        self._child.wait_for_port(self.port, 90)
+        self.child.wait_for_port(self.port, 90)
 
     def check_alive(self) -> None:
         if self._child is not None:

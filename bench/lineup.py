@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from bench import kafka
+from bench.cluster import kafka_cluster, tidelog_cluster
 from bench.load.client import LoadProcess
 from bench.load.job import Job, Outcome
 from bench.process import BenchError, resident_mb
@@ -41,6 +42,8 @@ class Options:
 
     quick: bool = False
     rounds: int = 3
+    failover_rounds: int = 30
+    minutes: float = 10.0  # of the steady load
     seconds: float = 3.0  # per measurement
     volume_mb: int = 400  # written per measurement at most
     warm_seconds: float = 15.0  # per server, before the first measurement
@@ -91,13 +94,15 @@ class Load:
     kind: str
     value_size: int
     partitions: int = 1
+    acks: str = "1"
 
 
 class Lineup:
     """The running servers of one bench, and the load process."""
 
-    def __init__(self, options: Options, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, options: Options, directory: Path, stack: ExitStack, brokers: int = 1) -> None:
         self.options = options
+        self.brokers = brokers  # of each server; every topic has as many replicas, up to three
         self._directory = directory
         self.servers: list[Server] = []
         self._topics: dict[str, Topics] = {}
@@ -112,6 +117,10 @@ class Lineup:
         if not self.servers:
             raise BenchError("no server could be started, so there is nothing to measure")
 
+    @property
+    def replicas(self) -> int:
+        return min(self.brokers, 3)
+
     def _add(self, name: str, directory: Path, stack: ExitStack) -> None:
         try:
             server = self._build(name, directory)
@@ -124,15 +133,23 @@ class Lineup:
             self.options.leave_out(name, error)
             return
         self.servers.append(server)
-        self._topics[name] = Topics(server)
+        self._topics[name] = Topics(server, self.replicas)
 
     def _build(self, name: str, directory: Path) -> Server | None:
         if name == "sink":
-            return SinkServer(directory)
+            # It keeps nothing, so it has nothing to replicate, either.
+            return SinkServer(directory) if self.brokers == 1 else None
         if name == "tidelog":
-            return TidelogServer(directory, self.profiler.cprofile_output)
+            profile = self.profiler.cprofile_output
+            if self.brokers > 1:
+                return tidelog_cluster(directory, self.brokers, profile)
+            return TidelogServer(directory, profile)
         jar_directory = kafka_jars(self.options)
-        return None if jar_directory is None else kafka.KafkaServer(directory, jar_directory)
+        if jar_directory is None:
+            return None
+        if self.brokers > 1:
+            return kafka_cluster(directory, jar_directory, self.brokers)
+        return kafka.KafkaServer(directory, jar_directory)
 
     @contextmanager
     def topic(self, server: Server, partitions: int = 1) -> Iterator[str]:
@@ -152,12 +169,14 @@ class Lineup:
         job.setdefault("ramp_seconds", self.options.seconds / 3)
         if server.name != "sink":
             job.setdefault("max_bytes", self.options.volume_mb * 1_000_000)
-        return self.load.run(Job(kind=kind, port=server.port, broker_pid=server.pid, topic=topic, **job))
+        job |= {"bootstrap": server.bootstrap, "broker_pids": server.pids}
+        return self.load.run(Job(kind=kind, topic=topic, **job))
 
     def measure(self, server: Server, kind: str, topic: str, **job: Any) -> Outcome:
         """``run`` for the tables: into memory that is at hand, and with an eye on who else is running."""
         if kind != "consume" and server.name != "sink":
-            touch_page_cache(self._directory / "touched", self.options.volume_mb * 1_000_000)
+            written = self.options.volume_mb * 1_000_000 * self.replicas
+            touch_page_cache(self._directory / "touched", written)
         outcome = self.run(server, kind, topic, **job)
         self.others_cores.append(outcome.other_cpu_seconds / outcome.seconds)
         return outcome
@@ -182,8 +201,8 @@ class Lineup:
     def _warm_once(self, server: Server, load: Load) -> float:
         """The broker's CPU seconds per record."""
         with self.topic(server, load.partitions) as topic:
-            size, partitions = load.value_size, load.partitions
-            outcome = self.run(server, load.kind, topic, value_size=size, partitions=partitions, seconds=1.0)
+            job = {"value_size": load.value_size, "partitions": load.partitions, "acks": load.acks}
+            outcome = self.run(server, load.kind, topic, seconds=1.0, **job)
         return outcome.broker_cpu_seconds / outcome.records
 
     def _settled(self, spent: float, costs: list[float]) -> bool:
@@ -201,7 +220,7 @@ class Lineup:
             for server in self.servers[first:] + self.servers[:first]:
                 status = f"{label}: {server.name}, round {number + 1} of {self.options.rounds}"
                 with self.options.console.status(status), self.profiler.around(server):
-                    collected[server.name].append(measure(server) | {"rss_mb": resident_mb(server.pid)})
+                    collected[server.name].append(measure(server) | {"rss_mb": largest_rss_mb(server)})
         return {name: merge_rounds(found) for name, found in collected.items()}
 
     def notes(self) -> list[str]:
@@ -216,12 +235,17 @@ class Lineup:
 
 
 @contextmanager
-def lineup(options: Options) -> Iterator[Lineup]:
+def lineup(options: Options, brokers: int = 1) -> Iterator[Lineup]:
     with work_directory() as directory, ExitStack() as stack:
-        running = Lineup(options, directory, stack)
+        running = Lineup(options, directory, stack, brokers)
         yield running
         stack.close()
         running.profiler.show(options.console)
+
+
+def largest_rss_mb(server: Server) -> float:
+    """Of the broker that has most."""
+    return max(resident_mb(pid) for pid in server.pids)
 
 
 def touch_page_cache(path: Path, size: int) -> None:

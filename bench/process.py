@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_given_ports: set[int] = set()
 
 
 class BenchError(Exception):
@@ -25,11 +26,13 @@ class BenchError(Exception):
 def free_port() -> int:
     """A port that nobody listens on, outside the range from which outgoing connections get theirs.
 
-    Otherwise a client's connection could take the port while its broker is down for a restart.
+    Otherwise a client's connection could take the port while its broker is down for a restart. None is given
+    twice: a broker that is not started yet does not listen, either.
     """
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
+            if port not in _given_ports and probe.connect_ex(("127.0.0.1", port)):
+                _given_ports.add(port)
                 return port
     raise BenchError("none of 100 ports tried on 127.0.0.1 is free")
 
@@ -81,6 +84,16 @@ class Child:
         raise BenchError(
             f"{self.name} ended with code {self._process.returncode}: {tail or 'it said nothing'}"
         )
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def wait(self, seconds: float) -> int:
+        """Its exit code, once it has ended."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"{self.name} did not end within {seconds:g} s") from None
 
     def stop(self, grace_seconds: float = 20) -> None:
         """SIGTERM, and SIGKILL for the whole group when that is not heard in time."""

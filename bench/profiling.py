@@ -46,7 +46,7 @@ class Profiler:
             "-o",
             str(self._perf_output),
             "-p",
-            str(server.pid),
+            ",".join(map(str, server.pids)),
         ]
         sampler = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -22,10 +22,11 @@ class Server(Protocol):
     """What every bench needs of a server."""
 
     name: str
-    port: int
+    port: int  # of its first broker
+    bootstrap: str
 
     @property
-    def pid(self) -> int: ...
+    def pids(self) -> list[int]: ...
 
     def start(self) -> None:
         """Start and wait until it listens."""
@@ -40,9 +41,12 @@ class Server(Protocol):
 
 
 class BrokerServer(Server, Protocol):
-    """A server that keeps what it is sent; ``data`` holds its logs in Kafka's layout."""
+    """One broker that keeps what it is sent; ``data`` holds its logs in Kafka's layout."""
 
     data: Path
+
+    @property
+    def pid(self) -> int: ...
 
 
 class _ChildServer:
@@ -51,17 +55,26 @@ class _ChildServer:
     name = ""
     _start_seconds = 30.0
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, port: int | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
-        self.port = free_port()
+        self.port = port or free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
         self._child: Child | None = None
 
     @property
-    def pid(self) -> int:
+    def child(self) -> Child:
         if self._child is None:
             raise BenchError(f"{self.name} is not running")
-        return self._child.pid
+        return self._child
+
+    @property
+    def pid(self) -> int:
+        return self.child.pid
+
+    @property
+    def pids(self) -> list[int]:
+        return [self.pid]
 
     def _command(self) -> list[str]:
         raise NotImplementedError
@@ -71,8 +84,7 @@ class _ChildServer:
 
     def start(self) -> None:
         self.launch()
-        if self._child is not None:
-            self._child.wait_for_port(self.port, self._start_seconds)
+        self.child.wait_for_port(self.port, self._start_seconds)
 
     def check_alive(self) -> None:
         if self._child is not None:
@@ -103,14 +115,23 @@ class TidelogServer(_ChildServer):
 
     name = "tidelog"
 
-    def __init__(self, directory: Path, profile: Path | None = None) -> None:
-        super().__init__(directory)
+    def __init__(
+        self,
+        directory: Path,
+        profile: Path | None = None,
+        *,
+        node_id: int = 1,
+        port: int | None = None,
+        more: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(directory, port)
         self.data = directory / "data"
         self._profile = profile
         settings = {
-            "node.id": 1,
+            "node.id": node_id,
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": str(self.data),
+            **(more or {}),
         }
         # Strings and numbers are written alike in JSON and TOML; quoted keys keep the dots of Kafka's names.
         lines = [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in settings.items()]
@@ -128,35 +149,46 @@ class Topics:
     # A measurement starts when the files of the one before are gone, not a minute later.
     _CONFIG = {"file.delete.delay.ms": "100"}  # noqa: RUF012
 
-    def __init__(self, server: Server) -> None:
-        self._data: Path | None = getattr(server, "data", None)
-        self._stateless = self._data is None
+    def __init__(self, server: Server, replicas: int = 1) -> None:
+        data: Path | list[Path] = getattr(server, "data", [])
+        self._data = [data] if isinstance(data, Path) else data
+        self._stateless = not self._data
+        self._replicas = replicas
+        # The same promise of everyone: a Kafka that is not told takes one replica for enough.
+        self._config = self._CONFIG | ({"min.insync.replicas": "2"} if replicas > 1 else {})
         if not self._stateless:
-            self._admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{server.port}", "log_level": 2})
+            self.admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 2})
 
-    def create(self, topic: str, partitions: int) -> None:
-        """Create, and wait until every partition has a leader."""
+    def create(self, topic: str, partitions: int, config: dict[str, str] | None = None) -> None:
+        """Create, and wait until every partition has a leader and all its replicas."""
         if self._stateless:
             return
-        wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=self._CONFIG)
+        wanted = NewTopic(
+            topic,
+            num_partitions=partitions,
+            replication_factor=self._replicas,
+            config=self._config | (config or {}),
+        )
         try:
-            self._admin.create_topics([wanted], operation_timeout=30)[topic].result(timeout=60)
+            self.admin.create_topics([wanted], operation_timeout=30)[topic].result(timeout=60)
         except KafkaException as error:
             raise BenchError(f"topic {topic} could not be created: {error}") from error
         wait_until(
-            lambda: self._has_leaders(topic, partitions), 30, f"a leader for every partition of {topic}"
+            lambda: self._is_complete(topic, partitions), 60, f"a leader for every partition of {topic}"
         )
 
-    def _has_leaders(self, topic: str, partitions: int) -> bool:
-        described = self._admin.list_topics(topic, timeout=10).topics[topic].partitions
-        return len(described) == partitions and all(part.leader >= 0 for part in described.values())
+    def _is_complete(self, topic: str, partitions: int) -> bool:
+        described = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return len(described) == partitions and all(
+            part.leader >= 0 and len(part.isrs) == self._replicas for part in described.values()
+        )
 
     def delete(self, topic: str) -> None:
         if self._stateless:
             return
-        self._admin.delete_topics([topic])[topic].result(timeout=30)
+        self.admin.delete_topics([topic])[topic].result(timeout=30)
         # Removing the files is work too, and must not fall into the next measurement.
-        wait_until(lambda: not self._has_files(topic), 30, f"the removal of {topic}'s files")
+        wait_until(lambda: not self._has_files(topic), 60, f"the removal of {topic}'s files")
 
     def _has_files(self, topic: str) -> bool:
-        return self._data is not None and any(self._data.glob(f"{topic}-*"))
+        return any(any(data.glob(f"{topic}-*")) for data in self._data)

@@ -16,7 +16,7 @@ from bench.lineup import Options, kafka_jars, work_directory
 from bench.load.raw import Connection, first_write
 from bench.process import BenchError, resident_mb
 from bench.report import Check, Column, Report, merge_rounds
-from bench.servers import Server, TidelogServer, Topics
+from bench.servers import BrokerServer, Server, TidelogServer, Topics
 
 FIRST_TOPIC = "bench-first"
 MANY_TOPIC = "bench-many"
@@ -58,7 +58,7 @@ def run(options: Options) -> list[Report]:
     return [report]
 
 
-def _servers(options: Options, directory: Path) -> Iterator[Server]:
+def _servers(options: Options, directory: Path) -> Iterator[BrokerServer]:
     if "tidelog" in options.servers:
         yield TidelogServer(directory / "tidelog")
     if "kafka" in options.servers:
@@ -67,7 +67,7 @@ def _servers(options: Options, directory: Path) -> Iterator[Server]:
             yield KafkaServer(directory / "kafka", jars)
 
 
-def _measure(server: Server) -> dict[str, float | None]:
+def _measure(server: BrokerServer) -> dict[str, float | None]:
     fresh = _time_to_first_write(server, FIRST_TOPIC)
     server.stop()
     restart = _time_to_first_write(server, FIRST_TOPIC)

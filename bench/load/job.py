@@ -14,16 +14,22 @@ class Job:
 
     kind: str  # produce, requests, latency or consume
     client: str  # librdkafka or raw
-    port: int
-    broker_pid: int
+    bootstrap: str
+    broker_pids: list[int]
     topic: str
     value_size: int
     partitions: int = 1
+    acks: str = "1"
     seconds: float = 1.0  # how long to measure; consuming ends with the count
     ramp_seconds: float = 0.0  # of the same load before that: connections, first appends, new files
     max_bytes: int = 0  # of record values to write, ramp included; 0: no limit. See bench.lineup.
     count: int = 0  # records to consume
     start_offset: int = 0
+
+    @property
+    def port(self) -> int:
+        """Of the first broker, for the client that knows only one."""
+        return int(self.bootstrap.partition(",")[0].rpartition(":")[2])
 
     @property
     def ramp_records_max(self) -> int:
@@ -76,17 +82,16 @@ class _Reading:
 
 
 class Meter:
-    """Wall clock, broker CPU and client CPU from its creation to ``stop``."""
+    """Wall clock, CPU of all brokers and of the client from its creation to ``stop``."""
 
-    def __init__(self, broker_pid: int) -> None:
-        self._pid = broker_pid
+    def __init__(self, broker_pids: list[int]) -> None:
+        self._pids = broker_pids
         self._first = self._read()
         self._last: _Reading | None = None
 
     def _read(self) -> _Reading:
-        return _Reading(
-            time.perf_counter(), cpu_seconds(self._pid), time.process_time(), machine_cpu_seconds()
-        )
+        brokers = sum(cpu_seconds(pid) for pid in self._pids)
+        return _Reading(time.perf_counter(), brokers, time.process_time(), machine_cpu_seconds())
 
     def elapsed(self) -> float:
         return time.perf_counter() - self._first.wall

@@ -82,7 +82,7 @@ class _Reports:
 
 def _producer(job: Job, settings: dict[str, Any], reports: _Reports, **more: Any) -> Producer:
     """A producer that is connected and has had one record acknowledged, so that no set-up is measured."""
-    common = {"bootstrap.servers": f"127.0.0.1:{job.port}", "log_level": 2, "stats_cb": reports.statistics}
+    common = {"bootstrap.servers": job.bootstrap, "log_level": 2, "stats_cb": reports.statistics}
     producer = Producer(common | settings | more)
     producer.produce(job.topic, b"x" * job.value_size, partition=0, on_delivery=reports.delivered)
     if producer.flush(30) or reports.error is not None:
@@ -135,7 +135,7 @@ def _flood(job: Job, settings: dict[str, Any], records_per_call: int) -> Outcome
     flood.run(job.ramp_seconds, job.ramp_records_max)
     flood.reports.forget()
     before = flood.acknowledged
-    meter = Meter(job.broker_pid)
+    meter = Meter(job.broker_pids)
     flood.run(job.seconds, job.measured_records_max)
     acknowledged = flood.acknowledged - before
     meter.stop()
@@ -145,20 +145,20 @@ def _flood(job: Job, settings: dict[str, Any], records_per_call: int) -> Outcome
 
 
 def produce(job: Job) -> Outcome:
-    return _flood(job, PRODUCE_SETTINGS, max(1, min(1000, CALL_BYTES // job.value_size)))
+    return _flood(job, PRODUCE_SETTINGS | {"acks": job.acks}, max(1, min(1000, CALL_BYTES // job.value_size)))
 
 
 def requests(job: Job) -> Outcome:
-    return _flood(job, REQUESTS_SETTINGS, records_per_call=200)
+    return _flood(job, REQUESTS_SETTINGS | {"acks": job.acks}, records_per_call=200)
 
 
 def latency(job: Job) -> Outcome:
     """One record at a time: from the call of ``produce`` to the delivery report."""
     reports = _Reports()
-    producer = _producer(job, LATENCY_SETTINGS, reports)
+    producer = _producer(job, LATENCY_SETTINGS | {"acks": job.acks}, reports)
     value = b"x" * job.value_size
     samples: list[float] = []
-    meter = Meter(job.broker_pid)
+    meter = Meter(job.broker_pids)
     while meter.elapsed() < job.seconds:
         before = time.perf_counter()
         producer.produce(job.topic, value, partition=0, on_delivery=reports.delivered)
@@ -174,12 +174,12 @@ def latency(job: Job) -> Outcome:
 
 def consume(job: Job) -> Outcome:
     """Read ``job.count`` records of partition 0 from ``job.start_offset`` on."""
-    common = {"bootstrap.servers": f"127.0.0.1:{job.port}", "log_level": 2, "group.id": "bench"}
+    common = {"bootstrap.servers": job.bootstrap, "log_level": 2, "group.id": "bench"}
     consumer = Consumer(common | CONSUME_SETTINGS)
     try:
         consumer.assign([TopicPartition(job.topic, 0, job.start_offset)])
         _read(consumer, 1)  # finds the broker, connects: no part of reading speed
-        meter = Meter(job.broker_pid)
+        meter = Meter(job.broker_pids)
         consumed = 1
         while consumed < job.count:
             # consume() waits for as many as it is asked for: the last call must not ask for more than that.

@@ -34,6 +34,10 @@ class Connection:
     def ask(self, request: bytes) -> memoryview:
         """The whole answer, length prefix included; valid until the next call."""
         self.socket.sendall(request)
+        return self.receive()
+
+    def receive(self) -> memoryview:
+        """The next answer to what was sent."""
         self._receive(0, 4)
         size = 4 + int.from_bytes(self._buffer[:4], "big")
         if size > len(self._buffer):
@@ -118,7 +122,7 @@ def _flood(job: Job, pipeline: _Pipeline, records_per_request: int) -> Outcome:
     pipeline.run(job.ramp_seconds, job.ramp_records_max // records_per_request)
     pipeline.samples.clear()
     before = pipeline.acknowledged
-    meter = Meter(job.broker_pid)
+    meter = Meter(job.broker_pids)
     pipeline.run(job.seconds, job.measured_records_max // records_per_request)
     acknowledged = pipeline.acknowledged - before
     meter.stop()
@@ -154,7 +158,7 @@ def latency(job: Job) -> Outcome:
     connection = Connection(job.port)
     first_write(connection, request)
     samples: list[float] = []
-    meter = Meter(job.broker_pid)
+    meter = Meter(job.broker_pids)
     while meter.elapsed() < job.seconds:
         before = time.perf_counter()
         answer = connection.ask(request)
@@ -170,7 +174,7 @@ def consume(job: Job) -> Outcome:
     connection = Connection(job.port)
     offset = job.start_offset
     end = job.start_offset + job.count
-    meter = Meter(job.broker_pid)
+    meter = Meter(job.broker_pids)
     while offset < end:
         answer = connection.ask(wire.fetch_request(job.topic, 0, offset, FETCH_BYTES))
         error, _, size = wire.fetch_records(answer)

@@ -1,0 +1,183 @@
+"""How long writes stand still when a broker goes away: killed, killed as the controller, drained, frozen.
+
+A topic with one partition led by each broker gets a write every 5 ms; a fault strikes one broker, and the
+longest time without an acknowledgement on any partition is what is reported, from the last one before to the
+first one after. The client is librdkafka with its defaults and acks=all. Only for the frozen broker its
+``socket.timeout.ms`` is 1 s: with the default of 60 s the client itself waits that long for the frozen
+socket, which no server can shorten.
+"""
+
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import ElectionType, KafkaException
+
+from bench.cases.cluster_scale import BROKERS, clusters
+from bench.cluster import ClusterServer
+from bench.lineup import Options, work_directory
+from bench.load.steady import SteadyLoad
+from bench.process import BenchError, wait_until
+from bench.report import Check, Column, Report
+from bench.servers import Topics
+
+TOPIC = "bench-failover"
+GIVE_UP_SECONDS = 120.0
+STEADY_SECONDS = 0.5  # of undisturbed load between two faults
+PEER_ROUNDS_MAX = 3  # each takes tens of seconds there
+FROZEN_SETTINGS = {"socket.timeout.ms": 1000}
+COLUMNS = (
+    Column("runs", "runs", ",.0f"),
+    Column("p50_ms", "p50 ms", ",.0f"),
+    Column("worst_ms", "worst ms", ",.0f"),
+    Column("return_ms", "worst at its return ms", ",.0f"),
+    Column("failed", "failed writes", ",.0f"),
+    Column("retries", "requests sent again", ",.0f"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    name: str
+    of_controller: bool
+    strike: Callable[[ClusterServer, int], None]
+    heal: Callable[[ClusterServer, int], None]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def _kill(cluster: ClusterServer, node: int) -> None:
+    cluster.signal(node, signal.SIGKILL)
+    cluster.await_end(node)
+
+
+def _drain(cluster: ClusterServer, node: int) -> None:
+    cluster.signal(node, signal.SIGTERM)
+    cluster.await_end(node)
+
+
+FAULTS = (
+    Fault("leader killed", False, _kill, ClusterServer.launch_one),
+    Fault("leader killed, which is the controller", True, _kill, ClusterServer.launch_one),
+    Fault("leader drained (SIGTERM)", False, _drain, ClusterServer.launch_one),
+    Fault(
+        "leader frozen (SIGSTOP)",
+        False,
+        lambda cluster, node: cluster.signal(node, signal.SIGSTOP),
+        lambda cluster, node: cluster.signal(node, signal.SIGCONT),
+        FROZEN_SETTINGS,
+    ),
+)
+
+
+def run(options: Options) -> list[Report]:
+    report = Report("time without an acknowledged write, acks=all, 3 replicas", COLUMNS, ("fault", "server"))
+    with work_directory() as directory:
+        for cluster in clusters(options, directory):
+            with ExitStack() as stack:
+                stack.callback(cluster.stop)
+                try:
+                    _measure_all(cluster, options, report)
+                except BenchError as error:
+                    options.leave_out(cluster.name, error)
+    order = [fault.name for fault in FAULTS]
+    report.rows.sort(key=lambda row: order.index(row["fault"]))
+    report.checks = _checks(report)
+    return [report]
+
+
+def _measure_all(cluster: ClusterServer, options: Options, report: Report) -> None:
+    with options.console.status(f"starting {cluster.name}"):
+        cluster.start()
+        topics = Topics(cluster, BROKERS)
+        topics.create(TOPIC, BROKERS)
+    rounds = options.failover_rounds
+    if cluster.name != "tidelog":
+        rounds = min(rounds, PEER_ROUNDS_MAX)
+    for fault in FAULTS:
+        load = SteadyLoad(cluster.bootstrap, TOPIC, BROKERS, fault.settings)
+        load.start()
+        try:
+            report.rows.append(_measure(cluster, topics, load, fault, rounds, options))
+        finally:
+            load.stop()
+
+
+def _measure(
+    cluster: ClusterServer, topics: Topics, load: SteadyLoad, fault: Fault, rounds: int, options: Options
+) -> dict[str, Any]:
+    gaps: list[float] = []
+    returns: list[float] = []
+    failed = 0
+    retries = load.retries
+    for number in range(rounds):
+        with options.console.status(f"{cluster.name}: {fault.name}, {number + 1} of {rounds}"):
+            gap, at_return = _strike(cluster, topics, load, fault)
+        gaps.append(gap * 1000)
+        returns.append(at_return * 1000)
+        failed += len(load.failed)
+        load.forget()
+    return {
+        "fault": fault.name,
+        "server": cluster.name,
+        "runs": rounds,
+        "p50_ms": statistics.median(gaps),
+        "worst_ms": max(gaps),
+        "return_ms": max(returns),
+        "failed": failed,
+        "retries": load.retries - retries,
+        "gaps_ms": [round(gap) for gap in gaps],
+    }
+
+
+def _strike(cluster: ClusterServer, topics: Topics, load: SteadyLoad, fault: Fault) -> tuple[float, float]:
+    """The gap of the fault, and the one of the broker's return."""
+    victim = _victim(cluster, topics, fault.of_controller)
+    load.wait_for_writes(time.monotonic() + STEADY_SECONDS, 30)
+    struck = time.monotonic()
+    fault.strike(cluster, victim)
+    load.wait_for_writes(struck, GIVE_UP_SECONDS)
+    gap = load.longest_gap(struck)
+    healed = time.monotonic()
+    fault.heal(cluster, victim)
+    cluster.wait_ready()
+    cluster.wait_in_sync(TOPIC)
+    load.wait_for_writes(time.monotonic(), GIVE_UP_SECONDS)
+    return gap, load.longest_gap(healed)
+
+
+def _victim(cluster: ClusterServer, topics: Topics, controller: bool) -> int:
+    """A broker that leads a partition, and is the active controller or is not."""
+    cluster.wait_in_sync(TOPIC)
+    try:
+        topics.admin.elect_leaders(ElectionType.PREFERRED, None).result(timeout=30)
+    except KafkaException as error:
+        raise BenchError(f"{cluster.name} does not elect preferred leaders: {error}") from error
+
+    def leads_own() -> bool:
+        return all(part.leader == part.replicas[0] for part in cluster.partitions(TOPIC))
+
+    wait_until(leads_own, 60, f"{cluster.name} giving every broker its partition back")
+    wait_until(lambda: cluster.controller() >= 0, 60, f"an active controller of {cluster.name}")
+    active = cluster.controller()
+    leaders = [part.leader for part in cluster.partitions(TOPIC)]
+    return next(leader for leader in leaders if (leader == active) is controller)
+
+
+def _checks(report: Report) -> list[Check]:
+    killed, controller, drained, frozen = ({"fault": fault.name, "server": "tidelog"} for fault in FAULTS)
+
+    def check(name: str, key: str, where: dict[str, str], bound: float, unit: str = "ms") -> Check:
+        return Check(name, report.value(key, **where), bound, at_least=False, unit=unit)
+
+    return [
+        check("killed: p50", "p50_ms", killed, 300),
+        check("killed: worst", "worst_ms", killed, 1_000),
+        check("killed with the controller: worst", "worst_ms", controller, 2_000),
+        check("drained: failed writes", "failed", drained, 0, ""),
+        check("drained: longest gap", "worst_ms", drained, 200),
+        check("frozen, socket.timeout.ms=1000: worst", "worst_ms", frozen, 3_000),
+    ]
