@@ -97,6 +97,8 @@ class Node:
         self._lost_peers: set[int] = set()  # their connections closed, and nothing was heard of them since
         self._stopped = False
         # Whoever embeds the node listens here.
+        self._registered = False
+        self.on_registered: Callable[[], None] = lambda: None
         self.on_metadata: Callable[[ClusterImage], None] = self._follow
         self.on_committed: Callable[[Hosted], None] = lambda hosted: None
         self.on_role: Callable[[Hosted], None] = lambda hosted: None
@@ -207,6 +209,9 @@ class Node:
         # What was decided before this process registered was told to an earlier one: to lead an epoch again,
         # perhaps with a shorter log, would be a second leader in it.
         if me is not None and me.incarnation == self.membership.incarnation:
+            if not self._registered:
+                self._registered = True
+                self.on_registered()
             self.on_metadata(image)
         if me is not None:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)

@@ -23,25 +23,30 @@ def boot_id() -> str | None:
 
 
 def machine_was_off(directory: Path, *, was_clean: bool) -> bool:
-    """Whether unsynced records may be missing since the last use; notes this use. Call it once per start.
-
-    In doubt, yes: then others are trusted first.
+    """Whether unsynced records may be missing since the last use. In doubt, yes: then others are trusted
+    first.
     """
-    path = directory / BOOT_FILE
-    now = boot_id()
     try:
-        last: str | None = path.read_text().strip()
+        last = (directory / BOOT_FILE).read_text().strip()
     except FileNotFoundError:
-        last = None
+        return False  # Never used before.
     except OSError:
         last = ""
-    if now is not None and last != now:
-        temporary = path.with_suffix(".tmp")
-        with contextlib.suppress(OSError), temporary.open("w") as file:
+    if was_clean:
+        return False  # Everything was synced at the end of the last use.
+    now = boot_id()
+    return now is None or last != now
+
+
+def note_use(directory: Path) -> None:
+    """Remember that the directory was used by this start of the machine. Only once the controllers have heard
+    what was forgotten: a process that dies before that must say it again.
+    """
+    path, now = directory / BOOT_FILE, boot_id() or ""
+    temporary = path.with_suffix(".tmp")
+    with contextlib.suppress(OSError):
+        with temporary.open("w") as file:
             file.write(now)
             file.flush()
             os.fsync(file.fileno())
-            temporary.replace(path)
-    if was_clean or last is None:
-        return False  # Everything was synced at the end of the last use, or there was none.
-    return now is None or last != now
+        temporary.replace(path)

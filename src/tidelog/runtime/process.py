@@ -10,7 +10,6 @@ import contextlib
 import gc
 import logging
 import os
-import random
 import resource
 import signal
 import socket
@@ -21,17 +20,13 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from tidelog.broker.broker import Broker
-from tidelog.broker.metadata_opening import MetadataSettings
-from tidelog.broker.node import Node, NodeMessage
+from tidelog.broker.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw
-from tidelog.controller.controller import SessionTiming
-from tidelog.controller.messages import RegisterAsk
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.syncing import Syncer
-from tidelog.replication.voters import Voter
 from tidelog.runtime import logs
+from tidelog.runtime.assembly import Assembly
 from tidelog.runtime.disk import Disk
 from tidelog.runtime.housekeeping import Housekeeping
 from tidelog.runtime.lag import LagMeter
@@ -44,6 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 5.0
+READY_POLL_S = 0.005
 LEAVE_TIMEOUT_S = 2.0  # for others to take over what a stopping broker leads
 CLOSING_THREADS = 16  # each waits for the disk to sync one log
 SPARE_DESCRIPTORS = 512  # for connections' files, libraries and what else a process opens
@@ -107,16 +103,20 @@ class BrokerProcess:
             now_ms=services.now_ms(),
             handles_max=config.log_open_files_max,
         )
-        # Bound before registering, so that the port is known; accepting waits until the partitions are there.
+        # Bound and listening before registering: the port must be known, and the others must reach us.
         sockets = [_bind(listener, config) for listener in config.listeners]
         advertised = _advertised(config, sockets)
-        node = self._make_node(services, directory, advertised[0])
-        broker = Broker(config, node.metadata, node.partitions, services)
-        server = Server(broker, loop)
+        assembly = Assembly(config, self._path, directory, services, loop, advertised[0])
+        node, broker, server = assembly.node, assembly.broker, assembly.server
         broker.on_config = lambda changed: self._configure(server, changed)
-        node.on_metadata = broker.metadata_changed
+        for bound in sockets:
+            await server.listen(bound)
         node.start()
-        await _until_ready(node, loop)
+        if not await _until_ready(node, loop, stop):
+            assembly.stop()
+            services.close()
+            directory.close()
+            return 0
         directory.join_cluster(node.metadata.image.cluster_id)
         if directory.checked_logs:
             logger.info(
@@ -124,8 +124,7 @@ class BrokerProcess:
                 directory.checked_logs, services.now_ms() - opened_ms,
             )  # fmt: skip
         directory.forget_strays()
-        for bound in sockets:
-            await server.listen(bound)
+        server.serve_clients()
         lag = LagMeter(loop)
         lag.start()
         housekeeping = Housekeeping(broker, directory, node.host.syncer)
@@ -149,25 +148,11 @@ class BrokerProcess:
         if metrics is not None:
             metrics.close()
         await server.stop(STOP_GRACE_S)
-        node.stop()
+        assembly.stop()
         services.close()
         directory.close(housekeeping.high_watermarks(), run_all=_run_in_threads)
         logger.info("stopped")
         return 0
-
-    def _make_node(self, services: LoopServices, directory: DataDirectory, address: Listener) -> Node:
-        config = self._config
-        metadata_log = directory.open_metadata_log(services.now_ms())
-        me = Voter(config.node_id, None, address.host, address.port)
-        metadata = MetadataSettings.of(config, me)
-        registration = RegisterAsk(
-            config.node_id, services.new_uuid(), address.host, address.port, config.broker_rack, False, False
-        )
-        session = SessionTiming(session_ms=config.broker_session_timeout_ms)
-        return Node(
-            config, registration, metadata, metadata_log, Disk(), directory, services, NoPeers(),
-            random.random, session,
-        )  # fmt: skip
 
     @staticmethod
     def _configure(server: Server, config: BrokerConfig) -> None:
@@ -194,13 +179,6 @@ def _write_pid(path: Path) -> None:
     path.write_text(f"{os.getpid()}\n")
 
 
-class NoPeers:
-    """A lone broker has nobody to talk to."""
-
-    def send(self, to: int, message: NodeMessage) -> None:
-        logger.debug("there is no node %s to send %s to", to, message)
-
-
 async def _leave(node: Node) -> None:
     """Let others take over first, so that no client notices; not for ever, as all may be stopping at once."""
     if not node.has_successors:
@@ -211,13 +189,16 @@ async def _leave(node: Node) -> None:
         await asyncio.wait_for(left.wait(), LEAVE_TIMEOUT_S)
 
 
-async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop) -> None:
-    """Until the cluster has let this broker in, and what it hosts is open."""
+async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> bool:
+    """Until the cluster has let this broker in, and what it hosts is open. False when told to stop before."""
     while not node.ready:
-        await asyncio.sleep(0.005)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), READY_POLL_S)
+            return False
     settled = loop.create_future()
     node.partitions.when_settled(lambda: settled.set_result(None))
     await settled
+    return True
 
 
 def _bind(listener: Listener, config: BrokerConfig) -> socket.socket:

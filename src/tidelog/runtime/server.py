@@ -6,12 +6,18 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig
 from tidelog.runtime.connection import Connection
+
+if TYPE_CHECKING:
+    from tidelog.runtime.peers.inbound import Inbound
+    from tidelog.runtime.peers.relay import Relay
+from tidelog.runtime.peers.gate import Gate
 
 logger = logging.getLogger(__name__)
 
@@ -20,8 +26,9 @@ STALLED_REQUEST_S = 30.0  # a request that has begun must go on within
 
 
 class Server:
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, gate: Gate | None = None) -> None:
         self.broker = broker
+        self.gate = gate  # to the other nodes; None where there are none
         self.loop = loop
         self.produce = ProduceHandler(broker)
         self.fetch = FetchHandler(broker)
@@ -33,7 +40,14 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
+        self.inbound: Inbound | None = None  # where other nodes' requests go
+        self.relay: Relay | None = None  # where requests for the active controller go
+        self.ready = False  # Whether clients are served; other nodes are from the start.
         self.configure(broker.config)
+
+    def serve_clients(self) -> None:
+        """The cluster has let this broker in: what clients are told is true from here on."""
+        self.ready = True
 
     def configure(self, config: BrokerConfig) -> None:
         """Limits asked for on every request, as plain attributes."""
@@ -59,7 +73,9 @@ class Server:
         deadline = self.loop.time() + grace_s
         for connection in list(self.connections):
             connection.finish_waiting()
-        while self.loop.time() < deadline and not all(connection.idle for connection in self.connections):
+        # Other nodes ask for as long as they can: they are not waited for.
+        clients = [connection for connection in self.connections if connection.node is None]
+        while self.loop.time() < deadline and not all(connection.idle for connection in clients):
             await asyncio.sleep(0.01)
         for connection in list(self.connections):
             connection.end()
@@ -115,7 +131,7 @@ class Server:
             silent_s = now - connection.last_active
             if connection.in_the_middle and connection.idle and silent_s > STALLED_REQUEST_S:
                 connection.close(f"no byte of a request under way for {STALLED_REQUEST_S:.0f} s")
-            elif 0 < idle_s < silent_s and connection.idle:
+            elif 0 < idle_s < silent_s and connection.idle and connection.node is None:
                 connection.close(
                     f"silent for more than connections.max.idle.ms ({idle_s * 1000:.0f})", quiet=True
                 )

@@ -19,19 +19,29 @@ def test_a_new_directory_has_nothing_to_forget(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_forgets_nothing(tmp_path: Path) -> None:
-    boot.machine_was_off(tmp_path, was_clean=False)
+    boot.note_use(tmp_path)
     assert not boot.machine_was_off(tmp_path, was_clean=False)
 
 
 def test_a_machine_that_was_off_may_have_forgotten(tmp_path: Path, machine: list[str | None]) -> None:
-    boot.machine_was_off(tmp_path, was_clean=False)
+    boot.note_use(tmp_path)
     machine.append("second")
     assert boot.machine_was_off(tmp_path, was_clean=False)
+    boot.note_use(tmp_path)
     assert not boot.machine_was_off(tmp_path, was_clean=False)
 
 
+def test_a_process_that_dies_before_it_is_heard_says_it_again(
+    tmp_path: Path, machine: list[str | None]
+) -> None:
+    boot.note_use(tmp_path)
+    machine.append("second")
+    assert boot.machine_was_off(tmp_path, was_clean=False)
+    assert boot.machine_was_off(tmp_path, was_clean=False)
+
+
 def test_a_clean_stop_before_it_leaves_nothing_open(tmp_path: Path, machine: list[str | None]) -> None:
-    boot.machine_was_off(tmp_path, was_clean=False)
+    boot.note_use(tmp_path)
     machine.append("second")
     assert not boot.machine_was_off(tmp_path, was_clean=True)
 
@@ -39,6 +49,6 @@ def test_a_clean_stop_before_it_leaves_nothing_open(tmp_path: Path, machine: lis
 def test_where_the_system_does_not_tell_others_are_trusted_first(
     tmp_path: Path, machine: list[str | None]
 ) -> None:
-    boot.machine_was_off(tmp_path, was_clean=False)
+    boot.note_use(tmp_path)
     machine.append(None)
     assert boot.machine_was_off(tmp_path, was_clean=False)

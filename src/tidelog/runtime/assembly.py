@@ -1,0 +1,98 @@
+"""The parts of a node put together: metadata, controller, replicas, clients' side, and the way to others.
+
+Only wiring: what is made here decides nothing, and nothing here outlives its process.
+"""
+
+import asyncio
+import random
+from pathlib import Path
+from uuid import UUID
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.metadata_opening import MetadataSettings
+from tidelog.broker.node import Node
+from tidelog.config import BrokerConfig, Listener
+from tidelog.controller.controller import SessionTiming
+from tidelog.controller.messages import RegisterAsk
+from tidelog.log.directory import DataDirectory
+from tidelog.replication.voters import Voter
+from tidelog.runtime import boot
+from tidelog.runtime.disk import Disk
+from tidelog.runtime.peers.channel import Address
+from tidelog.runtime.peers.links import WireLinks
+from tidelog.runtime.peers.peers import WirePeers
+from tidelog.runtime.peers.relay import Relay
+from tidelog.runtime.server import Server
+from tidelog.runtime.services import LoopServices
+
+
+class Assembly:
+    """A node that is ready to start."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        data: Path,
+        directory: DataDirectory,
+        services: LoopServices,
+        loop: asyncio.AbstractEventLoop,
+        address: Listener,
+    ) -> None:
+        self._config = config
+        self._data = data
+        self.peers = WirePeers(
+            config.node_id,
+            loop,
+            services,
+            self._address_of,
+            lambda: self.node.metadata.image.cluster_id or directory.cluster_id or "",
+            config.socket_request_max_bytes,
+        )
+        me = Voter(config.node_id, directory.directory_id, address.host, address.port)
+        self.node = Node(
+            config,
+            self._registration(directory, services.new_uuid(), address),
+            MetadataSettings.of(config, me),
+            directory.open_metadata_log(services.now_ms()),
+            Disk(),
+            directory,
+            services,
+            self.peers,
+            random.random,
+            SessionTiming(session_ms=config.broker_session_timeout_ms),
+        )
+        self.peers.connect(self.node.receive, self.node.peer_lost)
+        metadata = self.node.metadata
+        self.broker = Broker(config, metadata, self.node.partitions, services)
+        self.broker.links = WireLinks(self.broker, self.peers, lambda: metadata.leader)
+        self.server = Server(self.broker, loop)
+        self.server.inbound = self.peers.inbound
+        self.server.relay = Relay(
+            self.broker, self.peers, lambda: metadata.leader, lambda: self.node.controller.active
+        )
+        self.node.on_metadata = self.broker.metadata_changed
+        self.node.on_registered = lambda: boot.note_use(data)
+
+    def _registration(self, directory: DataDirectory, incarnation: UUID, address: Listener) -> RegisterAsk:
+        forgot = boot.machine_was_off(self._data, was_clean=directory.was_clean)
+        config = self._config
+        return RegisterAsk(
+            config.node_id, incarnation, address.host, address.port, config.broker_rack, forgot, False
+        )
+
+    def _address_of(self, node_id: int) -> Address | None:
+        """What the metadata says; before it says anything, what the settings do."""
+        voter = self.node.metadata.voters.latest.get(node_id)
+        if voter is not None and voter.host:
+            return voter.host, voter.port
+        broker = self.node.metadata.image.brokers.get(node_id)
+        if broker is not None:
+            return broker.host, broker.port
+        for named in self._config.controller_quorum_voters:
+            if named.node_id == node_id:
+                return named.host, named.port
+        return None
+
+    def stop(self) -> None:
+        self.node.stop()
+        self.peers.stop()
