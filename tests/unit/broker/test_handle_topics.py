@@ -331,8 +331,9 @@ class TestAutoCreation:
         promises = [
             broker.begin("metadata", topics=[{"name": "a"}], allow_auto_topic_creation=True) for _ in range(2)
         ]
-        broker.store.commit()
         broker.services.settle()
+        broker.store.commit()
+        broker.services.advance(10)
         first, second = (kept(promise).topics[0].error_code for promise in promises)
         assert first == 0
         assert second == 0 or ErrorCode(second).retriable

@@ -11,6 +11,7 @@ from uuid import UUID
 from tidelog.broker.broker import Broker
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.to_controller import create_topic
 from tidelog.controller import topics
 from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
@@ -65,14 +66,12 @@ def _missing(broker: Broker, wanted: Sequence[Wanted] | None) -> list[str]:
 
 
 def _create(broker: Broker, name: str, refused: dict[str, ErrorCode], gather: Gather) -> None:
-    topic_id = broker.services.new_uuid()
-
     def done(error: TidelogError | None) -> None:
-        if error is not None and error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+        if error is not None:
             refused[name] = error.code
         gather.one_done()
 
-    broker.store.submit(lambda image: [topics.create(image, TopicWish(name), broker.config, topic_id)], done)
+    create_topic(broker, TopicWish(name), done)
 
 
 def _answer(
