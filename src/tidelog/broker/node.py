@@ -103,9 +103,15 @@ class Node:
         self.on_committed: Callable[[Hosted], None] = lambda hosted: None
         self.on_role: Callable[[Hosted], None] = lambda hosted: None
 
+    @property
+    def is_broker(self) -> bool:
+        """A node may also be a controller only: then it hosts no partitions, and no client is sent to it."""
+        return "broker" in self.config.process_roles
+
     def start(self) -> None:
         self.host.start()
-        self.membership.start()
+        if self.is_broker:
+            self.membership.start()
         self._services.later(TICK_MS, self._tick)
 
     def stop(self) -> None:
@@ -123,14 +129,16 @@ class Node:
 
     @property
     def ready(self) -> bool:
-        """Whether the cluster counts on this broker."""
+        """Whether the cluster counts on this node."""
+        if not self.is_broker:
+            return self.metadata.leader >= 0
         return not self.membership.fenced and not self.membership.alone()
 
     @property
     def has_successors(self) -> bool:
         """Whether somebody else could take over what this broker leads."""
         others = self.metadata.image.brokers.values()
-        return self.ready and any(not each.fenced and each.broker_id != self.me for each in others)
+        return self.is_broker and self.ready and any(not each.fenced and each.broker_id != self.me for each in others)
 
     # --- messages -------------------------------------------------------------------------------------------
 
