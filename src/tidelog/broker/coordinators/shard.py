@@ -32,7 +32,7 @@ from tidelog.services import Services, Timer
 logger = logging.getLogger(__name__)
 
 SLICE_BYTES = 32 << 10  # replayed at once: a few milliseconds of decoding
-BATCH_BYTES = 16 << 10  # of records that share a batch; one append may be larger
+BATCH_BYTES = 16 << 10  # of records that share a batch; those of one append may be more
 COMMIT_POLL_MS = 20.0
 LOAD_RETRY_MS = 1000.0
 COMMIT_TIMEOUT_MS = 10_000  # well below the time clients give a request
@@ -169,12 +169,14 @@ class Shard(Generic[M]):
             self._flush()
             self._write(records, [done], producer_id, epoch)
             return
+        size = sum(len(key) + len(value or b"") for key, value in records)
+        if self._queued_bytes + size > BATCH_BYTES:
+            # One that is too large must not take down those that came before it.
+            self._flush()
         if not self._queue:
             self.services.soon(self._flush)
         self._queue.append((records, done))
-        self._queued_bytes += sum(len(key) + len(value or b"") for key, value in records)
-        if self._queued_bytes >= BATCH_BYTES:
-            self._flush()
+        self._queued_bytes += size
 
     def _flush(self) -> None:
         queue, self._queue = self._queue, []
