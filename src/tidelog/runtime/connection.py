@@ -1,8 +1,9 @@
 """One client connection: requests to the handlers, answers out in the order of the requests.
 
 Work does not wait for earlier work of the same connection, only answers keep their order: each request takes
-a slot in a queue, and the queue is sent as far as its head is finished. Bytes in are the
-:class:`~tidelog.runtime.receiver.Receiver`'s, bytes out the :class:`~tidelog.runtime.sender.Sender`'s
+a slot in a queue, and the queue is sent as far as its head is finished. Other nodes of the cluster, which
+recognise an answer by its number, get theirs as they come: a heartbeat must not wait for a vote. Bytes in are
+the :class:`~tidelog.runtime.receiver.Receiver`'s, bytes out the :class:`~tidelog.runtime.sender.Sender`'s
 business.
 
 **Back-pressure.** No further request is taken up while answers pile up (unsent bytes, or more unanswered
@@ -14,26 +15,24 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from struct import Struct
 from typing import TYPE_CHECKING, Protocol, cast
 
 from tidelog.broker.handlers import api_versions
-from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
 from tidelog.broker.request import HangUp, RequestContext
-from tidelog.errors import ErrorCode, TidelogError
-from tidelog.protocol import fetch, messages, produce
+from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
+from tidelog.runtime import handling
+from tidelog.runtime.peers import names
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
 
 if TYPE_CHECKING:
+    from tidelog.runtime.peers.gate import Gate
     from tidelog.runtime.server import Server
 
 logger = logging.getLogger(__name__)
-
-_HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
 
 
 class Waiting(Protocol):
@@ -47,9 +46,10 @@ class Waiting(Protocol):
 class Slot:
     """A request's place in the order of answers."""
 
-    __slots__ = ("parts", "waiting")
+    __slots__ = ("loose", "parts", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, loose: bool) -> None:
+        self.loose = loose  # in no order
         self.parts: Sequence[Part | bytes] | None = None  # None until finished
         self.waiting: Waiting | None = None
 
@@ -60,7 +60,9 @@ class Connection(asyncio.BufferedProtocol):
         "_closed",
         "_ended",
         "_held_bytes",
+        "_loose",
         "_produce_shape",
+        "_ready",
         "_receiver",
         "_sender",
         "_server",
@@ -69,6 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "ip",
         "last_active",
+        "node",
         "peer",
         "slots",
     )
@@ -80,6 +83,9 @@ class Connection(asyncio.BufferedProtocol):
         self._short_of_memory = False  # waits for others to give some back
         self._produce_shape: produce.Shape | None = None  # of the last produce request
         self.slots: deque[Slot] = deque()
+        self._loose: dict[Slot, None] = {}  # unanswered, in no order
+        self._ready: list[Part | bytes] = []  # of those that are answered
+        self.node: int | None = None  # of the cluster, at the other end
         self._stopped_reading = False
         self._ended = False  # the client sends nothing more, but may still read
         self._busy = (
@@ -111,11 +117,14 @@ class Connection(asyncio.BufferedProtocol):
             self._sender.close()
         self._transport = None
         self._release_memory()
-        for slot in self.slots:
+        for slot in (*self.slots, *self._loose):
             if slot.waiting is not None:
                 slot.waiting.cancel()
         self.slots.clear()
+        self._loose.clear()
         self._server.forget(self)
+        if self.node is not None and self._server.gate is not None:
+            self._server.gate.disconnected(self.node)
 
     def close(self, reason: str, *, quiet: bool = False) -> None:
         """One log line, then nothing more from or to this client."""
@@ -130,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def finish_waiting(self) -> None:
         """Answer parked fetches now: the broker is about to stop."""
-        for slot in list(self.slots):
+        for slot in (*self.slots, *self._loose):
             if slot.waiting is not None:
                 slot.waiting.finish_now()
 
@@ -142,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """Nothing is owed to the client."""
-        return not self.slots and (self._sender is None or self._sender.idle)
+        return not self.slots and not self._loose and (self._sender is None or self._sender.idle)
 
     @property
     def in_the_middle(self) -> bool:
@@ -200,12 +209,14 @@ class Connection(asyncio.BufferedProtocol):
             self._busy = False
 
     def _must_wait(self) -> bool:
-        if self._short_of_memory or len(self.slots) >= self._server.max_unanswered:
+        if self._short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
         return self._sender is not None and self._sender.blocked
 
     def _hold(self, count: int) -> bool:
         """Bytes of a large request have arrived; whether there is room for more of them."""
+        if self.node is not None:
+            return True  # The cluster does not wait for its clients.
         self._held_bytes += count
         return self._server.hold_memory(count, self)
 
@@ -238,8 +249,9 @@ class Connection(asyncio.BufferedProtocol):
     # --- handling -------------------------------------------------------------------------------------------
 
     def _dispatch(self, request: memoryview) -> None:
+        slot = None
         try:
-            self._handle(request)
+            slot = self._handle(request)
         except (Malformed, HangUp) as error:
             self.close(error.message)
         except (STRUCT_ERROR, IndexError):
@@ -249,102 +261,89 @@ class Connection(asyncio.BufferedProtocol):
             self.close("a request that could not be answered")
         if len(request) >= OWN_BUFFER_FROM_BYTES:
             self._release_memory()
-            if self.slots and self.slots[-1].parts is not None:
+            if slot is not None and slot.parts is not None:
                 self._receiver.give_back(request)
 
-    def _handle(self, request: memoryview) -> None:
-        api_key, version, correlation_id, client_size = _HEADER.unpack_from(request, 0)
+    def _handle(self, request: memoryview) -> Slot | None:
+        api_key, version, correlation_id, client_size = handling.HEADER.unpack_from(request, 0)
         shape = self._produce_shape
         if shape is not None and api_key == produce.API_KEY and version == shape.version:
             records = shape.records_of(request)
             if records is not None:
-                self._handle_alike(shape, records, correlation_id)
-                return
+                return self._handle_alike(shape, records, correlation_id)
         position = 10
+        server = self._server
+        gate = server.gate
         api = SERVED.get(api_key)
-        if api is None or not api.oldest <= version <= api.newest:
+        known = api is not None and api.oldest <= version <= api.newest
+        if not known and (gate is None or not gate.serves(api_key, version)):
             self._refuse(api_key, version, correlation_id)
-            return
+            return None
         client_id = None
         if client_size >= 0:
             client_id = str(request[10 : 10 + client_size], "utf-8", "replace")
             position += client_size
         if messages.is_flexible(api_key, version):
             position = skip_tags(request, position)
-        slot = Slot()
-        self.slots.append(slot)
         context = RequestContext(api_key, version, correlation_id, client_id, self.peer)
-        server = self._server
         server.requests += 1
+        slot = self._take_slot(gate is not None and self._is_node(gate, client_id))
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
                 request, position, context, lambda answer: self._finish(slot, answer)
             )
         elif api_key == fetch.API_KEY:
-            waiting = server.fetch.handle(
-                request, position, context, lambda parts: self._finish_parts(slot, parts)
+            by_follower = gate is not None and follower_fetch.is_ask(request, version)
+            take = gate.fetch if gate is not None and by_follower else server.fetch.handle
+            self._wait(slot, take(request, position, context, lambda parts: self._finish_parts(slot, parts)))
+        elif gate is not None and (not known or (gate.relays(api_key) and not slot.loose)):
+            # What another node asks of the controller is not passed on: it knows better than we do whom to
+            # ask next.
+            take_plain = gate.relay if known else gate.take
+            self._wait(
+                slot, take_plain(request, position, context, lambda parts: self._finish_parts(slot, parts))
             )
-            slot.waiting = waiting if slot.parts is None else None
         else:
-            self._handle_plain(request, position, context, slot)
+            handling.handle_plain(
+                server.broker, request, position, context, lambda frame: self._finish(slot, frame), self.close
+            )
+        return slot
 
-    def _handle_alike(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> None:
+    def _handle_alike(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
         """A produce request like the one before."""
-        slot = Slot()
-        self.slots.append(slot)
+        slot = self._take_slot(False)
         self._server.requests += 1
         context = RequestContext(produce.API_KEY, shape.version, correlation_id, None, self.peer)
         self._server.produce.handle_alike(shape, records, context, lambda answer: self._finish(slot, answer))
+        return slot
 
-    def _handle_plain(self, request: memoryview, position: int, context: RequestContext, slot: Slot) -> None:
-        """Every API but the two hot ones."""
-        api_key, version = context.api_key, context.version
-        decoded = messages.decode(api_key, version, request, position)
-
-        def answer(fields: messages.Fields) -> None:
-            # Also called by whoever keeps a promise: a defect here must not reach them, and the slot must be
-            # answered, or nothing behind it ever would be.
-            try:
-                frame = messages.encode(api_key, version, context.correlation_id, fields)
-            except Exception:
-                logger.exception("the answer to %s v%s cannot be encoded", messages.name_of(api_key), version)
-                self._fail(slot, context, ErrorCode.UNKNOWN_SERVER_ERROR)
-            else:
-                self._finish(slot, frame)
-
-        handler = SERVED[api_key].handler
-        try:
-            outcome = handler(self._server.broker, decoded, context)  # type: ignore[misc]
-        except TidelogError as refusal:
-            name = messages.name_of(api_key)
-            logger.error("%s v%s of %s failed: %s", name, version, self.peer, refusal.message)
-            self._fail(slot, context, refusal.code)
-        except Exception:
-            logger.exception("%s v%s of %s failed", messages.name_of(api_key), version, self.peer)
-            self._fail(slot, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+    def _take_slot(self, loose: bool) -> Slot:
+        slot = Slot(loose)
+        if loose:
+            self._loose[slot] = None
         else:
-            if isinstance(outcome, Promise):
-                outcome.then(answer)
-            else:
-                answer(outcome)
+            self.slots.append(slot)
+        return slot
 
-    def _fail(self, slot: Slot, context: RequestContext, code: ErrorCode) -> None:
-        """A defect of ours must not cost the client more than this request."""
-        try:
-            self._finish(
-                slot,
-                messages.encode(
-                    context.api_key, context.version, context.correlation_id, {"error_code": code}
-                ),
-            )
-        except Exception:
-            self.close("a request that could not be answered")
+    @staticmethod
+    def _wait(slot: Slot, waiting: Waiting | None) -> None:
+        slot.waiting = waiting if slot.parts is None else None
+
+    def _is_node(self, gate: "Gate", client_id: str | None) -> bool:
+        """Whether another node of the cluster asks. Its connection closes only with it."""
+        node = names.node_of(client_id)
+        if node is None:
+            return False
+        if self.node is None:
+            gate.connected(node)
+            self.node = node
+            if self._sender is not None:
+                self._sender.keep_alive()
+        return True
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> None:
         if api_key == messages.API_VERSIONS_KEY:
-            slot = Slot()
-            self.slots.append(slot)
-            self._finish(slot, api_versions.downgrade(correlation_id))
+            self._finish(self._take_slot(False), api_versions.downgrade(correlation_id))
             return
         # Kafka, too, closes: the layout of an answer in an unknown version is unknown.
         self.close(f"UNSUPPORTED_VERSION: {messages.name_of(api_key)} (api key {api_key}) version {version}")
@@ -357,13 +356,26 @@ class Connection(asyncio.BufferedProtocol):
     def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         slot.parts = parts
         slot.waiting = None
-        if not self._busy and self.slots and self.slots[0] is slot:
+        if slot.loose:
+            self._finish_loose(slot, parts)
+        elif not self._busy and self.slots and self.slots[0] is slot:
             self._flush_answers()
             self._go_on()
 
+    def _finish_loose(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
+        if self._closed or slot not in self._loose:
+            return
+        del self._loose[slot]
+        self._ready += parts
+        if not self._busy:
+            self._flush_answers()
+            if self._stopped_reading:
+                # Later: whoever answers is not prepared to be asked the next question meanwhile.
+                self._server.loop.call_soon(self._go_on)
+
     def _flush_answers(self) -> None:
         slots = self.slots
-        ready: list[Part | bytes] = []
+        ready, self._ready = self._ready, []
         while slots and slots[0].parts is not None:
             ready += slots.popleft().parts or ()
         if self._sender is not None and ready:

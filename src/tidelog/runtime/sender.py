@@ -16,6 +16,7 @@ from typing import cast
 from tidelog.log.storage import Region
 from tidelog.protocol.fetch import Part
 from tidelog.runtime import files
+from tidelog.runtime.peers.sockets import keep_alive
 from tidelog.services import Services
 
 PIECE_BYTES = (
@@ -65,6 +66,11 @@ class Sender:
         descriptor = transport.get_extra_info("socket").fileno()
         self._socket: socket.socket | None = socket.socket(fileno=descriptor)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def keep_alive(self) -> None:
+        """Notice when the machine at the other end is gone without a word."""
+        if self._socket is not None:
+            keep_alive(self._socket)
 
     def close(self) -> None:
         if self._socket is not None:

@@ -36,8 +36,8 @@ class Question(Protocol):
     def answered(self, answer: memoryview) -> None:
         """The frame, from its correlation id on. Raises ``Malformed`` when it is no answer."""
 
-    def lost(self) -> None:
-        """There will be no answer: whether the question arrived is unknown."""
+    def lost(self, *, sent: bool) -> None:
+        """There will be no answer. A question that was ``sent`` may have arrived all the same."""
 
 
 class Surroundings(NamedTuple):
@@ -75,13 +75,16 @@ class Channel:
         if self._connection is None:
             self._queue.append((correlation_id, frame, question))
             if len(self._queue) > QUEUE_MAX:
-                self._services.soon(self._queue.popleft()[2].lost)
+                self._lose_soon(self._queue.popleft()[2])
             self._open_soon()
         elif len(self._unanswered) >= UNANSWERED_MAX:
-            self._services.soon(question.lost)
+            self._lose_soon(question)
         else:
             self._unanswered[correlation_id] = question
             self._connection.send(frame)
+
+    def _lose_soon(self, question: Question) -> None:
+        self._services.soon(lambda: question.lost(sent=False))
 
     def forget(self, correlation_id: int) -> None:
         """Nobody waits for this answer any more."""
@@ -144,7 +147,7 @@ class Channel:
     def _give_up_queue(self) -> None:
         queue, self._queue = self._queue, deque()
         for _, _, question in queue:
-            question.lost()
+            question.lost(sent=False)
 
     # --- the connection -------------------------------------------------------------------------------------
 
@@ -177,6 +180,6 @@ class Channel:
         unanswered, self._unanswered = self._unanswered, {}
         self._around.presence.closed(self.peer)
         for question in unanswered.values():
-            question.lost()
+            question.lost(sent=True)
         if self._queue:
             self._open_soon()

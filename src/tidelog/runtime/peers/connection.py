@@ -2,12 +2,10 @@
 
 import asyncio
 import logging
-import socket
 from typing import Protocol, cast
 
 from tidelog.broker.request import HangUp
 from tidelog.errors import InvalidRequest
-from tidelog.runtime.peers.sockets import keep_alive
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
 from tidelog.services import Services
@@ -48,12 +46,8 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        same = socket.socket(fileno=transport.get_extra_info("socket").fileno())
-        try:
-            keep_alive(same)
-        finally:
-            same.detach()
         self._sender = Sender(self._transport, self._services, lambda: None, self.close)
+        self._sender.keep_alive()
         self._owner.connected(self)
 
     def connection_lost(self, error: Exception | None) -> None:

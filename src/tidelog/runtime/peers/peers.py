@@ -174,7 +174,7 @@ class FetchQuestion:
     def answered(self, answer: memoryview) -> None:
         self._peers.fetch_answered(self._peer, self._generation, answer)
 
-    def lost(self) -> None:
+    def lost(self, *, sent: bool) -> None:
         self._peers.fetch_lost(self._peer, self._generation)
 
 
@@ -192,7 +192,7 @@ class ExchangeQuestion:
     def answered(self, answer: memoryview) -> None:
         self._peers.exchange_answered(self._peer, self._exchange, self._asks, answer)
 
-    def lost(self) -> None:
+    def lost(self, *, sent: bool) -> None:
         """Whoever asked asks again when it still matters."""
 
 

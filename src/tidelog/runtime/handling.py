@@ -1,0 +1,89 @@
+"""A request of any API but the two hot ones: to its handler, and the handler's answer back as a frame.
+
+Whatever goes wrong, the request is answered: a defect of ours must not cost the client more than this
+request, and nothing behind it would be answered otherwise.
+"""
+
+import logging
+from collections.abc import Callable
+from struct import Struct
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.promise import Promise
+from tidelog.broker.registry import SERVED
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol import messages
+from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
+
+logger = logging.getLogger(__name__)
+
+HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
+
+
+def read_header(request: memoryview, peer: str) -> tuple[RequestContext, int]:
+    """What is asked, and where the body begins; :class:`Malformed` when it is not a request we know."""
+    try:
+        api_key, version, correlation_id, client_size = HEADER.unpack_from(request, 0)
+        api = SERVED.get(api_key)
+        if api is None or not api.oldest <= version <= api.newest:
+            raise Malformed(f"UNSUPPORTED_VERSION: {messages.name_of(api_key)} version {version}")
+        position = 10 + max(client_size, 0)
+        client_id = str(request[10:position], "utf-8", "replace") if client_size >= 0 else None
+        if messages.is_flexible(api_key, version):
+            position = skip_tags(request, position)
+    except (IndexError, STRUCT_ERROR):
+        raise Malformed("a request header that ends too early") from None
+    return RequestContext(api_key, version, correlation_id, client_id, peer), position
+
+
+def handle_plain(
+    broker: Broker,
+    request: memoryview,
+    position: int,
+    context: RequestContext,
+    finish: Callable[[bytes], None],
+    give_up: Callable[[str], None],
+) -> None:
+    """``finish`` gets the answer frame, now or later; ``give_up`` is called where there can be none. Raises
+    :class:`Malformed`."""
+    api_key, version = context.api_key, context.version
+    decoded = messages.decode(api_key, version, request, position)
+
+    def answer(fields: messages.Fields) -> None:
+        # Also called by whoever keeps a promise: a defect here must not reach them.
+        try:
+            frame = messages.encode(api_key, version, context.correlation_id, fields)
+        except Exception:
+            logger.exception("the answer to %s v%s cannot be encoded", messages.name_of(api_key), version)
+            _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
+        else:
+            finish(frame)
+
+    try:
+        outcome = SERVED[api_key].handler(broker, decoded, context)  # type: ignore[misc]
+    except TidelogError as refusal:
+        name = messages.name_of(api_key)
+        logger.error("%s v%s of %s failed: %s", name, version, context.peer, refusal.message)
+        _fail(context, refusal.code, finish, give_up)
+    except Exception:
+        logger.exception("%s v%s of %s failed", messages.name_of(api_key), version, context.peer)
+        _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
+    else:
+        if isinstance(outcome, Promise):
+            outcome.then(answer)
+        else:
+            answer(outcome)
+
+
+def _fail(
+    context: RequestContext, code: ErrorCode, finish: Callable[[bytes], None], give_up: Callable[[str], None]
+) -> None:
+    try:
+        frame = messages.encode(
+            context.api_key, context.version, context.correlation_id, {"error_code": code}
+        )
+    except Exception:
+        give_up("a request that could not be answered")
+    else:
+        finish(frame)

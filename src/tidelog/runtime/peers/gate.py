@@ -1,0 +1,36 @@
+"""Where a server's connections hand over what is not for a handler of its own: requests of other nodes, and
+clients' requests that only the active controller can carry out.
+"""
+
+from tidelog.broker.request import RequestContext
+from tidelog.runtime.peers.inbound import Inbound, Reply, Waiting
+from tidelog.runtime.peers.relay import Relay
+
+
+class Gate:
+    def __init__(self, inbound: Inbound, relay: Relay) -> None:
+        self._inbound = inbound
+        self._relay = relay
+        self.connected = inbound.connected
+        self.disconnected = inbound.disconnected
+        self.fetch = inbound.fetch
+
+    def serves(self, api_key: int, version: int) -> bool:
+        """Requests that clients are not told of."""
+        return self._inbound.serves(api_key, version) or self._relay.serves(api_key, version)
+
+    def take(
+        self, request: memoryview, position: int, context: RequestContext, reply: Reply
+    ) -> Waiting | None:
+        """A request of another node."""
+        if self._relay.serves(context.api_key, context.version):
+            self._relay.open(request, position, context, reply)
+            return None
+        return self._inbound.take(request, position, context, reply)
+
+    def relays(self, api_key: int) -> bool:
+        return self._relay.wants(api_key)
+
+    def relay(self, request: memoryview, position: int, context: RequestContext, reply: Reply) -> Waiting:
+        """A client's request that is for the controller, which is not here."""
+        return self._relay.pass_on(request, position, context, lambda frame: reply((frame,)))

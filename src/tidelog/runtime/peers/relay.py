@@ -1,0 +1,164 @@
+"""Clients' requests for the active controller, at both ends: into an envelope here, and out of it there.
+
+A broker that is not the active controller passes such a request on as it came, again when the controller has
+changed or its connection broke, until the time that the client gave is up. A controller that is not active
+says so; it does not pass an envelope on, or two brokers that take each other for the controller would never
+end. A client that was told "created" and turns to the same broker must find what it made: so the answer waits
+until that broker's own metadata is as new as the controller's was.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.request import RequestContext
+from tidelog.broker.to_controller import RELAYED, RETRY_MS, timeout_ms_of, when_known
+from tidelog.errors import ErrorCode
+from tidelog.protocol import envelope, messages
+from tidelog.protocol.fetch import Part
+from tidelog.protocol.wire import INT32, Malformed
+from tidelog.runtime import handling
+from tidelog.runtime.peers import names
+from tidelog.runtime.peers.peers import REQUESTS, WirePeers
+from tidelog.services import Timer
+
+Finish = Callable[[bytes], None]
+Reply = Callable[[Sequence[Part | bytes]], None]
+
+
+class Relay:
+    def __init__(
+        self, broker: Broker, peers: WirePeers, controller: Callable[[], int], active: Callable[[], bool]
+    ) -> None:
+        self.broker = broker
+        self.peers = peers
+        self.controller = controller  # where it is, as far as we know; -1 when we do not
+        self.active = active  # whether it is here, and knows everything
+        self.client_id = names.client_id(broker.broker_id)
+
+    # --- at the broker the client asked ---------------------------------------------------------------------
+
+    def wants(self, api_key: int) -> bool:
+        return api_key in RELAYED and not self.active()
+
+    def pass_on(
+        self, request: memoryview, position: int, context: RequestContext, finish: Finish
+    ) -> "Relayed":
+        relayed = Relayed(self, request, position, context, finish)
+        relayed.attempt()
+        return relayed
+
+    # --- at the controller ----------------------------------------------------------------------------------
+
+    def serves(self, api_key: int, version: int) -> bool:
+        return (api_key, version) == (envelope.API_KEY, envelope.VERSION)
+
+    def open(self, request: memoryview, position: int, context: RequestContext, reply: Reply) -> None:
+        def answer(error: ErrorCode, data: memoryview | None = None) -> None:
+            offset = self.broker.store.committed_offset
+            reply((envelope.encode_answer(context.correlation_id, error, data, offset),))
+
+        inner = envelope.decode_request(request, position)
+        if not self.active():
+            answer(ErrorCode.NOT_CONTROLLER)
+            return
+        try:
+            inner_context, start = handling.read_header(inner, context.peer)
+            if inner_context.api_key not in RELAYED:
+                raise Malformed("not a request for the controller")
+            handling.handle_plain(
+                self.broker,
+                inner,
+                start,
+                inner_context,
+                lambda frame: answer(ErrorCode.NONE, memoryview(frame)[4:]),
+                lambda reason: answer(ErrorCode.UNKNOWN_SERVER_ERROR),
+            )
+        except Malformed:
+            answer(ErrorCode.INVALID_REQUEST)
+
+
+class Relayed:
+    """One request on its way to the controller and back."""
+
+    def __init__(
+        self, relay: Relay, request: memoryview, position: int, context: RequestContext, finish: Finish
+    ) -> None:
+        self._relay = relay
+        self._services = relay.broker.services
+        self._request = request
+        self._position = position
+        self._context = context
+        self._finish = finish
+        # Checked here: what nobody can parse is not worth a way through the cluster.
+        self._decoded = messages.decode(context.api_key, context.version, request, position)
+        self._done = False
+        self._retry: Timer | None = None
+        self._deadline: Timer = self._services.later(timeout_ms_of(self._decoded), self.finish_now)
+
+    def attempt(self) -> None:
+        self._retry = None
+        relay = self._relay
+        if relay.active():
+            # We became the controller ourselves while the request waited.
+            self._deadline.cancel()
+            handling.handle_plain(
+                relay.broker, self._request, self._position, self._context, self._answer, self._give_up
+            )
+            return
+        controller = relay.controller()
+        if controller in (-1, relay.broker.broker_id):
+            self._again()
+            return
+        channel = relay.peers.channel(controller, REQUESTS)
+        correlation_id = channel.next_correlation_id()
+        host = self._context.peer.encode()
+        channel.send(
+            correlation_id,
+            envelope.encode_request(correlation_id, relay.client_id, self._request, host),
+            self,
+        )
+
+    def answered(self, answer: memoryview) -> None:
+        if self._done:
+            return
+        error, data, metadata_offset = envelope.decode_answer(answer)
+        if error is ErrorCode.NOT_CONTROLLER or data is None:
+            self._again()
+            return
+        self._deadline.cancel()
+        frame = INT32.pack(len(data)) + data
+        broker = self._relay.broker
+        when_known(
+            broker,
+            lambda: broker.store.committed_offset >= metadata_offset,
+            lambda: broker.partitions.when_settled(lambda: self._answer(frame)),
+        )
+
+    def lost(self, *, sent: bool) -> None:
+        self._again()
+
+    def _again(self) -> None:
+        """No controller, not that one, or nobody knows whether it got the request."""
+        if not self._done and self._retry is None:
+            self._retry = self._services.later(RETRY_MS, self.attempt)
+
+    def _answer(self, frame: bytes) -> None:
+        if not self._done:
+            self.cancel()
+            self._finish(frame)
+
+    def _give_up(self, reason: str) -> None:
+        self.finish_now()
+
+    def finish_now(self) -> None:
+        """Time is up."""
+        context = self._context
+        message = "no active controller answered in time"
+        fields = RELAYED[context.api_key](self._decoded, ErrorCode.REQUEST_TIMED_OUT, message)
+        self._answer(messages.encode(context.api_key, context.version, context.correlation_id, fields))
+
+    def cancel(self) -> None:
+        self._done = True
+        self._deadline.cancel()
+        if self._retry is not None:
+            self._retry.cancel()
