@@ -1,0 +1,317 @@
+"""The rules of each request: from a transaction and a wish to the next transaction, or a refusal.
+
+Functions only. A refusal is a raised ``TidelogError`` with the code Kafka's clients expect; a transaction
+that is returned as it came needs no record. ``busy`` means that an earlier change is being written: what that
+decides is not known yet, so nothing else is decided on top of it.
+
+How a transaction ends, by its state and who asks. Clients of transaction version 2 get a new epoch with every
+end, so their epoch tells a retry of the last end from the next one:
+
+=================  ======================  =======================================================
+state              versions 0 and 1        version 2
+=================  ======================  =======================================================
+Ongoing            begins to end           begins to end
+Empty              refused                 an abort begins to end, a commit is refused
+PrepareCommit      commit: wait            the same, of a retry
+PrepareAbort       abort: wait             the same, of a retry
+CompleteCommit     commit: done already    retried commit: done already; another abort begins to end
+CompleteAbort      abort: done already     retried abort: done already; another abort begins to end
+=================  ======================  =======================================================
+
+Everything else is refused with INVALID_TXN_STATE.
+"""
+
+from collections.abc import Mapping, Set
+from enum import Enum
+from typing import NamedTuple, NoReturn
+
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.invariant import invariant
+from tidelog.transactions.states import AT_REST, PREPARED, State
+from tidelog.transactions.transaction import (
+    EPOCH_BUMP_VERSION,
+    EPOCH_MAX,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIME,
+    NO_VERSION,
+    Transaction,
+    is_exhausted,
+)
+from tidelog.types import TopicPartition
+
+
+class Producer(NamedTuple):
+    """As a request names it."""
+
+    producer_id: int
+    epoch: int
+
+
+def _refuse(code: ErrorCode, reason: str) -> NoReturn:
+    raise TidelogError(reason, code)
+
+
+def _wait(transaction: Transaction) -> NoReturn:
+    _refuse(
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        f"the transaction of {transaction.transactional_id!r} before this one is still being finished",
+    )
+
+
+# -- InitProducerId ----------------------------------------------------------------
+
+
+def needs_producer_id(transaction: Transaction, expected: Producer | None) -> bool:
+    """Whether the producer gets another id, because there are no epochs left."""
+    if transaction.state not in AT_REST or not transaction.epochs_exhausted:
+        return False
+    return expected is None or expected.epoch == transaction.epoch
+
+
+def check_start(transaction: Transaction, busy: bool, expected: Producer | None) -> None:
+    """Refuse a producer that must wait, or that was replaced by another. One that names its id and epoch only
+    wants to go on after an error: it must be the one that is known."""
+    if busy:
+        _wait(transaction)
+    if expected is not None and not (
+        transaction.epoch == NO_EPOCH
+        or expected.producer_id == transaction.producer_id
+        # It may not have heard that it got another id.
+        or (expected.producer_id == transaction.previous_producer_id and is_exhausted(expected.epoch))
+    ):
+        _fence(transaction, expected)
+    if transaction.state in PREPARED:
+        _wait(transaction)
+    if transaction.state is State.ONGOING and expected is not None:
+        # Kafka does not ask here, and lets a producer that was replaced abort its successor's transaction.
+        _check_producer(transaction, expected)
+
+
+def start(
+    transaction: Transaction, expected: Producer | None, timeout_ms: int, now_ms: int, new_id: int | None
+) -> Transaction:
+    """The producer with its next epoch. All earlier ones are fenced by that."""
+    producer_id, epoch = transaction.producer_id, transaction.epoch + 1
+    if new_id is not None:
+        producer_id, epoch = new_id, 0
+        last_epoch = NO_EPOCH if expected is None else transaction.epoch
+    elif expected is None:
+        last_epoch = NO_EPOCH
+    elif transaction.epoch in (NO_EPOCH, expected.epoch):
+        last_epoch = transaction.epoch
+    elif expected.epoch == transaction.last_epoch:
+        # A retry: had another producer come in between, the last epoch would be unknown.
+        epoch, last_epoch = transaction.epoch, transaction.last_epoch
+    else:
+        _fence(transaction, expected)
+    return transaction.to(
+        State.EMPTY,
+        producer_id=producer_id,
+        epoch=epoch,
+        last_epoch=last_epoch,
+        timeout_ms=timeout_ms,
+        partitions=frozenset(),
+        started_ms=NO_TIME,
+        updated_ms=now_ms,
+    )
+
+
+def _fence(transaction: Transaction, producer: Producer) -> NoReturn:
+    _refuse(
+        ErrorCode.PRODUCER_FENCED,
+        f"producer {producer.producer_id} with epoch {producer.epoch} was replaced by"
+        f" {transaction.producer_id} with epoch {transaction.epoch}",
+    )
+
+
+# -- AddPartitionsToTxn and AddOffsetsToTxn ----------------------------------------
+
+
+def _check_producer(transaction: Transaction, producer: Producer) -> None:
+    if producer.producer_id != transaction.producer_id:
+        _refuse_id(transaction, producer)
+    if producer.epoch != transaction.epoch:
+        _fence(transaction, producer)
+
+
+def _refuse_id(transaction: Transaction, producer: Producer) -> NoReturn:
+    _refuse(
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        f"{transaction.transactional_id!r} belongs to producer {transaction.producer_id}, not"
+        f" {producer.producer_id}",
+    )
+
+
+def add_partitions(
+    transaction: Transaction, busy: bool, producer: Producer, partitions: Set[TopicPartition],
+    client_version: int, now_ms: int,
+) -> Transaction:  # fmt: skip
+    """The transaction with these partitions in it; the first ones begin it."""
+    _check_producer(transaction, producer)
+    if busy or transaction.state in PREPARED:
+        _wait(transaction)
+    if transaction.state is State.ONGOING and partitions <= transaction.partitions:
+        return transaction
+    begins = transaction.state is not State.ONGOING
+    return transaction.to(
+        State.ONGOING,
+        partitions=transaction.partitions | partitions,
+        started_ms=now_ms if begins else transaction.started_ms,
+        updated_ms=now_ms,
+        client_version=client_version,
+    )
+
+
+def verify(
+    transaction: Transaction, producer: Producer, partitions: Set[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Whether each partition is part of the transaction. What is being written does not matter: the partition
+    that asks looks once more when it appends."""
+    _check_producer(transaction, producer)
+    if transaction.state in PREPARED:
+        _wait(transaction)
+    return {
+        partition: ErrorCode.NONE if partition in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE
+        for partition in partitions
+    }
+
+
+# -- EndTxn ------------------------------------------------------------------------
+
+
+class EndWish(NamedTuple):
+    producer: Producer
+    commits: bool
+    client_version: int
+
+    @property
+    def bumps_epoch(self) -> bool:
+        return self.client_version >= EPOCH_BUMP_VERSION
+
+
+class End(Enum):
+    """What becomes of the wish to end a transaction."""
+
+    BEGINS = "begins"
+    DONE = "done"
+    WAIT = "wait"
+
+
+COMMIT, ABORT = True, False
+RETRY, NEXT = True, False
+
+ENDS: Mapping[tuple[State, bool], End] = {
+    (State.ONGOING, COMMIT): End.BEGINS,
+    (State.ONGOING, ABORT): End.BEGINS,
+    (State.PREPARE_COMMIT, COMMIT): End.WAIT,
+    (State.PREPARE_ABORT, ABORT): End.WAIT,
+    (State.COMPLETE_COMMIT, COMMIT): End.DONE,
+    (State.COMPLETE_ABORT, ABORT): End.DONE,
+}
+"""Of clients whose epoch stays the same: (state, commits). What is not here is refused."""
+
+ENDS_WITH_EPOCH: Mapping[tuple[State, bool, bool], End] = {
+    (State.ONGOING, COMMIT, NEXT): End.BEGINS,
+    (State.ONGOING, ABORT, NEXT): End.BEGINS,
+    (State.EMPTY, ABORT, NEXT): End.BEGINS,
+    (State.PREPARE_COMMIT, COMMIT, RETRY): End.WAIT,
+    (State.PREPARE_ABORT, ABORT, RETRY): End.WAIT,
+    (State.COMPLETE_COMMIT, COMMIT, RETRY): End.DONE,
+    (State.COMPLETE_COMMIT, ABORT, NEXT): End.BEGINS,
+    (State.COMPLETE_ABORT, ABORT, RETRY): End.DONE,
+    (State.COMPLETE_ABORT, ABORT, NEXT): End.BEGINS,
+}
+"""Of clients with an epoch per transaction: (state, commits, whether it is the last end that is retried)."""
+
+_MAY_BE_RETRIED = frozenset({*PREPARED, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+
+
+def judge_end(transaction: Transaction, busy: bool, wish: EndWish) -> End:
+    """What becomes of the wish. Raises the refusal, also while the outcome is open."""
+    retried = _check_end(transaction, wish)
+    if busy:
+        _wait(transaction)
+    if wish.bumps_epoch:
+        end = ENDS_WITH_EPOCH.get((transaction.state, wish.commits, retried))
+    else:
+        end = ENDS.get((transaction.state, wish.commits))
+    if end is None:
+        _refuse(
+            ErrorCode.INVALID_TXN_STATE,
+            f"a transaction in state {transaction.state.label} cannot be"
+            f" {'committed' if wish.commits else 'aborted'}",
+        )
+    if end is End.WAIT:
+        _wait(transaction)
+    return end
+
+
+def _check_end(transaction: Transaction, wish: EndWish) -> bool:
+    """Refuse who is not the producer; whether it is a retry of the last end."""
+    producer = wish.producer
+    if not wish.bumps_epoch:
+        _check_producer(transaction, producer)
+        return False
+    if _is_retry_after_new_id(transaction, producer):
+        return True
+    if producer.producer_id != transaction.producer_id:
+        _refuse_id(transaction, producer)
+    if transaction.state in _MAY_BE_RETRIED and producer.epoch == transaction.last_epoch:
+        return True
+    if transaction.state in PREPARED or producer.epoch != transaction.epoch:
+        _fence(transaction, producer)
+    return False
+
+
+def _is_retry_after_new_id(transaction: Transaction, producer: Producer) -> bool:
+    return (
+        transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        and producer.producer_id == transaction.previous_producer_id
+        and producer.producer_id != transaction.producer_id
+        and producer.epoch == EPOCH_MAX - 1
+        and transaction.epoch == 0
+    )
+
+
+def end_needs_producer_id(transaction: Transaction, wish: EndWish) -> bool:
+    """Whether the next transaction needs another id, because the epochs run out with this one."""
+    return wish.bumps_epoch and transaction.epochs_exhausted
+
+
+def prepare(transaction: Transaction, wish: EndWish, now_ms: int, next_id: int | None) -> Transaction:
+    """The decision: from here on the transaction will be committed, or aborted, whatever happens."""
+    invariant(next_id is None or wish.bumps_epoch, "only an epoch per transaction runs out of epochs")
+    begun = transaction.state is State.ONGOING
+    epoch, last_epoch = transaction.epoch, transaction.last_epoch
+    if wish.bumps_epoch:
+        epoch, last_epoch = transaction.epoch + 1, transaction.epoch
+    return transaction.to(
+        State.PREPARE_COMMIT if wish.commits else State.PREPARE_ABORT,
+        epoch=epoch,
+        last_epoch=last_epoch,
+        next_producer_id=NO_PRODUCER_ID if next_id is None else next_id,
+        started_ms=transaction.started_ms if begun else now_ms,
+        updated_ms=now_ms,
+        client_version=wish.client_version,
+    )
+
+
+def fence(transaction: Transaction, now_ms: int) -> Transaction:
+    """Aborted by somebody else than its producer, which cannot go on with the epoch it has."""
+    fenced = transaction.to(State.PREPARE_EPOCH_FENCE, epoch=transaction.epoch + 1, last_epoch=NO_EPOCH)
+    return fenced.to(State.PREPARE_ABORT, updated_ms=now_ms, client_version=NO_VERSION)
+
+
+def complete(transaction: Transaction, now_ms: int) -> Transaction:
+    """All markers are written."""
+    committed = transaction.state is State.PREPARE_COMMIT
+    completed = transaction.to(
+        State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT,
+        partitions=frozenset(),
+        next_producer_id=NO_PRODUCER_ID,
+        updated_ms=now_ms,
+    )
+    if transaction.next_producer_id != NO_PRODUCER_ID:
+        completed = completed._replace(producer_id=transaction.next_producer_id, epoch=0)
+    return completed

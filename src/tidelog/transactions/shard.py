@@ -1,0 +1,383 @@
+"""One partition of ``__transaction_state``: all its transactional ids, and what is under way for each.
+
+Every change is written before anybody hears of it. While it is being written the id is busy, and requests
+that would be decided on top of it are told to come again (CONCURRENT_TRANSACTIONS). One kind waits here
+instead: who adds partitions right behind the end of the last transaction would lose a client's whole backoff
+for a millisecond of work. What is due by the clock happens in :meth:`TransactionShard.pass_to`, which wants
+to be called at :attr:`TransactionShard.next_ms`.
+
+After a crash everything is as the log says: a decision that is there is carried out, whoever made it.
+"""
+
+from collections.abc import Callable, Iterator, Set
+from typing import Protocol
+
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.transactions import records, rules
+from tidelog.transactions.agenda import Agenda
+from tidelog.transactions.effects import Answer, Effects, Now, SendMarkers, TakeProducerId, Waiter, Write
+from tidelog.transactions.entry import Entry, Parked
+from tidelog.transactions.rules import End, EndWish, Producer
+from tidelog.transactions.states import AT_REST, PREPARED, State
+from tidelog.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIME, Transaction
+from tidelog.types import TopicPartition
+
+PATIENCE_MS = 1000  # How long adding partitions waits for the end of the transaction before.
+BUSY_RETRY_MS = 200
+
+
+class Settings(Protocol):
+    """What a shard asks of the broker's configuration."""
+
+    @property
+    def transaction_max_timeout_ms(self) -> int: ...
+    @property
+    def transactional_id_expiration_ms(self) -> int: ...
+    @property
+    def transaction_remove_expired_transaction_cleanup_interval_ms(self) -> int: ...
+
+
+class TransactionShard:
+    def __init__(self, settings: Callable[[], Settings]) -> None:
+        self._settings = settings
+        self._entries: dict[str, Entry] = {}
+        self._agenda = Agenda()
+        self._stopped = False
+
+    def __iter__(self) -> Iterator[Transaction]:
+        """What the log says of all ids."""
+        known = [entry.transaction for entry in self._entries.values() if entry.pending is not State.DEAD]
+        return iter([transaction for transaction in known if transaction.epoch != NO_EPOCH])
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        entry = self._entries.get(transactional_id)
+        if entry is None or entry.pending is State.DEAD or entry.transaction.epoch == NO_EPOCH:
+            return None
+        return entry.transaction
+
+    # -- from one coordinator to the next ----------------------------------------------
+
+    def replay(self, key: bytes | None, value: bytes | None) -> None:
+        """A record of the log, while loading."""
+        record = records.decode(key, value)
+        if record is None:
+            return
+        if record.transaction is None:
+            self._entries.pop(record.transactional_id, None)
+        else:
+            self._entries[record.transactional_id] = Entry(record.transaction)
+
+    def start(self, now: Now) -> Effects:
+        """Everything is replayed: finish what was begun."""
+        effects: Effects = []
+        for entry in self._entries.values():
+            if entry.transaction.state in PREPARED:
+                effects += self._send_markers(entry, now)
+            elif entry.transaction.state is State.ONGOING:
+                # The wall clock may jump, so it only tells how much time went by before this.
+                transaction = entry.transaction
+                gone_ms = min(max(0, now.wall_ms - transaction.started_ms), transaction.timeout_ms)
+                self._watch(entry, now.uptime_ms + transaction.timeout_ms - gone_ms)
+        self._plan_expiry(now)
+        return effects
+
+    def stop(self) -> Effects:
+        """Another broker takes over: send everyone who waits there."""
+        self._stopped = True
+        refusal = TidelogError("another broker coordinates this now", ErrorCode.NOT_COORDINATOR)
+        effects: Effects = []
+        for entry in self._entries.values():
+            parked, entry.parked = entry.parked, []
+            effects += [Answer(each.waiter, refusal) for each in parked]
+        return effects
+
+    # -- the clock ---------------------------------------------------------------------
+
+    @property
+    def next_ms(self) -> int | None:
+        return self._agenda.next_ms
+
+    def pass_to(self, now: Now) -> Effects:
+        return [] if self._stopped else self._agenda.pass_to(now)
+
+    # -- InitProducerId ----------------------------------------------------------------
+
+    def init_producer(
+        self, transactional_id: str, timeout_ms: int, expected: Producer | None, waiter: Waiter, now: Now
+    ) -> Effects:
+        """The answer is a Producer."""
+        longest = self._settings().transaction_max_timeout_ms
+        if not 0 < timeout_ms <= longest:
+            raise TidelogError(
+                f"a transaction timeout of {timeout_ms} ms is not in 1 to {longest} ms",
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            )
+        entry = self._entries.get(transactional_id)
+        if entry is None:
+            return self._new_id(transactional_id, timeout_ms, expected, waiter, now)
+        rules.check_start(entry.transaction, entry.busy, expected)
+        if entry.transaction.state is State.ONGOING:
+            # The client comes again and finds it aborted.
+            refusal = TidelogError(
+                "the transaction of the producer before this one is being aborted",
+                ErrorCode.CONCURRENT_TRANSACTIONS,
+            )
+            return self._abort_by_force(entry, lambda error: [Answer(waiter, error or refusal)], now)
+        if not rules.needs_producer_id(entry.transaction, expected):
+            return self._start_producer(entry, expected, timeout_ms, None, waiter, now)
+        entry.pending = State.EMPTY
+
+        def then(granted: int | TidelogError, now: Now) -> Effects:
+            entry.pending = None
+            if isinstance(granted, TidelogError):
+                return [Answer(waiter, granted), *self._resume(entry, now)]
+            return self._start_producer(entry, expected, timeout_ms, granted, waiter, now)
+
+        return [TakeProducerId(then)]
+
+    def _new_id(
+        self, transactional_id: str, timeout_ms: int, expected: Producer | None, waiter: Waiter, now: Now
+    ) -> Effects:
+        nobody = Transaction(
+            transactional_id, NO_PRODUCER_ID, NO_EPOCH, timeout_ms, State.EMPTY, frozenset(), NO_TIME,
+            now.wall_ms,
+        )  # fmt: skip
+        entry = self._entries[transactional_id] = Entry(nobody)
+        entry.pending = State.EMPTY
+
+        def then(granted: int | TidelogError, now: Now) -> Effects:
+            entry.pending = None
+            if isinstance(granted, TidelogError):
+                del self._entries[transactional_id]
+                return [Answer(waiter, granted)]
+            entry.transaction = nobody._replace(producer_id=granted)
+            return self._start_producer(entry, expected, timeout_ms, None, waiter, now)
+
+        return [TakeProducerId(then)]
+
+    def _start_producer(
+        self, entry: Entry, expected: Producer | None, timeout_ms: int, new_id: int | None, waiter: Waiter,
+        now: Now,
+    ) -> Effects:  # fmt: skip
+        started = rules.start(entry.transaction, expected, timeout_ms, now.wall_ms, new_id)
+        producer = Producer(started.producer_id, started.epoch)
+
+        def then(error: TidelogError | None) -> Effects:
+            if error is not None and entry.transaction.epoch == NO_EPOCH:
+                self._entries.pop(started.transactional_id, None)
+            return [Answer(waiter, error or producer)]
+
+        return self._write(entry, started, then)
+
+    # -- AddPartitionsToTxn and AddOffsetsToTxn ----------------------------------------
+
+    def add_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Set[TopicPartition], client_version: int,
+        waiter: Waiter, now: Now,
+    ) -> Effects:  # fmt: skip
+        """The answer is None."""
+        until_ms = now.uptime_ms + PATIENCE_MS
+
+        def attempt(now: Now) -> Effects:
+            entry = self._entry(transactional_id)
+            try:
+                added = rules.add_partitions(
+                    entry.transaction, entry.busy, producer, partitions, client_version, now.wall_ms
+                )
+            except TidelogError as refusal:
+                if refusal.code != ErrorCode.CONCURRENT_TRANSACTIONS or now.uptime_ms >= until_ms:
+                    raise
+                self._park(entry, Parked(until_ms, waiter, attempt))
+                return []
+            if added is entry.transaction:
+                return [Answer(waiter, None)]
+            if entry.transaction.state is not State.ONGOING:
+                self._watch(entry, now.uptime_ms + added.timeout_ms)
+            return self._write(entry, added, lambda error: [Answer(waiter, error)])
+
+        return attempt(now)
+
+    def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Set[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        return rules.verify(self._entry(transactional_id).transaction, producer, partitions)
+
+    def _entry(self, transactional_id: str) -> Entry:
+        entry = self._entries.get(transactional_id)
+        if entry is None:
+            raise TidelogError(
+                f"no producer has the transactional id {transactional_id[:60]!r}",
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            )
+        return entry
+
+    def _park(self, entry: Entry, parked: Parked) -> None:
+        entry.parked.append(parked)
+        self._agenda.add(parked.until_ms, lambda now: self._resume(entry, now) if entry.parked else [])
+
+    def _resume(self, entry: Entry, now: Now) -> Effects:
+        """Let those who wait try again; who still must wait waits on, until its time is up."""
+        parked, entry.parked = entry.parked, []
+        effects: Effects = []
+        for each in parked:
+            try:
+                effects += each.retry(now)
+            except TidelogError as refusal:
+                effects.append(Answer(each.waiter, refusal))
+        return effects
+
+    # -- EndTxn ------------------------------------------------------------------------
+
+    def end(self, transactional_id: str, wish: EndWish, waiter: Waiter, now: Now) -> Effects:
+        """The answer is the Producer to go on with."""
+        entry = self._entry(transactional_id)
+        transaction = entry.transaction
+        if rules.judge_end(transaction, entry.busy, wish) is End.DONE:
+            return [Answer(waiter, Producer(transaction.producer_id, transaction.epoch))]
+        if not rules.end_needs_producer_id(transaction, wish):
+            return self._prepare(entry, wish, None, waiter, now)
+        entry.pending = State.PREPARE_COMMIT if wish.commits else State.PREPARE_ABORT
+
+        def then(granted: int | TidelogError, now: Now) -> Effects:
+            entry.pending = None
+            if isinstance(granted, TidelogError):
+                return [Answer(waiter, granted), *self._resume(entry, now)]
+            return self._prepare(entry, wish, granted, waiter, now)
+
+        return [TakeProducerId(then)]
+
+    def _prepare(self, entry: Entry, wish: EndWish, next_id: int | None, waiter: Waiter, now: Now) -> Effects:
+        prepared = rules.prepare(entry.transaction, wish, now.wall_ms, next_id)
+        completed = rules.complete(prepared, now.wall_ms)
+        producer = Producer(completed.producer_id, completed.epoch)
+        # The decision stands as soon as it is written; the markers need not be waited for.
+        return self._write(entry, prepared, lambda error: [Answer(waiter, error or producer)])
+
+    def _abort_by_force(
+        self, entry: Entry, then: Callable[[TidelogError | None], Effects], now: Now
+    ) -> Effects:
+        fenced = rules.fence(entry.transaction, now.wall_ms)
+        return self._write(entry, fenced, then, State.PREPARE_EPOCH_FENCE)
+
+    # -- markers -----------------------------------------------------------------------
+
+    def _send_markers(self, entry: Entry, now: Now) -> Effects:
+        transaction = entry.transaction
+        if not transaction.partitions:
+            return self._complete(entry, now)
+        return [
+            SendMarkers(
+                transaction.transactional_id,
+                transaction.producer_id,
+                transaction.epoch,
+                transaction.state is State.PREPARE_COMMIT,
+                transaction.client_version,
+                transaction.partitions,
+            )
+        ]
+
+    def markers_written(self, sent: SendMarkers, now: Now) -> Effects:
+        """Every partition has its marker."""
+        entry = self._entries.get(sent.transactional_id)
+        if entry is None or self._stopped or entry.busy:
+            return []
+        transaction = entry.transaction
+        if transaction.state not in PREPARED or (transaction.producer_id, transaction.epoch) != sent[1:3]:
+            return []
+        return self._complete(entry, now)
+
+    def _complete(self, entry: Entry, now: Now) -> Effects:
+        def then(error: TidelogError | None) -> Effects:
+            if error is not None and not self._stopped:
+                self._agenda.add(now.uptime_ms + BUSY_RETRY_MS, retry)
+            return []
+
+        def retry(now: Now) -> Effects:
+            still = entry.transaction.state in PREPARED and not entry.busy
+            return self._complete(entry, now) if still else []
+
+        return self._write(entry, rules.complete(entry.transaction, now.wall_ms), then)
+
+    # -- timeouts and expiry -----------------------------------------------------------
+
+    def _watch(self, entry: Entry, deadline_ms: int) -> None:
+        """Have the transaction aborted when it takes longer than its producer said."""
+        entry.deadline_ms = deadline_ms
+        if not entry.watched:
+            # One look per id is on the agenda, however many transactions come and go meanwhile.
+            entry.watched = True
+            self._agenda.add(deadline_ms, lambda now: self._look(entry, now))
+
+    def _look(self, entry: Entry, now: Now) -> Effects:
+        entry.watched = False
+        if entry.transaction.state is not State.ONGOING and entry.pending is not State.ONGOING:
+            return []
+        if now.uptime_ms < entry.deadline_ms:
+            self._watch(entry, entry.deadline_ms)
+        elif entry.busy:
+            self._watch(entry, now.uptime_ms + BUSY_RETRY_MS)
+        else:
+            return self._abort_by_force(entry, lambda error: self._watch_again(entry, error, now), now)
+        return []
+
+    def _watch_again(self, entry: Entry, error: TidelogError | None, now: Now) -> Effects:
+        if error is not None and not self._stopped:
+            self._watch(entry, now.uptime_ms + BUSY_RETRY_MS)
+        return []
+
+    def _plan_expiry(self, now: Now) -> None:
+        interval_ms = self._settings().transaction_remove_expired_transaction_cleanup_interval_ms
+        self._agenda.add(now.uptime_ms + interval_ms, self._expire)
+
+    def _expire(self, now: Now) -> Effects:
+        """Forget the ids that nobody has used for long."""
+        self._plan_expiry(now)
+        oldest_ms = now.wall_ms - self._settings().transactional_id_expiration_ms
+        effects: Effects = []
+        for entry in list(self._entries.values()):
+            transaction = entry.transaction
+            if transaction.state in AT_REST and not entry.busy and transaction.updated_ms <= oldest_ms:
+                effects.append(self._bury(entry))
+        return effects
+
+    def _bury(self, entry: Entry) -> Write:
+        transactional_id = entry.transaction.transactional_id
+        entry.pending = State.DEAD
+
+        def then(error: ErrorCode, now: Now) -> Effects:
+            entry.pending = None
+            if not error:
+                self._entries.pop(transactional_id, None)
+            return self._resume(entry, now)
+
+        return Write([records.tombstone(transactional_id)], then)
+
+    # -- writing -----------------------------------------------------------------------
+
+    def _write(
+        self,
+        entry: Entry,
+        new: Transaction,
+        then: Callable[[TidelogError | None], Effects],
+        pending: State | None = None,
+    ) -> Effects:
+        """Write what an id becomes; ``then`` hears when it counts, or why it does not."""
+        entry.pending = new.state if pending is None else pending
+
+        def done(error: ErrorCode, now: Now) -> Effects:
+            entry.pending = None
+            if error:
+                return [*then(_refusal(error)), *self._resume(entry, now)]
+            entry.transaction = new
+            effects = then(None)
+            if new.state in PREPARED:
+                effects += self._send_markers(entry, now)
+            return effects + self._resume(entry, now)
+
+        return [Write([records.record_of(new)], done)]
+
+
+def _refusal(error: ErrorCode) -> TidelogError:
+    if error is ErrorCode.MESSAGE_TOO_LARGE:
+        error = ErrorCode.UNKNOWN_SERVER_ERROR  # As in Kafka: nothing a client could do differently.
+    return TidelogError("the transaction's state could not be written", error)
