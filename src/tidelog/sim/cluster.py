@@ -1,6 +1,6 @@
 """A whole cluster: controllers and brokers on simulated machines, and the clients that use it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
@@ -14,13 +14,14 @@ from tidelog.controller.messages import RegisterAsk
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.store import Decide
 from tidelog.controller.topics import TopicWish
-from tidelog.errors import StorageError, TidelogError
+from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Bytes, FetchGot
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.cluster import ClusterChecker
 from tidelog.sim.clients.client import Client, LookupCall, ProduceCall, ReadCall, Reply
+from tidelog.sim.disk import Survive
 from tidelog.sim.machine import DATA, Machine
 from tidelog.sim.network import Network
 from tidelog.sim.process import SimServices
@@ -41,6 +42,7 @@ class BrokerMachine(Machine):
         self.node: Node | None = None
         self.broker: Broker | None = None
         self._directory: DataDirectory | None = None
+        self._listens = False  # to clients
 
     def boot(self, services: SimServices) -> None:
         cluster, now_ms = self.cluster, services.now_ms()
@@ -61,7 +63,7 @@ class BrokerMachine(Machine):
     def _make_node(self, config: BrokerConfig, directory: DataDirectory, services: SimServices) -> Node:
         chance, now_ms = self.world.chance.random, services.now_ms()
         metadata_log = directory.open_metadata_log(now_ms)
-        metadata = MetadataSettings(Voter(self.node_id), VoterSet.of(self.cluster.machines))
+        metadata = MetadataSettings(Voter(self.node_id), VoterSet.of(self.cluster.voters))
         registration = RegisterAsk(
             self.node_id, services.new_uuid(), f"host{self.node_id}", 9092, None, self.forgot, self.wiped
         )
@@ -72,6 +74,8 @@ class BrokerMachine(Machine):
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         if self.node is not None and self.broker is not None:
+            # The controllers have taken this process's registration, and with it what it said of its disk.
+            self.forgot = self.wiped = False
             self.cluster.checker.applied(self.node, image)
             self.broker.metadata_changed(image)
 
@@ -96,10 +100,13 @@ class BrokerMachine(Machine):
         node, broker = self.node, self.broker
         if node is None or broker is None:
             return
-        if isinstance(message, ProduceCall | ReadCall | LookupCall):
+        if not isinstance(message, ProduceCall | ReadCall | LookupCall):
+            node.receive(message)
+        elif self._listens or node.ready:
+            self._listens = True  # From when the cluster has let it in, whatever becomes of it.
             serve(broker, message, lambda reply: self._reply(message.client, reply))
         else:
-            node.receive(message)
+            self._reply(message.client, Reply(message.number, ErrorCode.NETWORK_EXCEPTION))
 
     def _reply(self, client: int, reply: Reply) -> None:
         self.network.send(self.node_id, client, reply, in_order=True)
@@ -113,9 +120,10 @@ class BrokerMachine(Machine):
 
     def dying(self) -> None:
         self.node = self.broker = self._directory = None
+        self._listens = False
 
-    def lose_power(self) -> None:
-        super().lose_power()
+    def lose_power(self, survive: Survive | None = None) -> None:
+        super().lose_power(survive)
         self.cluster.checker.power_lost(self.node_id, self.disk, DATA)
 
     def lose_disk(self) -> None:
@@ -135,7 +143,14 @@ def detached(message: Any) -> Any:
 
 
 class SimCluster:
-    def __init__(self, seed: int, size: int, settings: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        size: int,
+        settings: dict[str, Any] | None = None,
+        voters: Iterable[int] | None = None,
+    ) -> None:
+        """``voters``: the nodes that are controllers; by default all are."""
         self.world = World(seed)
         self.network = Network(self.world)
         self.checker = ClusterChecker(self.world, self._nodes)
@@ -148,6 +163,7 @@ class SimCluster:
         self.machines: dict[int, BrokerMachine] = {}
         for node_id in range(1, size + 1):
             self.machines[node_id] = BrokerMachine(self, node_id)
+        self.voters = frozenset(self.machines if voters is None else voters)
         self._next_client = FIRST_CLIENT
 
     def _nodes(self) -> Iterator[Node]:

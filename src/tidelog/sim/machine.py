@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.errors import StorageError
-from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.disk import SimulatedDisk, Survive
 from tidelog.sim.network import Network
 from tidelog.sim.process import Clock, SimServices
 from tidelog.sim.world import World
@@ -26,8 +26,8 @@ class Machine:
         self.clock = Clock(world)
         self.disk_delay_ms = DISK_DELAY_MS
         self.services: SimServices | None = None  # None: no process runs
-        self.forgot = False  # since the process last ran: unsynced data is gone
-        self.wiped = False  # since the process last ran: everything is gone
+        self.forgot = False  # unsynced data is gone, and nobody has been told yet
+        self.wiped = False  # everything is gone, and nobody has been told yet
         self.damaged = False  # its disk has failed; the process must be started anew after the repair
         # Whoever wants to strike at the worst moment is told of everything that is sent.
         self.on_sent: Callable[[Machine, Any], None] | None = None
@@ -65,7 +65,6 @@ class Machine:
             self.world.note(f"node {self.node_id} cannot start: {error.message}")
             self._end_process()
             return
-        self.forgot = self.wiped = False
         self.network.join(self.node_id, self._deliver, self._peer_lost)
 
     def _deliver(self, message: Any) -> None:
@@ -89,16 +88,12 @@ class Machine:
             self._end_process()
             self.network.leave(self.node_id, noticed=True)
 
-    def lose_power(self) -> None:
-        """Unsynced data is lost or torn, as chance will have it; nobody's connection closes."""
-        chance = self.world.chance
+    def lose_power(self, survive: Survive | None = None) -> None:
+        """Unsynced data is lost or torn, by default as chance will have it; nobody's connection closes."""
         if self.services is not None:
             self._end_process()
             self.network.leave(self.node_id, noticed=False)
-
-        def survive(_: str, unsynced: int) -> int:
-            return chance.randint(0, unsynced)
-
+        survive = survive or (lambda _, unsynced: self.world.chance.randint(0, unsynced))
         self.disk.crash(survive, survive)
         self.forgot = True
 

@@ -1,350 +1,343 @@
-"""A group of voters that replicate one log by vote, under faults: the ground everything else stands on."""
+"""The controllers alone, under faults: one metadata log, voters that come and go, snapshots, observers.
 
-from collections.abc import Callable
+No brokers and no topics, so that a seed takes little time and thousands can be tried: this is the ground
+everything else stands on. Clients submit values; each one lies in the image for ever, so that whatever was
+acknowledged can be looked for at the end, however many snapshots were made in between.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
+from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
+from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.config import TopicConfig
-from tidelog.errors import ErrorCode, TidelogError
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import BrokerConfigChanged
+from tidelog.errors import TidelogError
 from tidelog.invariant import invariant
 from tidelog.log.log import Log
-from tidelog.protocol.batch import parse_header
-from tidelog.protocol.records import Record, encode_batch
-from tidelog.replication.ballot_file import BallotFile
-from tidelog.replication.election import Election, Timing
+from tidelog.replication.election import Timing
 from tidelog.replication.host import Host
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Bytes, FetchGot, Message, VoteAnswered
-from tidelog.replication.policies import BY_NAME
-from tidelog.replication.replica import Limits, Replica, Role
-from tidelog.replication.voters import VoterSet
-from tidelog.sim.checkers import Violation, batches_between
-from tidelog.sim.disk import SimulatedDisk, everything
-from tidelog.sim.network import Network, Weather
+from tidelog.replication.replica import Role
+from tidelog.replication.voters import Voter, VoterSet
+from tidelog.sim.checkers.metadata import MetadataChecker
+from tidelog.sim.checkers.replicas import ReplicaChecker
+from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.faults import Nemesis
+from tidelog.sim.machine import DATA, Machine
+from tidelog.sim.network import Network
 from tidelog.sim.process import SimServices
 from tidelog.sim.world import World
 
-KEY = "log"
-DIRECTORY = "data/log-0"
+DIRECTORY = f"{DATA}/__cluster_metadata-0"
 CONFIG = TopicConfig(segment_bytes=4096, index_interval_bytes=512, segment_index_bytes=1024, flush_messages=1)
+TIMING = Timing(founding_ms=3000)
+TICK_MS = 50
+FAULTS_MS = 20_000.0
+WAIT_MS = 15_000.0  # within which healthy controllers must be whole again
+VALUES = "values"  # where the image keeps them
 
 
-class QuorumNode:
-    """One voter: a disk that outlives it, and a process that may die."""
-
+class ControllerMachine(Machine):
     def __init__(self, cluster: "QuorumCluster", node_id: int) -> None:
+        super().__init__(cluster.world, cluster.network, node_id)
         self.cluster = cluster
-        self.node_id = node_id
-        self.disk = SimulatedDisk()
-        self.services: SimServices | None = None
         self.host: Host | None = None
-        self.hosted: Hosted | None = None
-        self.clean = False
+        self.quorum: MetadataQuorum | None = None
+        self.on_sent = cluster.sent_by
 
-    @property
-    def alive(self) -> bool:
-        return self.services is not None
+    def boot(self, services: SimServices) -> None:
+        cluster, now_ms = self.cluster, services.now_ms()
+        for directory in (DATA, DIRECTORY):
+            self.disk.make_directory(directory)
+            self.disk.sync_directory(directory.rpartition("/")[0])
+        log = Log.open(self.disk, DIRECTORY, CONFIG, clean=False, now_ms=now_ms)
+        chance = self.world.chance.random
+        host = Host(self.node_id, services, self, chance)
+        settings = MetadataSettings(
+            Voter(self.node_id), VoterSet.of(cluster.founders), TIMING, cluster.snapshot_bytes, 5000
+        )
+        quorum = open_metadata(self.disk, log, settings, services, host, chance)
+        self.host, self.quorum = host, quorum
+        quorum.on_change = lambda image: cluster.metadata.applied(
+            self.node_id, quorum.committed_offset, image
+        )
+        host.on_role = cluster.replicas.role_changed
+        host.on_committed = cluster.replicas.committed
+        host.start()
+        services.later(TICK_MS, lambda: self._tick(services))
 
-    def start(self) -> None:
-        world = self.cluster.world
-        self.services = services = SimServices(world)
-        services.disk_delay_ms = self.cluster.disk_delay_ms
-        world.note(f"node {self.node_id} starts")
-        self.disk.make_directory("data")
-        self.disk.make_directory(DIRECTORY)
-        self.disk.sync_directory("")
-        self.disk.sync_directory("data")
-        log = Log.open(self.disk, DIRECTORY, CONFIG, clean=False, now_ms=services.now_ms())
-        # What recovery found may be in the page cache only; a voter counts it after it is synced.
-        ticket = log.begin_sync()
-        ticket.run()
-        log.finish_sync(ticket, services.now_ms())
-        ballots = BallotFile(self.disk, DIRECTORY)
-        ballot = ballots.load()
-        voters = VoterSet.of(self.cluster.nodes)
-        chance = world.chance.random
-        election = Election(self.node_id, voters, ballot, Timing(), services.uptime_ms(), chance())
-        replica = Replica(self.node_id, log, BY_NAME["quorum"], Limits(durable=True))
-        replica.replicas = tuple(sorted(voters.ids))
-        replica.epoch = ballot.epoch
-        self.host = Host(self.node_id, services, self, chance)
-        self.hosted = Hosted(KEY, log, replica, services, self.host, election, ballots)
-        self.host.add(self.hosted)
-        self.host.on_committed = self.cluster.checker.committed
-        self.host.on_role = self.cluster.checker.role_changed
-        self.host.start()
-        self.cluster.network.join(self.node_id, self._deliver, self._peer_lost)
+    def _tick(self, services: SimServices) -> None:
+        if self.quorum is not None:
+            self.quorum.tick()
+            services.later(TICK_MS, lambda: self._tick(services))
 
-    def _deliver(self, message: Message) -> None:
-        services, host = self.services, self.host
-        if services is not None and host is not None:
-            services.run(lambda: host.receive(message))
+    def dying(self) -> None:
+        self.host = self.quorum = None
 
-    def _peer_lost(self, peer: int) -> None:
-        services, host = self.services, self.host
-        if services is not None and host is not None:
-            services.run(lambda: host.peer_lost(peer))
+    def receive(self, message: Message) -> None:
+        if self.host is not None:
+            self.host.receive(message)
+
+    def peer_lost(self, peer: int) -> None:
+        if self.host is not None:
+            self.host.peer_lost(peer)
 
     def send(self, to: int, message: Message) -> None:
-        self.cluster.network.send(self.node_id, to, detached(message))
-        if isinstance(message, VoteAnswered) and message.got.granted and not message.got.pre:
-            self._tempt_fate()
+        super().send(to, detached(message))
 
-    def _tempt_fate(self) -> None:
-        """The worst moment to lose power is right after a vote left; chance alone would hardly ever find
-        it.
-        """
-        world = self.cluster.world
-        if world.chance.random() < self.cluster.ill_luck:
-            world.note(f"node {self.node_id} loses power right after its vote")
-            world.after(0.0, self.lose_power)
-            world.after(world.chance.uniform(1, 20), lambda: self.start() if not self.alive else None)
-
-    def kill(self) -> None:
-        """The process dies; the machine, and with it everything written, lives on."""
-        self._end(everything)
-
-    def lose_power(self) -> None:
-        """Unsynced data is lost or torn, as chance will have it."""
-        chance = self.cluster.world.chance
-        self._end(lambda path, unsynced: chance.randint(0, unsynced), noticed=False)
-
-    def _end(self, survive: Callable[[str, int], int], *, noticed: bool = True) -> None:
-        if self.services is None:
-            return
-        self.services.die()
-        self.services = self.host = self.hosted = None
-        self.disk.crash(survive, survive)
-        self.disk.story.clear()
-        self.cluster.network.leave(self.node_id, noticed=noticed)
+    @property
+    def leads(self) -> bool:
+        return self.quorum is not None and self.quorum.hosted.replica.role is Role.LEADER
 
 
 def detached(message: Any) -> Any:
     """Records as they are at the moment of sending: a file may be truncated before the message arrives."""
     if isinstance(message, FetchGot):
         parts = [
-            part if part.records is None else part._replace(records=Bytes(part.records.read()))
+            part if part.records is None else part._replace(records=Bytes(bytes(part.records.read())))
             for part in message.parts
         ]
         return message._replace(parts=parts)
     return message
 
 
-class QuorumChecker:
-    """Looks at every role change and every commit, from outside."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._leaders: dict[int, int] = {}  # epoch → leader
-        self.committed_batches: dict[
-            int, tuple[int, int, int]
-        ] = {}  # base offset → (next offset, epoch, crc)
-        self._watermarks: dict[int, tuple[Hosted, int]] = {}
-
-    def role_changed(self, hosted: Hosted) -> None:
-        replica = hosted.replica
-        if replica.role is Role.LEADER:
-            self._world.note(f"node {replica.me} leads epoch {replica.epoch} from {hosted.log.end_offset}")
-            known = self._leaders.setdefault(replica.epoch, replica.me)
-            if known != replica.me:
-                raise Violation(f"epoch {replica.epoch} is led by {known} and {replica.me}")
-
-    def committed(self, hosted: Hosted) -> None:
-        replica = hosted.replica
-        self._world.note(f"node {replica.me} watermark {replica.high_watermark}")
-        process, before = self._watermarks.get(replica.me, (hosted, 0))
-        start = before if process is hosted else 0
-        if process is hosted and replica.high_watermark < before:
-            raise Violation(
-                f"the watermark of {replica.me} went back from {before} to {replica.high_watermark}"
-            )
-        self._watermarks[replica.me] = (hosted, replica.high_watermark)
-        for base_offset, found in batches_between(hosted.log, start, replica.high_watermark):
-            known = self.committed_batches.setdefault(base_offset, found)
-            if known != found:
-                raise Violation(
-                    f"offset {base_offset}: {replica.me} committed {found}, before it was {known}"
-                )
-
-
 class QuorumCluster:
-    def __init__(self, seed: int, size: int) -> None:
+    """``size`` controllers that found it, and ``observers`` more that may become some."""
+
+    def __init__(self, seed: int, size: int, observers: int = 0) -> None:
         self.world = World(seed)
         self.network = Network(self.world)
-        self.checker = QuorumChecker(self.world)
-        self.nodes: dict[int, QuorumNode] = {}
-        for node_id in range(1, size + 1):
-            self.nodes[node_id] = QuorumNode(self, node_id)
-        self.acknowledged: dict[int, tuple[int, int]] = {}  # value → (base offset, CRC of its batch)
-        # Slow disks stretch the time in which something is written and not yet synced.
-        self.disk_delay_ms = self.world.chance.choice([(0.05, 2.0), (0.05, 2.0), (2.0, 30.0)])
+        self.replicas = ReplicaChecker(self.world, lambda key: "metadata")
+        self.metadata = MetadataChecker()
+        self.founders = range(1, size + 1)
+        self.snapshot_bytes = self.world.chance.choice([200, 1000, 4000, 1 << 30])
+        self.ill_luck = 0.0  # that a voter loses power right after its vote
+        self.machines: dict[int, ControllerMachine] = {}
+        for node_id in range(1, size + observers + 1):
+            self.machines[node_id] = ControllerMachine(self, node_id)
+        self.acknowledged: set[int] = set()
         self.sent = 0
-        self.ill_luck = 0.3  # that a voter loses power right after its vote; 0 in the calm phase
+        self._wiped = False  # somebody is without its disk, or was when it was last looked at
 
     def start(self) -> None:
-        for node in self.nodes.values():
-            node.start()
+        for machine in self.machines.values():
+            machine.start()
 
-    def leader(self) -> QuorumNode | None:
-        leading = [
-            node for node in self.nodes.values() if node.hosted and node.hosted.replica.role is Role.LEADER
-        ]
-        return max(leading, key=lambda node: node.hosted.replica.epoch, default=None)  # type: ignore[union-attr]
+    def sent_by(self, machine: Machine, message: Any) -> None:
+        """The worst moment to lose power is right after a vote left; chance alone would hardly ever find
+        it.
+        """
+        chance = self.world.chance
+        if not isinstance(message, VoteAnswered) or not message.got.granted or message.got.pre:
+            return
+        if self.ill_luck and chance.random() < self.ill_luck:
+            self.world.note(f"node {machine.node_id} loses power right after its vote")
+            self.world.after(0.0, machine.lose_power)
+            self.world.after(chance.uniform(1, 20), machine.start)
+
+    # --- looking --------------------------------------------------------------------------------------------
+
+    def quorums(self) -> list[MetadataQuorum]:
+        return [machine.quorum for machine in self.machines.values() if machine.quorum is not None]
+
+    def leaders(self) -> list[int]:
+        return [node_id for node_id, machine in self.machines.items() if machine.leads]
+
+    def leader(self) -> MetadataQuorum | None:
+        """The one with the newest epoch, if several take themselves for it."""
+        leading = [quorum for quorum in self.quorums() if quorum.hosted.replica.role is Role.LEADER]
+        return max(leading, key=lambda quorum: quorum.election.epoch, default=None)
+
+    def story(self) -> str:
+        lines = []
+        for node_id, machine in self.machines.items():
+            quorum = machine.quorum
+            if quorum is None:
+                lines.append(f"node {node_id} is dead")
+                continue
+            voters = ", ".join(str(voter.voter_id) for voter in quorum.voters.latest)
+            state = quorum.election.state.value
+            lines.append(f"{quorum.hosted.replica.story()} election {state} voters [{voters}]")
+        return "\n".join(lines)
+
+    # --- doing ----------------------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """A client sends one value to whoever it takes for the leader."""
-        leading = [
-            node for node in self.nodes.values() if node.hosted and node.hosted.replica.role is Role.LEADER
-        ]
-        if not leading:
+        """A client submits one value to somebody who takes itself for the active controller."""
+        active = [machine for machine in self.machines.values() if machine.quorum and machine.quorum.active]
+        if not active:
             return
-        node = self.world.chance.choice(leading)
-        services, hosted = node.services, node.hosted
-        if services is None or hosted is None:
-            return
+        machine = self.world.chance.choice(active)
         self.sent += 1
         value = self.sent
-        services.run(lambda: self._append(services, hosted, value))
 
-    def _append(self, services: SimServices, hosted: Hosted, value: int) -> None:
-        replica = hosted.replica
-        if replica.before_append(-1) is not ErrorCode.NONE:
+        def decide(image: ClusterImage) -> Sequence[BrokerConfigChanged]:
+            return [BrokerConfigChanged(VALUES, {str(value): ""})]
+
+        def done(error: TidelogError | None) -> None:
+            self.world.note(f"value {value}: {error.code.name if error else 'ok'}")
+            if error is None:
+                self.acknowledged.add(value)
+
+        quorum, services = machine.quorum, machine.services
+        if quorum is not None and services is not None:
+            services.run(lambda: quorum.submit(decide, done))
+
+    def change_voters(self) -> None:
+        """An operator adds or removes a controller."""
+        leader, chance = self.leader(), self.world.chance
+        if leader is None or (self._wiped and not self.is_whole()):
+            return  # Who is known to lack a disk does not throw out another one.
+        self._wiped = False
+        voters = leader.voters.latest
+        outside = [node_id for node_id in self.machines if node_id not in voters]
+        machine = self.machines[leader.election.me]
+        if outside and (len(voters) < 3 or chance.random() < 0.5):
+            node_id = chance.choice(outside)
+            other = self.machines[node_id].quorum
+            voter = Voter(node_id, other.election.directory if other is not None else None)
+            change, name = leader.voters.add, "add"
+        elif len(voters) > 2:
+            voter = Voter(chance.choice(sorted(voters.ids)))
+            change, name = leader.voters.remove, "remove"
+        else:
             return
-        offset = hosted.log.end_offset
-        batch = encode_batch(
-            [Record(offset, services.now_ms(), None, b"%d" % value, ())], leader_epoch=replica.epoch
-        )
+        self.world.note(f"operator: {name} {voter.voter_id}")
+        if machine.services is not None:
+            machine.services.run(lambda: change(voter, 3000, self._changed))
 
-        def done(error: ErrorCode) -> None:
-            self.world.note(f"value {value} at {offset}: {error.name}")
-            if error is ErrorCode.NONE:
-                self.acknowledged[value] = offset, parse_header(batch).crc
+    def _changed(self, error: TidelogError | None) -> None:
+        self.world.note(f"operator: {error.code.name if error else 'done'}")
 
-        try:
-            hosted.append(memoryview(batch), offset, services.now_ms(), services.now_ms())
-        except TidelogError:
+    def wipe(self) -> None:
+        """A controller's disk is replaced by an empty one: one at a time, and only when everybody knows the
+        old one, or it could not be told from a new controller (see docs/controllers.md).
+        """
+        quorums = self.quorums()
+        if len(quorums) < len(self.machines) or not self.is_whole():
             return
-        hosted.wait(hosted.log.end_offset, -1, 5000, done)
+        node_id = self.world.chance.choice(sorted(quorums[0].voters.latest.ids))
+        if all(self._knows_disk(quorum.voters.latest, node_id) for quorum in quorums):
+            self.world.note(f"node {node_id} comes back with an empty disk")
+            machine = self.machines[node_id]
+            self._wiped = True
+            machine.lose_disk()
+            machine.start()
+
+    @staticmethod
+    def _knows_disk(voters: VoterSet, node_id: int) -> bool:
+        voter = voters.get(node_id)
+        return voter is not None and voter.directory is not None and len(voters) >= 3
+
+    # --- checking -------------------------------------------------------------------------------------------
+
+    def is_whole(self) -> bool:
+        """One leader, everybody alive and equal, every voter with its disk."""
+        leader = self.leader()
+        if leader is None or not leader.active or len(self.quorums()) < len(self.machines):
+            return False
+        voters, end = leader.voters.latest, leader.hosted.log.end_offset
+        if voters.returning:
+            return False
+        for quorum in self.quorums():
+            replica, election = quorum.hosted.replica, quorum.election
+            if replica.log.end_offset != end or replica.high_watermark != end:
+                return False
+            if quorum.voters.latest != voters or election.leader != leader.election.me:
+                return False
+            if election.me in voters and not election.is_voter:
+                return False
+        return True
 
     def check_acknowledged(self) -> None:
-        """Everything acknowledged lies in the log, at the offset that was told."""
-        leader = self.leader()
-        if leader is None or leader.hosted is None:
-            raise Violation("a healthy group has no leader")
-        log = leader.hosted.log
-        found = {base: batch[2] for base, batch in batches_between(log, log.start_offset, log.end_offset)}
-        for value, (offset, crc) in self.acknowledged.items():
-            if found.get(offset) != crc:
-                raise Violation(f"value {value}, acknowledged at {offset}, is lost")
-
-    def check_converged(self) -> None:
-        """After the faults: one leader, everybody equal."""
-        ends = {node.hosted.log.end_offset for node in self.nodes.values() if node.hosted}
-        marks = {node.hosted.replica.high_watermark for node in self.nodes.values() if node.hosted}
-        if len(ends) != 1 or marks != ends:
-            stories = [node.hosted.replica.story() for node in self.nodes.values() if node.hosted]
-            raise Violation("the voters did not converge:\n" + "\n".join(stories))
+        """Everything acknowledged lies in the image of every node."""
+        for quorum in self.quorums():
+            known = quorum.image.broker_configs.get(VALUES, {})
+            lost = [value for value in sorted(self.acknowledged) if str(value) not in known]
+            if lost:
+                raise Violation(f"node {quorum.election.me} lacks acknowledged values: {lost[:5]}")
 
 
-def run_quorum(
-    seed: int, *, size: int = 3, fault_ms: float = 20_000, calm_ms: float = 10_000
-) -> dict[str, Any]:
+def run_quorum(seed: int, *, size: int = 3) -> dict[str, Any]:
     """One run: a phase with faults, then a healthy one in which everything must come right."""
-    cluster = QuorumCluster(seed, size)
+    simulation = QuorumSimulation(seed, size)
     try:
-        return _run(cluster, fault_ms, calm_ms)
+        return simulation.run()
     except BaseException as error:
-        error.add_note("\n".join(list(cluster.world.trace)[-40:]))
+        error.add_note("\n".join(list(simulation.world.trace)[-40:]))
         raise
 
 
-def _run(cluster: QuorumCluster, fault_ms: float, calm_ms: float) -> dict[str, Any]:
-    world, chance = cluster.world, cluster.world.chance
-    cluster.start()
-    end_ms = world.now_ms + fault_ms
-    weather = cluster.network.weather
-    weather.lost = chance.choice([0.0, 0.0, 0.01, 0.1])
-    weather.doubled = chance.choice([0.0, 0.02, 0.1])
-    weather.late = chance.choice([0.0, 0.02, 0.1])
-
-    def load() -> None:
-        if world.now_ms < end_ms:
-            cluster.write()
-            world.after(chance.expovariate(1 / 15.0), load)
-
-    def trouble() -> None:
-        if world.now_ms < end_ms:
-            _one_fault(cluster)
-            world.after(chance.uniform(100, 1500), trouble)
-
-    load()
-    world.after(chance.uniform(500, 2000), trouble)
-    world.run_until(end_ms)
-    return _calm_down(cluster, calm_ms)
-
-
-def _one_fault(cluster: QuorumCluster) -> None:
-    world, chance = cluster.world, cluster.world.chance
-    node = chance.choice(list(cluster.nodes.values()))
-    kind = chance.choice(["kill", "power", "pause", "cut", "heal", "slow", "start", "start", "all"])
-    world.note(f"fault {kind} {node.node_id}")
-    if kind == "kill":
-        node.kill()
-    elif kind == "power":
-        node.lose_power()
-    elif kind == "pause" and node.services is not None:
-        services = node.services
-        services.pause()
-        world.after(chance.uniform(10, 3000), services.resume)
-    elif kind == "cut":
-        for other in cluster.nodes:
-            if other != node.node_id and chance.random() < 0.7:
-                cluster.network.cut(node.node_id, other)
-                if chance.random() < 0.8:
-                    cluster.network.cut(other, node.node_id)
-    elif kind == "heal":
-        cluster.network.heal()
-    elif kind == "slow":
-        cluster.network.slow[node.node_id] = chance.uniform(5, 200)
-    elif kind == "all":
-        for each in cluster.nodes.values():
-            each.lose_power()
-    elif kind == "start":
-        for each in cluster.nodes.values():
-            if not each.alive:
-                each.start()
-
-
-def _calm_down(cluster: QuorumCluster, calm_ms: float) -> dict[str, Any]:
-    world = cluster.world
-    world.note("calm")
-    cluster.ill_luck = 0.0
-    cluster.network.heal()
-    cluster.network.weather = Weather()
-    for node in cluster.nodes.values():
-        if node.services is not None:
-            node.services.resume()
-        else:
-            node.start()
-    world.run_until(world.now_ms + calm_ms)
-    before = len(cluster.acknowledged)
-    for _ in range(10):
-        cluster.write()
-        world.run_until(world.now_ms + 200)
-    if len(cluster.acknowledged) < before + 10:
-        raise Violation(
-            f"only {len(cluster.acknowledged) - before} of 10 writes to a healthy group were acknowledged"
+class QuorumSimulation:
+    def __init__(self, seed: int, size: int) -> None:
+        observers = seed % 2 + 1
+        self.cluster = QuorumCluster(seed, size, observers)
+        self.world = self.cluster.world
+        self.nemesis = Nemesis(
+            self.world,
+            self.cluster.network,
+            self.cluster.machines,
+            without=["damage"],
+            pace_ms=(100, 1500),
+            favourites=self.cluster.leaders,
         )
-    world.run_until(world.now_ms + 2000)
-    cluster.check_converged()
-    cluster.check_acknowledged()
-    invariant(cluster.sent > 0, "a run without load proves nothing")
-    return {
-        "seed": world.seed,
-        "digest": world.digest(),
-        "steps": world.steps,
-        "messages": cluster.network.messages,
-        "sent": cluster.sent,
-        "acknowledged": len(cluster.acknowledged),
-        "simulated_ms": world.elapsed_ms,
-        "trace": list(world.trace),
-    }
+
+    def run(self) -> dict[str, Any]:
+        world, chance, cluster = self.world, self.world.chance, self.cluster
+        cluster.start()
+        cluster.ill_luck = 0.3
+        self._load()
+        self.nemesis.rage()
+        if chance.random() < 0.6:
+            self._again(cluster.change_voters, 3000)
+        if chance.random() < 0.4:
+            self._again(cluster.wipe, 1000)
+        world.run_until(world.now_ms + FAULTS_MS)
+        cluster.ill_luck = 0.0
+        self.nemesis.calm()
+        self._expect(cluster.is_whole, "healthy controllers are not whole again")
+        before = len(cluster.acknowledged)
+        self._load(lambda: len(cluster.acknowledged) < before + 10)
+        self._expect(lambda: len(cluster.acknowledged) >= before + 10, "healthy controllers decide nothing")
+        self._expect(cluster.is_whole, "healthy controllers do not settle")
+        cluster.check_acknowledged()
+        invariant(len(cluster.acknowledged) > 10, "a run without load proves nothing")
+        return self._summary()
+
+    def _load(self, wanted: Any = None) -> None:
+        wanted = wanted or (lambda: self.nemesis.raging or self.world.elapsed_ms < 1000)
+
+        def again() -> None:
+            if wanted():
+                self.cluster.write()
+                self.world.after(self.world.chance.expovariate(1 / 25.0), again)
+
+        again()
+
+    def _again(self, action: Any, mean_ms: float) -> None:
+        def again() -> None:
+            if self.nemesis.raging:
+                action()
+                self.world.after(self.world.chance.expovariate(1 / mean_ms), again)
+
+        self.world.after(mean_ms, again)
+
+    def _expect(self, condition: Any, otherwise: str) -> None:
+        if not self.world.run_while(lambda: not condition(), WAIT_MS):
+            raise Violation(f"{otherwise}:\n{self.cluster.story()}")
+
+    def _summary(self) -> dict[str, Any]:
+        world, cluster = self.world, self.cluster
+        return {
+            "seed": world.seed,
+            "digest": world.digest(),
+            "steps": world.steps,
+            "messages": cluster.network.messages,
+            "sent": cluster.sent,
+            "acknowledged": len(cluster.acknowledged),
+            "faults": sum(self.nemesis.struck.values()),
+            "simulated_ms": world.elapsed_ms,
+            "trace": list(world.trace),
+        }

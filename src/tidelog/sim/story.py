@@ -1,181 +1,320 @@
 """Scripted faults on a simulated cluster, told line by line: what happens to one partition on brokers A, B
-and C.
+and C, which three controllers X, Y and Z look after.
 
-A is whoever leads when the story begins. Every step is told with what came of it; the same script tells the
-same story.
+A is whoever leads when the story begins, X the active controller. Every step is told with what came of it;
+the same script tells the same story. Records are called r1, r2, …; a bar in a log stands at its watermark.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode
+from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.hosted import Hosted
-from tidelog.sim.clients import Producer
-from tidelog.sim.cluster import SimCluster, SimNode
+from tidelog.sim.checkers.batches import entries, entries_between
+from tidelog.sim.clients.client import ProduceCall, ReadCall, Reply
+from tidelog.sim.cluster import BrokerMachine, SimCluster
+from tidelog.sim.disk import EIO, nothing
 
 TOPIC = "t"
-LETTERS = "ABCDE"
-ACKS = {-1: "all", 1: "1"}
+BROKERS = "ABCDE"
+CONTROLLERS = "XYZ"
+ACKS = {-1: "all", 0: "0", 1: "1"}
+STEP_MS = 10.0
+PRODUCER_ID = 77
+
+
+class StoryFailed(AssertionError):
+    """Something did not happen that the story needs."""
+
+
+class Sent:
+    """A write, and what was heard of it."""
+
+    def __init__(self, name: str, where: str, acks: int, batch: bytes) -> None:
+        self.name = name
+        self.where = where
+        self.acks = acks
+        self.batch = batch
+        self.reply: Reply | None = None
 
 
 class Story:
-    def __init__(self, size: int = 3, seed: int = 1, **configs: str) -> None:
-        self.cluster = SimCluster(seed, size)
+    def __init__(self, brokers: int = 3, seed: int = 1, **configs: str) -> None:
+        count = len(CONTROLLERS)
+        self.cluster = SimCluster(seed, brokers + count, voters=range(brokers + 1, brokers + count + 1))
+        self.world = self.cluster.world
+        self.network = self.cluster.network
+        self.client = self.cluster.client()
         self.lines: list[str] = []
-        self._last_seen = PartitionImage((), (), -1, -1)
+        self._told = ""
         self._began_ms = 0.0
-        self.cluster.start()
+        self._records = 0
+        self._sequence = 0
+        self._hosts = list(range(1, brokers + 1))
+        self._names: dict[int, str] = {}
+        self._begin(configs)
+
+    def _begin(self, configs: dict[str, str]) -> None:
         settings = {
             "min.insync.replicas": "2",
             **{name.replace("_", "."): value for name, value in configs.items()},
         }
-        self.cluster.create_topic(TopicWish(TOPIC, 1, size, {}, settings))
-        self.run(5000)
-        leader = self.partition().leader
-        others = [node for node in sorted(self.cluster.nodes) if node != leader]
-        self._ids = dict(zip(LETTERS, [leader, *others], strict=False))
-        self._names = {number: letter for letter, number in self._ids.items()}
-        self._began_ms = self.cluster.world.now_ms
-        self._told = ""
+        self.cluster.start()
+        self.cluster.create_topic(TopicWish(TOPIC, -1, -1, {0: self._hosts}, settings))
+        self.world.run_while(lambda: not self.all_in_sync(), 20_000)
+        self.world.run_until(self.world.now_ms + 2000)
+        leader, active = self.partition().leader, self.cluster.active()
+        if leader < 0 or active is None:
+            raise StoryFailed("the cluster does not begin")
+        brokers = [leader, *(node for node in self._hosts if node != leader)]
+        voters = [active.node_id, *(node for node in sorted(self.cluster.voters) if node != active.node_id)]
+        self._names = dict(zip(brokers, BROKERS, strict=False)) | dict(zip(voters, CONTROLLERS, strict=True))
+        self._began_ms = self.world.now_ms
         self.tell_state()
 
     # --- looking --------------------------------------------------------------------------------------------
 
     def partition(self) -> PartitionImage:
-        """As the newest controller sees it."""
-        known = [
-            node.node.metadata
-            for node in self.cluster.nodes.values()
-            if node.node is not None and TOPIC in node.node.metadata.image.topics
-        ]
-        if known:
-            newest = max(known, key=lambda metadata: (metadata.active, metadata.committed_offset))
-            self._last_seen = newest.image.topics[TOPIC].partitions[0]
-        return self._last_seen
+        """As the controllers see it."""
+        topic = self.cluster.checker.metadata.newest.topics.get(TOPIC)
+        return topic.partitions[0] if topic is not None else PartitionImage((), (), -1, -1)
+
+    def machine(self, letter: str) -> BrokerMachine:
+        return next(self.cluster.machines[node] for node, name in self._names.items() if name == letter)
 
     def hosted(self, letter: str) -> Hosted:
-        number = self._ids[letter]
-        return next(hosted for node, hosted in self.cluster.hosted(TOPIC, 0) if node.node_id == number)
-
-    def node(self, letter: str) -> SimNode:
-        return self.cluster.nodes[self._ids[letter]]
-
-    # --- telling --------------------------------------------------------------------------------------------
-
-    def tell(self, text: str) -> None:
-        seconds = (self.cluster.world.now_ms - self._began_ms) / 1000
-        self.lines.append(f"{seconds:7.2f} s  {text}")
-
-    def tell_state(self) -> None:
-        partition = self.partition()
-        leader = self._letters((partition.leader,)) if partition.leader >= 0 else "nobody"
-        state = f"leader {leader}, epoch {partition.leader_epoch}, in sync {self._letters(partition.in_sync)}"
-        if partition.eligible:
-            state += f", eligible {self._letters(partition.eligible)}"
-        if state != self._told:
-            self._told = state
-            self.tell(f"  {state}")
-
-    def _letters(self, brokers: tuple[int, ...]) -> str:
-        return " ".join(sorted(self._names[broker] for broker in brokers))
-
-    # --- doing ----------------------------------------------------------------------------------------------
-
-    def run(self, milliseconds: float) -> None:
-        """Let time pass, and tell every change of leader and members on the way."""
-        end = self.cluster.world.now_ms + milliseconds
-        while self.cluster.world.now_ms < end:
-            self.cluster.world.run_until(min(end, self.cluster.world.now_ms + 10))
-            if self._began_ms:
-                self.tell_state()
-
-    def until(self, condition: Callable[[], bool], what: str, patience_ms: float = 20_000) -> None:
-        end = self.cluster.world.now_ms + patience_ms
-        while not condition():
-            if self.cluster.world.now_ms >= end:
-                raise AssertionError(f"{what} did not happen:\n" + "\n".join(self.lines))
-            self.run(10)
-
-    def kill(self, *letters: str) -> None:
-        self.tell(f"kill {' and '.join(letters)}")
-        for letter in letters:
-            self.node(letter).kill()
-
-    def power_off(self, *letters: str) -> None:
-        self.tell(f"{' and '.join(letters)} lose power, unsynced data is gone")
-        for letter in letters:
-            self.node(letter).lose_power()
-
-    def start(self, *letters: str) -> None:
-        self.tell(f"start {' and '.join(letters)}")
-        for letter in letters:
-            self.node(letter).start()
-
-    def freeze(self, letter: str) -> None:
-        self.tell(f"freeze {letter}")
-        services = self.node(letter).services
-        if services is not None:
-            services.pause()
-
-    def thaw(self, letter: str) -> None:
-        self.tell(f"{letter} goes on")
-        services = self.node(letter).services
-        if services is not None:
-            services.resume()
-
-    def cut_off(self, letter: str) -> None:
-        self.tell(f"cut {letter} off from the others")
-        self.cluster.network.part([self._ids[letter]], self.cluster.nodes)
-
-    def heal(self) -> None:
-        self.tell("heal the network")
-        self.cluster.network.heal()
-
-    def write(self, acks: int = -1, at: str | None = None, patience_ms: float = 4000) -> ErrorCode | None:
-        """One record to whoever leads, or to the broker a client with old metadata takes for the leader."""
-        producer = Producer(self.cluster, 0, TOPIC, 0, acks)
-        heard: list[tuple[int, ErrorCode]] = []
-        target = self._target(at)
-        where = at or (self._letters((target[1].replica.me,)) if target else "nobody")
-        if target is None:
-            self.tell(f"write acks={ACKS[acks]}: nobody leads")
-            return None
-        services, hosted = target
-        services.run(
-            lambda: producer.append(
-                services, hosted, 1, lambda offset, code, crc: heard.append((offset, code))
-            )
-        )
-        end = self.cluster.world.now_ms + patience_ms
-        while not heard and self.cluster.world.now_ms < end:
-            self.run(10)
-        if not heard:
-            self.tell(f"write acks={ACKS[acks]} to {where}: no answer")
-            return None
-        offset, code = heard[0]
-        self.tell(f"write acks={ACKS[acks]} to {where}: " + (f"ok at {offset}" if not code else code.name))
-        return code
-
-    def _target(self, at: str | None) -> Any:
-        if at is not None:
-            node = self.node(at)
-            return (node.services, self.hosted(at)) if node.services is not None else None
-        for node, hosted in self.cluster.hosted(TOPIC, 0):
-            if node.node_id == self.partition().leader and node.services is not None:
-                return node.services, hosted
-        return None
-
-    def tell_logs(self) -> None:
-        """How far each living replica's log and watermark reach."""
-        parts = []
-        for letter in self._ids:
-            if self.node(letter).alive:
-                hosted = self.hosted(letter)
-                parts.append(f"{letter} 0..{hosted.log.end_offset} watermark {hosted.replica.high_watermark}")
-        self.tell("  logs: " + ", ".join(parts))
+        machine = self.machine(letter)
+        return next(hosted for found, hosted in self.cluster.hosted(TOPIC, 0) if found is machine)
 
     def all_in_sync(self) -> bool:
         partition = self.partition()
         return partition.leader >= 0 and len(partition.in_sync) == len(partition.replicas)
+
+    def is_led_anew(self, after_epoch: int) -> bool:
+        return self.partition().leader >= 0 and self.partition().leader_epoch > after_epoch
+
+    def in_sync(self) -> str:
+        """The members, as letters."""
+        return "".join(sorted(self._names[node] for node in self.partition().in_sync))
+
+    def leader(self) -> str:
+        return self._names.get(self.partition().leader, "nobody")
+
+    # --- telling --------------------------------------------------------------------------------------------
+
+    def tell(self, text: str) -> None:
+        seconds = (self.world.now_ms - self._began_ms) / 1000
+        self.lines.append(f"{seconds:7.2f} s  {text}")
+
+    def tell_state(self) -> None:
+        partition = self.partition()
+        state = (
+            f"leader {self.leader()}, epoch {partition.leader_epoch}, in sync {self._list(partition.in_sync)}"
+        )
+        if partition.eligible:
+            state += f", eligible {self._list(partition.eligible)}"
+        if partition.unclean_epoch >= 0 and partition.unclean_epoch == partition.leader_epoch:
+            state += ", records may be given up"
+        if state != self._told:
+            self._told = state
+            self.tell(f"  {state}")
+
+    def _list(self, nodes: Iterable[int]) -> str:
+        return " ".join(sorted(self._names[node] for node in nodes)) or "nobody"
+
+    def tell_logs(self) -> None:
+        """What each living replica holds; a bar at its watermark."""
+        self.tell("  logs  " + "   ".join(self._log(letter) for letter in self._living()))
+
+    def _living(self) -> list[str]:
+        found = {machine.node_id for machine, _ in self.cluster.hosted(TOPIC, 0)}
+        return sorted(name for node, name in self._names.items() if node in found)
+
+    def _log(self, letter: str) -> str:
+        hosted = self.hosted(letter)
+        log, watermark = hosted.log, hosted.replica.high_watermark
+        words = [letter]
+        for entry in entries_between(log, log.start_offset, log.end_offset):
+            if entry.offset == watermark:
+                words.append("|")
+            words.append(entry.value.decode())
+        return " ".join(words) + (" |" if watermark >= log.end_offset else "")
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def run(self, milliseconds: float) -> None:
+        """Let time pass, and tell every change of leader and members on the way."""
+        end = self.world.now_ms + milliseconds
+        while self.world.now_ms < end:
+            self.world.run_until(min(end, self.world.now_ms + STEP_MS))
+            self.tell_state()
+
+    def until(self, condition: Callable[[], bool], what: str, patience_ms: float = 30_000) -> None:
+        end = self.world.now_ms + patience_ms
+        while not condition():
+            if self.world.now_ms >= end:
+                raise StoryFailed(f"{what} did not happen:\n" + "\n".join(self.lines))
+            self.run(STEP_MS)
+
+    # --- faults ---------------------------------------------------------------------------------------------
+
+    def kill(self, letters: str) -> None:
+        self._do("kill", letters, BrokerMachine.kill)
+
+    def start(self, letters: str) -> None:
+        self._do("start", letters, BrokerMachine.start)
+
+    def power_off(self, letters: str) -> None:
+        """The worst case: nothing survives that was not synced."""
+        verb = "lose" if len(letters) > 1 else "loses"
+        self.tell(f"{_and(letters)} {verb} power, what was not synced is gone")
+        for letter in letters:
+            self.machine(letter).lose_power(nothing)
+
+    def lose_disk(self, letter: str) -> None:
+        self.tell(f"{letter} loses its disk, and will come back with an empty one")
+        self.machine(letter).lose_disk()
+
+    def freeze(self, letter: str) -> None:
+        self._do("freeze", letter, BrokerMachine.pause)
+
+    def thaw(self, letter: str) -> None:
+        self.tell(f"{letter} goes on")
+        self.machine(letter).resume()
+
+    def _do(self, verb: str, letters: str, action: Callable[[BrokerMachine], None]) -> None:
+        self.tell(f"{verb} {_and(letters)}")
+        for letter in letters:
+            action(self.machine(letter))
+
+    def cut(self, ones: str, others: str) -> None:
+        self.tell(f"cut {_and(ones)} off from {_and(others)}")
+        self.network.part(self._nodes(ones), self._nodes(others))
+
+    def deafen_client(self, letter: str) -> None:
+        self.tell(f"the client hears nothing of {letter} any more")
+        self.network.cut(self.machine(letter).node_id, self.client.client_id)
+
+    def heal(self) -> None:
+        self.tell("heal the network")
+        self.network.heal()
+
+    def slow_down(self, letter: str, extra_ms: float) -> None:
+        self.tell(f"{letter} becomes slow: {extra_ms:.0f} ms more for each message")
+        self.network.slow[self.machine(letter).node_id] = extra_ms
+
+    def speed_up(self, letter: str) -> None:
+        self.tell(f"{letter} is fast again")
+        self.network.slow.pop(self.machine(letter).node_id, None)
+
+    def fill_disk(self, letter: str) -> None:
+        self.tell(f"the disk of {letter} is full")
+        disk = self.machine(letter).disk
+        disk.capacity_bytes = disk.used_bytes()
+
+    def break_disk(self, letter: str) -> None:
+        self.tell(f"the disk of {letter} fails: nothing can be written")
+        self.machine(letter).disk.failing.update(dict.fromkeys(("write", "reserve", "create", "sync"), EIO))
+
+    def repair_disk(self, letter: str) -> None:
+        self.tell(f"the disk of {letter} is repaired")
+        self.machine(letter).repair()
+
+    def flip_bit(self, letter: str) -> None:
+        """In the middle of the partition's first segment."""
+        disk = self.machine(letter).disk
+        path = min(path for path in disk.contents(f"data/{TOPIC}-0") if path.endswith(".log"))
+        position = self.hosted(letter).log.read(0, 1, 1, at_least_one_batch=True).size - 1
+        self.tell(f"a bit flips in the first segment of {letter}, in record r1")
+        disk.flip(path, position, 0)
+
+    def _nodes(self, letters: str) -> list[int]:
+        return [self.machine(letter).node_id for letter in letters]
+
+    # --- clients --------------------------------------------------------------------------------------------
+
+    def write(
+        self, acks: int = -1, at: str | None = None, *, idempotent: bool = False, patience_ms: float = 4000
+    ) -> ErrorCode | None:
+        """One record to whoever leads, or to the broker a client with old metadata takes for the leader."""
+        sent = self.send(acks, at, idempotent=idempotent)
+        return self.await_answer(sent, patience_ms)
+
+    def send(self, acks: int = -1, at: str | None = None, *, idempotent: bool = False) -> Sent:
+        """A write that is not waited for; nothing is told yet."""
+        self._records += 1
+        name = f"r{self._records}"
+        record = Record(0, int(self.world.now_ms), None, name.encode(), ())
+        if idempotent:
+            batch = encode_batch(
+                [record], producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=self._sequence
+            )
+            self._sequence += 1
+        else:
+            batch = encode_batch([record])
+        sent = Sent(name, at or self.leader(), acks, bytes(batch))
+        self._ask(sent)
+        return sent
+
+    def send_again(self, sent: Sent, at: str | None = None) -> Sent:
+        """The same request once more, as a client does that heard nothing."""
+        again = Sent(f"{sent.name} again", at or self.leader(), sent.acks, sent.batch)
+        self._ask(again)
+        return again
+
+    def _ask(self, sent: Sent) -> None:
+        if sent.where == "nobody":
+            return
+        call = ProduceCall(
+            self.client.client_id, self.client.next_number(), TOPIC, 0, sent.batch, sent.acks, 30_000
+        )
+
+        def answered(reply: Reply) -> None:
+            sent.reply = reply
+
+        self.client.ask(self.machine(sent.where).node_id, call, answered, patience_ms=60_000)
+
+    def await_answer(self, sent: Sent, patience_ms: float = 4000) -> ErrorCode | None:
+        what = f"write {sent.name} acks={ACKS[sent.acks]} to {sent.where}"
+        if sent.where == "nobody":
+            self.tell(f"write {sent.name} acks={ACKS[sent.acks]}: nobody leads")
+            return None
+        end = self.world.now_ms + patience_ms
+        while sent.reply is None and self.world.now_ms < end:
+            self.run(STEP_MS)
+        if sent.reply is None:
+            self.tell(f"{what}: no answer")
+            return None
+        reply = sent.reply
+        self.tell(f"{what}: " + (reply.error.name if reply.error else f"ok at {reply.offset}"))
+        return reply.error
+
+    def read(self, at: str | None = None) -> list[str]:
+        """Everything a consumer gets, from the beginning on."""
+        where, got, position = at or self.leader(), list[str](), 0
+        while True:
+            reply = self._read_at(where, position)
+            if reply.error:
+                self.tell(f"read at {where}: {reply.error.name}")
+                return got
+            found = list(entries(memoryview(reply.records)))
+            if not found:
+                break
+            got += [entry.value.decode() for entry in found]
+            position = found[-1].offset + 1
+        self.tell(f"read at {where}: {' '.join(got) or 'nothing'}")
+        return got
+
+    def _read_at(self, where: str, offset: int) -> Reply:
+        heard: list[Reply] = []
+        call = ReadCall(self.client.client_id, self.client.next_number(), TOPIC, 0, offset, -1, -1, 1 << 20)
+        self.client.ask(self.machine(where).node_id, call, heard.append)
+        while not heard:
+            self.run(STEP_MS)
+        return heard[0]
+
+
+def _and(letters: str) -> str:
+    return " and ".join(letters)

@@ -25,7 +25,7 @@ class ClusterChecker:
         self._nodes = nodes  # those alive
         self.replicas = ReplicaChecker(world, self.name)
         self.metadata = MetadataChecker()
-        self.losses = Losses(world, self.metadata, self._forgive)
+        self.losses = Losses(world, self.metadata, self._forgive, self._end_of)
         self._histories: dict[tuple[str, int], PartitionHistory] = {}
 
     def name(self, key: PartitionKey) -> str:
@@ -88,6 +88,12 @@ class ClusterChecker:
             for index in range(len(topic.partitions))
         }
         self.losses.power_lost(node_id, ends, disk_too=disk_too)
+
+    def _end_of(self, key: Key, node_id: int) -> int:
+        for node in self._nodes():
+            if node.me == node_id and key in node.host.hosted:
+                return node.host.hosted[key].log.end_offset
+        return 0
 
     def _forgive(self, topic: TopicImage, index: int, floor: int) -> None:
         self.replicas.forget((topic.topic_id, index), floor)

@@ -29,10 +29,17 @@ Forgive = Callable[[TopicImage, int, int], None]
 
 
 class Losses:
-    def __init__(self, world: World, metadata: MetadataChecker, forgive: Forgive) -> None:
+    def __init__(
+        self,
+        world: World,
+        metadata: MetadataChecker,
+        forgive: Forgive,
+        end_of: Callable[[Key, int], int],
+    ) -> None:
         self._world = world
         self._metadata = metadata
         self._forgive = forgive
+        self._end_of = end_of  # where a living node's log ends
         # Replicas that may lack what they once held, and where their logs ended when it happened.
         self._unsound: dict[Key, dict[int, int]] = {}
         self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
@@ -97,6 +104,9 @@ class Losses:
                 continue  # Judged when the last of them lost power.
             if topic.configs.get("unclean.leader.election.enable") != "true":
                 raise Violation(f"{topic.name}-{index}: an unclean election without leave: {partition}")
+            floor = self._end_of((topic.topic_id, index), partition.leader)
+            self._world.note(f"{topic.name}-{index}: unclean election, from {floor} on all is given up")
+            self._forgive(topic, index, floor)
 
 
 def _synced(topic: TopicImage) -> bool:

@@ -90,12 +90,12 @@ class Client:
         self._number += 1
         return self._number
 
-    def ask(self, broker: int, call: Call, done: Done) -> None:
+    def ask(self, broker: int, call: Call, done: Done, patience_ms: float = REQUEST_TIMEOUT_MS) -> None:
         """``done`` gets the answer, or a NETWORK_EXCEPTION when none came in time; once."""
         number = call.number
         self._waiting[number] = broker, done
         self.network.send(self.client_id, broker, call, in_order=True)
-        self.world.after(REQUEST_TIMEOUT_MS, lambda: self._give_up(number))
+        self.world.after(patience_ms, lambda: self._give_up(number))
 
     def tell(self, broker: int, call: Call) -> None:
         """No answer wanted."""

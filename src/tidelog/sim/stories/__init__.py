@@ -1,0 +1,26 @@
+"""The truth table of the modes as stories, one for each row; and those a reader wants to understand besides.
+
+A story is a function that tells one: its docstring is the title, its module the mode.
+"""
+
+from collections.abc import Callable
+
+from tidelog.sim.stories import isr
+from tidelog.sim.story import Story
+
+Told = Callable[[], Story]
+
+
+def _named(mode: str, told: tuple[Told, ...]) -> dict[str, Told]:
+    return {f"{mode}_{each.__name__}": each for each in told}
+
+
+STORIES: dict[str, Told] = _named("isr", isr.STORIES)
+"""Name → what tells it."""
+
+
+def tell(name: str) -> list[str]:
+    """A story's lines, its title first."""
+    told = STORIES[name]
+    title = " ".join((told.__doc__ or "").split())
+    return [title, "", *told().lines]
