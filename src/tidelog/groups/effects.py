@@ -42,5 +42,9 @@ class Write(NamedTuple):
     producer_epoch: int = -1
 
 
-Effect = Answer | Write
+class Reload(NamedTuple):
+    """What is in memory was built on a write that failed: read the whole shard from the log again."""
+
+
+Effect = Answer | Write | Reload
 Effects = list[Effect]

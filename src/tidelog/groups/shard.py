@@ -10,13 +10,15 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.administration import Administration
 from tidelog.groups.classic.group import ClassicGroup
 from tidelog.groups.classic.messages import NO_MEMBER, JoinRequest, Leaving, SyncRequest
+from tidelog.groups.consumer.group import ConsumerGroup
+from tidelog.groups.consumer.requests import ConsumerRequests
 from tidelog.groups.effects import Effects, Now, Waiter
 from tidelog.groups.offset_requests import OffsetRequests
 
 GROUP_ID_MAX = 32_767  # bytes that fit into a record's key
 
 
-class GroupShard(OffsetRequests, Administration):
+class GroupShard(OffsetRequests, Administration, ConsumerRequests):
     # -- from one coordinator to the next ----------------------------------------------
 
     def start(self, now: Now) -> Effects:
@@ -28,6 +30,7 @@ class GroupShard(OffsetRequests, Administration):
         for group in self.groups.values():
             if isinstance(group, ClassicGroup):
                 effects += group.resume(now)
+        self.resume_consumer_groups(now)
         return effects
 
     def stop(self) -> Effects:
@@ -46,7 +49,7 @@ class GroupShard(OffsetRequests, Administration):
     def pass_to(self, now: Now) -> Effects:
         return self.deadlines.pass_to(now)
 
-    # -- members of classic groups -----------------------------------------------------
+    # -- members that speak the classic protocol ---------------------------------------
 
     def join(self, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
         """The answer is a JoinAnswer."""
@@ -62,19 +65,28 @@ class GroupShard(OffsetRequests, Administration):
             if request.member_id != NO_MEMBER:
                 raise _stranger(request.group_id)
             group = self._new_classic(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer_join(group, request, waiter, now)
         effects = self._classic(group, request.group_id).join(request, waiter, now)
         self.groups[request.group_id] = group  # Not before it was let in: a refused member leaves no trace.
         return effects
 
     def sync(self, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
         """The answer is a SyncAnswer."""
-        return self._of_members(request.group_id).sync(request, waiter, now)
+        group = self._of_members(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer_sync(group, request, waiter, now)
+        return group.sync(request, waiter, now)
 
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Now
     ) -> None:
         """Returns when all is well, else raises what the member must hear."""
-        self._of_members(group_id).heartbeat(member_id, instance_id, generation, now)
+        group = self._of_members(group_id)
+        if isinstance(group, ConsumerGroup):
+            self.consumer_classic_heartbeat(group, member_id, instance_id, generation, now)
+        else:
+            group.heartbeat(member_id, instance_id, generation, now)
 
     def leave(self, group_id: str, members: Sequence[Leaving], now: Now) -> tuple[list[ErrorCode], Effects]:
         """An error code per member, in order."""
@@ -82,12 +94,14 @@ class GroupShard(OffsetRequests, Administration):
             group = self._of_members(group_id)
         except TidelogError as refusal:
             return [refusal.code] * len(members), []
+        if isinstance(group, ConsumerGroup):
+            return self.consumer_leave(group, members, now)
         return group.leave(members, now)
 
-    def _of_members(self, group_id: str) -> ClassicGroup:
+    def _of_members(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         group = self.groups.get(group_id)
-        if group is None:
-            raise _stranger(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
         return self._classic(group, group_id)
 
     @staticmethod

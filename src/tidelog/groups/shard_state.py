@@ -8,6 +8,7 @@ from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.groups import records
 from tidelog.groups.classic.group import ClassicGroup
+from tidelog.groups.consumer.view import NO_TOPICS, Topics
 from tidelog.groups.deadlines import Deadlines
 from tidelog.groups.effects import NO_PRODUCER_ID, Effects, KeyValue, Now, Write
 from tidelog.groups.group import Group
@@ -22,8 +23,11 @@ Replay = Callable[[bytes, bytes | None], None]
 
 
 class ShardState:
-    def __init__(self, config: Callable[[], BrokerConfig]) -> None:
+    def __init__(
+        self, config: Callable[[], BrokerConfig], topics: Callable[[], Topics] = lambda: NO_TOPICS
+    ) -> None:
         self.config = config
+        self.topics = topics
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self.deadlines = Deadlines()

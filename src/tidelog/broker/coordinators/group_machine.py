@@ -10,7 +10,7 @@ from tidelog.broker.coordinators.alarm import Alarm
 from tidelog.broker.coordinators.shard import Shard
 from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.groups.effects import NO_PRODUCER_ID, Answer, Effects, Now, Write
+from tidelog.groups.effects import NO_PRODUCER_ID, Answer, Effects, Now, Reload, Write
 from tidelog.groups.shard import GroupShard
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import Record
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 class GroupMachine:
     def __init__(self, shard: "Shard[GroupMachine]", broker: "Broker") -> None:
-        self.groups = GroupShard(lambda: broker.config)
+        self.groups = GroupShard(lambda: broker.config, lambda: broker.image)
         self._shard = shard
         self._services = shard.services
         self._alarm = Alarm(shard.services, self._time_passed)
@@ -57,6 +57,8 @@ class GroupMachine:
         for effect in effects:
             if isinstance(effect, Answer):
                 effect.waiter.keep(effect.answer)
+            elif isinstance(effect, Reload):
+                self._shard.throw_away()
             else:
                 self._write(effect)
         if not self._stopped:

@@ -65,6 +65,32 @@ class ClassicGroup(Joining, Syncing, Leaving):
         self._proposed = None
         return self._drain()
 
+    # -- from one kind of group to the other -------------------------------------------
+
+    def dissolve(self, now: Now) -> Effects:
+        """Its members go on in a group of the other kind: whoever waits joins again there."""
+        for member in list(self.members.values()):
+            self._answer_join(member, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            self._answer_sync(member, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+            self._forget(member)
+        self._proposed = None
+        self._join_deadline.clear()
+        self._sync_deadline.clear()
+        if self.state in (State.STABLE, State.COMPLETING):
+            self._move(State.PREPARING, now)
+        if self.state is State.PREPARING:
+            self._move(State.EMPTY, now)
+        self.removed(now)
+        return self._drain()
+
+    def adopt(self, state: GroupState, now: Now) -> Effects:
+        """Become what a group of the other kind was. All members join again, as nobody leads them yet."""
+        self.restore(state)
+        for member in self.members.values():
+            member.alive(now)
+        self._rebalance(now, "the group uses the classic protocol again")
+        return self._drain()
+
     # -- offsets -----------------------------------------------------------------------
 
     def check_commit(

@@ -1,7 +1,8 @@
 """One consumer group: the newest record under each of its keys, and what can be looked up in them.
 
 Records come in through ``apply``, from the log or from ``put``, which whatever decides uses to change the
-group; ``take_updates`` hands over what was put since. Owns no rule of the protocol.
+group; ``take_updates`` hands over what was put since. Of the protocol's rules it owns only those about
+offsets: who may commit and fetch them.
 
 ============  ==================================================================
 state         when
@@ -16,8 +17,9 @@ Stable        every member has what the target gives it
 from collections.abc import Mapping
 from uuid import UUID
 
-from tidelog.groups.consumer.deadlines import Deadlines
+from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.consumer.partitions import NONE, Held, Partitions
+from tidelog.groups.consumer.record_format import encode
 from tidelog.groups.consumer.records import (
     CurrentMemberRecord,
     GroupRecord,
@@ -31,12 +33,23 @@ from tidelog.groups.consumer.records import (
     Value,
 )
 from tidelog.groups.consumer.view import Topic
+from tidelog.groups.consumer.waits import Waits
+from tidelog.groups.effects import Effects, KeyValue, Now
+from tidelog.groups.group import CONSUMER
+from tidelog.groups.offsets import Committed
+from tidelog.groups.subscriptions import CONSUMER_PROTOCOL
 from tidelog.invariant import invariant
 
 NEW_MEMBER = CurrentMemberRecord(epoch=0, previous_epoch=0)
 
 
+EPOCHS_FROM_VERSION = 9  # of OffsetCommit: from here on a generation may be a member's epoch
+
+
 class ConsumerGroup:
+    kind = CONSUMER
+    protocol_type = CONSUMER_PROTOCOL
+
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = 0
@@ -51,7 +64,7 @@ class ConsumerGroup:
         self.instances: dict[str, str] = {}  # static members: instance id → member id
         self._owners: dict[UUID, dict[int, str]] = {}  # who holds a partition, or has yet to give it up
         # Not in the log.
-        self.deadlines = Deadlines()
+        self.waits = Waits()
         self.seen_topics: Mapping[str, Topic] = {}  # what the regular expressions were last resolved against
         self.retargeted_ms = -(1 << 62)  # when the target was computed, on the clock that only goes forward
         self._state: str | None = None  # None: not known since the last record
@@ -126,10 +139,6 @@ class ConsumerGroup:
         updates = [Update(kind, name, self.record(kind, name)) for kind, name in keys]
         return [update for update in updates if update.value is not None]
 
-    def tombstones(self) -> list[Update]:
-        """What takes the group out of the log."""
-        return [Update(update.kind, update.name, None) for update in reversed(self.everything())]
-
     def _set_member(self, member_id: str, record: MemberRecord | None) -> None:
         old = self.members.pop(member_id, None)
         if old is not None and old.instance_id and self.instances.get(old.instance_id) == member_id:
@@ -166,7 +175,7 @@ class ConsumerGroup:
     # -- looking things up -----------------------------------------------------------------------------------
 
     @property
-    def state(self) -> str:
+    def state_name(self) -> str:
         if self._state is None:
             self._state = self._find_state()
         return self._state
@@ -188,6 +197,18 @@ class ConsumerGroup:
         current = self.current(member_id)
         return current.state is MemberState.STABLE and current.epoch == self.target_epoch
 
+    def topic_names(self, member: MemberRecord) -> tuple[str, ...]:
+        """What a member is subscribed to; a topic it names and matches comes twice."""
+        resolved = self.regexes.get(member.regex) if member.regex else None
+        return member.topics if resolved is None else member.topics + resolved.topics
+
+    def is_subscribed(self, topic: str) -> bool:
+        return any(topic in self.topic_names(member) for member in self.members.values())
+
+    @property
+    def is_vacant(self) -> bool:
+        return not self.members
+
     def owner(self, topic_id: UUID, index: int) -> str | None:
         return self._owners.get(topic_id, {}).get(index)
 
@@ -200,3 +221,64 @@ class ConsumerGroup:
                     for index in epochs:
                         other = seen.setdefault((topic_id, index), member_id)
                         invariant(other == member_id, "a partition has one owner", index, other, member_id)
+
+    # -- offsets ---------------------------------------------------------------------------------------------
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool, version: int
+    ) -> None:
+        if generation < 0 and not self.members:
+            return  # From outside of the group, and nobody inside to be in the way of.
+        if transactional and generation < 0 and not member_id:
+            return  # A producer that does not know of members: its transactional id fences it.
+        record = self._known(member_id)
+        if record.classic is None and not transactional and version < EPOCHS_FROM_VERSION:
+            raise TidelogError(
+                f"members of a consumer group commit with version {EPOCHS_FROM_VERSION} or newer",
+                ErrorCode.UNSUPPORTED_VERSION,
+            )
+        stale = ErrorCode.ILLEGAL_GENERATION if transactional else ErrorCode.STALE_MEMBER_EPOCH
+        self._check_epoch(record, member_id, generation, stale)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if not member_id and member_epoch < 0:
+            return  # From outside of the group.
+        record = self._known(member_id or "")
+        self._check_epoch(record, member_id or "", member_epoch, ErrorCode.STALE_MEMBER_EPOCH)
+
+    def _known(self, member_id: str) -> MemberRecord:
+        if member_id not in self.members:
+            raise TidelogError("this is no member of the group", ErrorCode.UNKNOWN_MEMBER_ID)
+        return self.members[member_id]
+
+    def _check_epoch(self, record: MemberRecord, member_id: str, epoch: int, stale: ErrorCode) -> None:
+        current = self.current(member_id).epoch
+        if epoch != current:
+            code = stale if record.classic is None else ErrorCode.ILLEGAL_GENERATION
+            raise TidelogError(f"member epoch {epoch} is not the current one, {current}", code)
+
+    def committed_by(self, member_id: str, now: Now) -> None:
+        """Only heartbeats count as a sign of life."""
+
+    def check_offset_delete(self) -> None:
+        """It is known which topics are read."""
+
+    def expires_from_ms(self, committed: Committed) -> int | None:
+        return committed.commit_ms
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def check_delete(self) -> None:
+        if self.members:
+            raise TidelogError(f"group {self.group_id[:80]!r} has members", ErrorCode.NON_EMPTY_GROUP)
+
+    def tombstones(self) -> list[KeyValue]:
+        gone = [Update(update.kind, update.name, None) for update in reversed(self.everything())]
+        return [encode(self.group_id, update) for update in gone]
+
+    def removed(self, now: Now) -> None:
+        """Whoever waits for it was a member."""
+
+    def abandon(self) -> Effects:
+        """Nobody waits for anything but the log."""
+        return []

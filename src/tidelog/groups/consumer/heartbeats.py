@@ -12,11 +12,11 @@ import msgspec
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.groups.consumer import progress, regex
-from tidelog.groups.consumer.deadlines import Wait
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.partitions import Held, Partitions, within
 from tidelog.groups.consumer.records import CurrentMemberRecord, MemberRecord, RecordKind
 from tidelog.groups.consumer.view import View
+from tidelog.groups.consumer.waits import Wait
 
 JOIN, LEAVE, AWAY = 0, -1, -2
 UNCHANGED = -1
@@ -106,14 +106,14 @@ def interval_ms(group: ConsumerGroup, view: View) -> int:
     """
     usual_ms = view.config.group_consumer_heartbeat_interval_ms
     quiet_from_ms = group.retargeted_ms + usual_ms
-    if view.now.uptime_ms >= quiet_from_ms and group.state == "Stable":
+    if view.now.uptime_ms >= quiet_from_ms and group.state_name == "Stable":
         return usual_ms
     return min(usual_ms, view.config.group_consumer_rebalance_heartbeat_interval_ms)
 
 
 def expire(group: ConsumerGroup, view: View) -> dict[str, Wait]:
     """Throw out members that missed a deadline; who, and what they were waited for."""
-    missed = group.deadlines.missed(view.now.uptime_ms)
+    missed = group.waits.missed(view.now.uptime_ms)
     if missed:
         progress.remove(group, missed, view)
     return missed
@@ -126,15 +126,15 @@ def resume(group: ConsumerGroup, view: View) -> None:
             _expect_heartbeat(group, member_id, view)
             if group.current(member_id).revoking:
                 at_ms = view.now.uptime_ms + member.rebalance_timeout_ms
-                group.deadlines.set(member_id, Wait.REVOCATION, at_ms)
+                group.waits.set(member_id, Wait.REVOCATION, at_ms)
         else:
             at_ms = view.now.uptime_ms + member.classic.session_timeout_ms
-            group.deadlines.set(member_id, Wait.HEARTBEAT, at_ms)
+            group.waits.set(member_id, Wait.HEARTBEAT, at_ms)
 
 
 def _expect_heartbeat(group: ConsumerGroup, member_id: str, view: View) -> None:
     at_ms = view.now.uptime_ms + view.config.group_consumer_session_timeout_ms
-    group.deadlines.set(member_id, Wait.HEARTBEAT, at_ms)
+    group.waits.set(member_id, Wait.HEARTBEAT, at_ms)
 
 
 # -- who may -------------------------------------------------------------------------------------------------
@@ -150,12 +150,16 @@ def _admit(group: ConsumerGroup, request: Heartbeat, config: BrokerConfig) -> st
     if before is not None:
         _check_released(group, before, request)
         return None if before == request.member_id else before
-    if request.member_id not in group.members and len(group.members) >= config.group_consumer_max_size:
+    check_room(group, request.member_id, config)
+    return None
+
+
+def check_room(group: ConsumerGroup, member_id: str, config: BrokerConfig) -> None:
+    if member_id not in group.members and len(group.members) >= config.group_consumer_max_size:
         raise TidelogError(
             f"the group has {len(group.members)} members, and must not have more",
             ErrorCode.GROUP_MAX_SIZE_REACHED,
         )
-    return None
 
 
 def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> str:
@@ -223,7 +227,7 @@ def _leave(group: ConsumerGroup, request: Heartbeat, view: View) -> HeartbeatAns
         current = group.current(member_id)
         away = CurrentMemberRecord(AWAY, current.epoch, current.state, current.held)
         group.put(RecordKind.CURRENT_MEMBER, member_id, away)
-        group.deadlines.forget(member_id)
+        group.waits.forget(member_id)
         _expect_heartbeat(group, member_id, view)
     else:
         progress.remove(group, [member_id], view)

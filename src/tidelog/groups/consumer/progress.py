@@ -11,7 +11,6 @@ from uuid import UUID
 from tidelog.groups.consumer import subscriptions
 from tidelog.groups.consumer.assignors import ASSIGNORS
 from tidelog.groups.consumer.assignors.spec import GroupSpec, MemberSpec
-from tidelog.groups.consumer.deadlines import Wait
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.partitions import Partitions
 from tidelog.groups.consumer.reconcile import next_step
@@ -24,6 +23,7 @@ from tidelog.groups.consumer.records import (
     TargetRecord,
 )
 from tidelog.groups.consumer.view import View
+from tidelog.groups.consumer.waits import Wait
 
 
 def set_member(group: ConsumerGroup, member_id: str, record: MemberRecord, view: View) -> None:
@@ -55,7 +55,7 @@ def remove(group: ConsumerGroup, member_ids: Iterable[str], view: View) -> None:
 def _drop(group: ConsumerGroup, member_id: str) -> None:
     for kind in (RecordKind.CURRENT_MEMBER, RecordKind.TARGET_MEMBER, RecordKind.MEMBER):
         group.put(kind, member_id, None)
-    group.deadlines.forget(member_id)
+    group.waits.forget(member_id)
 
 
 def follow_topics(group: ConsumerGroup, view: View, *, changed: bool = False) -> None:
@@ -80,10 +80,10 @@ def advance(group: ConsumerGroup, member_id: str, owned: Partitions | None, view
     after = next_step(before, group.target_epoch, group.target(member_id), owned, is_free)
     group.put(RecordKind.CURRENT_MEMBER, member_id, after)
     if after.state is not MemberState.UNREVOKED:
-        group.deadlines.cancel(member_id, Wait.REVOCATION)
+        group.waits.cancel(member_id, Wait.REVOCATION)
     elif after != before and group.members[member_id].classic is None:
         timeout_ms = group.members[member_id].rebalance_timeout_ms
-        group.deadlines.set(member_id, Wait.REVOCATION, view.now.uptime_ms + timeout_ms)
+        group.waits.set(member_id, Wait.REVOCATION, view.now.uptime_ms + timeout_ms)
 
 
 def _retarget(group: ConsumerGroup, view: View) -> None:

@@ -5,7 +5,6 @@ internal ones (a group that reads ``__consumer_offsets`` would feed on its own c
 is a record of the group; after a change of the cluster only topics that are new are matched.
 """
 
-from collections.abc import Iterable
 from hashlib import blake2b
 from uuid import UUID
 
@@ -17,20 +16,10 @@ from tidelog.groups.consumer.view import Topics, View
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
-def topic_names(group: ConsumerGroup, member: MemberRecord) -> Iterable[str]:
-    """What a member is subscribed to; a topic it names and matches comes twice."""
-    resolved = group.regexes.get(member.regex) if member.regex else None
-    return member.topics if resolved is None else (*member.topics, *resolved.topics)
-
-
 def topic_ids(group: ConsumerGroup, member: MemberRecord, topics: Topics) -> frozenset[UUID]:
-    """The same, as far as the topics exist."""
+    """What a member is subscribed to, as far as it exists."""
     known = topics.topics
-    return frozenset(known[name].topic_id for name in topic_names(group, member) if name in known)
-
-
-def is_subscribed(group: ConsumerGroup, topic: str) -> bool:
-    return any(topic in topic_names(group, member) for member in group.members.values())
+    return frozenset(known[name].topic_id for name in group.topic_names(member) if name in known)
 
 
 def resolve(group: ConsumerGroup, view: View) -> bool:
@@ -57,7 +46,7 @@ def resolve(group: ConsumerGroup, view: View) -> bool:
 
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
     """A number that changes when a subscribed topic appears, goes, is made anew or grows."""
-    names = {name for member in group.members.values() for name in topic_names(group, member)}
+    names = {name for member in group.members.values() for name in group.topic_names(member)}
     digest = blake2b(digest_size=8)
     for name in sorted(names):
         topic = topics.topics.get(name)

@@ -26,6 +26,16 @@ class Topics(Protocol):
     def topic_names(self) -> Mapping[UUID, str]: ...
 
 
+class NoTopics:
+    """A cluster without any."""
+
+    topics: Mapping[str, Topic] = {}
+    topic_names: Mapping[UUID, str] = {}
+
+
+NO_TOPICS = NoTopics()
+
+
 class View(NamedTuple):
     now: Now
     topics: Topics

@@ -101,7 +101,7 @@ class Story(RuleBasedStateMachine):
             self.world.pass_ms(20_000)
             settle(self.clients, rounds=4)
         if self.clients:
-            assert self.world.group.state == "Stable"
+            assert self.world.group.state_name == "Stable"
         wanted = {
             (name, index)
             for member in self.world.group.members.values()
@@ -136,7 +136,7 @@ class Story(RuleBasedStateMachine):
 
 def _facts(group: ConsumerGroup) -> tuple[object, ...]:
     records = {(update.kind, update.name): update.value for update in group.everything()}
-    return records, group.instances, group.state, group._owners
+    return records, group.instances, group.state_name, group._owners
 
 
 Story.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class Wait(Enum):
-    """What a member is waited for."""
+    """What a member is waited for; the words tell why it is out."""
 
     HEARTBEAT = "it was not heard of for its session timeout"
     REVOCATION = "it did not give up partitions within its rebalance timeout"
@@ -12,8 +12,10 @@ class Wait(Enum):
     SYNC = "it joined and did not ask for its assignment within its rebalance timeout"
 
 
-class Deadlines:
-    """Times are of the clock that only goes forward."""
+class Waits:
+    """The deadlines of one group's members, on the clock that only goes forward. Those that are missed
+    together are told together, so that they cost one rebalance.
+    """
 
     __slots__ = ("_at_ms", "next_check_ms")
 

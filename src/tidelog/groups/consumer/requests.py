@@ -1,0 +1,196 @@
+"""Consumer groups in a shard: their requests, their records, their deadlines.
+
+A consumer group decides on top of what is still being written, because its members' heartbeats must not wait
+for each other. So it is ahead of the log, and answers wait for the log instead; when a write fails, the shard
+is loaded again.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tidelog.config import BrokerConfig
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.classic.group import ClassicGroup
+from tidelog.groups.classic.messages import JoinRequest, Leaving, SyncRequest
+from tidelog.groups.consumer import classic_members, heartbeats, migration
+from tidelog.groups.consumer.description import Description, describe
+from tidelog.groups.consumer.group import ConsumerGroup
+from tidelog.groups.consumer.heartbeats import JOIN, Heartbeat
+from tidelog.groups.consumer.record_format import KINDS, decode, encode
+from tidelog.groups.consumer.records import Update
+from tidelog.groups.consumer.view import NO_TOPICS, Topics, View
+from tidelog.groups.deadlines import Deadline
+from tidelog.groups.effects import Answer, Effects, KeyValue, Now, Reload, Waiter, Write
+from tidelog.groups.records import group_record
+from tidelog.groups.shard_state import ShardState
+
+logger = logging.getLogger(__name__)
+
+
+class ConsumerRequests(ShardState):
+    # -- from one coordinator to the next ----------------------------------------------
+
+    def __init__(
+        self, config: Callable[[], BrokerConfig], topics: Callable[[], Topics] = lambda: NO_TOPICS
+    ) -> None:
+        super().__init__(config, topics)
+        self._alarms: dict[str, Deadline] = {}
+        self.replayers.update(dict.fromkeys(KINDS, self._replay_consumer))
+
+    def _replay_consumer(self, key: bytes, value: bytes | None) -> None:
+        group_id, update = decode(key, value)
+        group = self.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            if update.value is None:
+                return
+            group = self.groups[group_id] = ConsumerGroup(group_id)
+        group.apply(update)
+
+    def resume_consumer_groups(self, now: Now) -> None:
+        """Everything is replayed."""
+        for group in list(self.groups.values()):
+            if not isinstance(group, ConsumerGroup):
+                continue
+            if group.everything():
+                heartbeats.resume(group, self._view(now))
+                self._watch(group)
+            else:
+                del self.groups[group.group_id]  # Only tombstones are left of it.
+
+    # -- members that speak the consumer protocol --------------------------------------
+
+    def consumer_heartbeat(
+        self, group_id: str, request: Heartbeat, version: int, waiter: Waiter, now: Now
+    ) -> Effects:
+        """The answer is a HeartbeatAnswer."""
+        view = self._view(now)
+        heartbeats.check(request, version, view.config)
+        group, replaced = self._find(group_id, request, view)
+        answer = heartbeats.heartbeat(group, request, view)
+        self.groups[group_id] = group  # Not before it was let in: a refused member leaves no trace.
+        if replaced is None:
+            return self._changed(group, waiter, answer, view)
+        logger.info("group %s uses the consumer protocol now", group_id)
+        return [*replaced.dissolve(now), *self._changed(group, waiter, answer, view, replaced.tombstones())]
+
+    def _find(
+        self, group_id: str, request: Heartbeat, view: View
+    ) -> tuple[ConsumerGroup, ClassicGroup | None]:
+        """The group, and the classic one whose place it takes when it goes on from here."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group, None
+        if request.epoch != JOIN or not (group is None or isinstance(group, ClassicGroup)):
+            raise TidelogError(f"there is no consumer group {group_id[:80]!r}", ErrorCode.GROUP_ID_NOT_FOUND)
+        if group is None:
+            return ConsumerGroup(group_id), None
+        if not group.members:
+            return ConsumerGroup(group_id), group
+        upgraded = migration.upgraded(group, view)
+        heartbeats.resume(upgraded, view)
+        return upgraded, group
+
+    def consumer_describe(self, group_id: str, now: Now) -> Description:
+        group = self.group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise TidelogError(
+                f"group {group_id[:80]!r} is not a consumer group", ErrorCode.GROUP_ID_NOT_FOUND
+            )
+        return describe(group, self._view(now))
+
+    # -- members that speak the classic one --------------------------------------------
+
+    def consumer_join(self, group: ConsumerGroup, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
+        """The answer is a JoinAnswer."""
+        view = self._view(now)
+        return self._changed(group, waiter, classic_members.join(group, request, view), view)
+
+    def consumer_sync(self, group: ConsumerGroup, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
+        """The answer is a SyncAnswer."""
+        view = self._view(now)
+        return self._changed(group, waiter, classic_members.sync(group, request, view), view)
+
+    def consumer_classic_heartbeat(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now: Now
+    ) -> None:
+        """Returns when all is well, else raises what the member must hear."""
+        classic_members.heartbeat(group, member_id, instance_id, generation, self._view(now))
+
+    def consumer_leave(
+        self, group: ConsumerGroup, members: Sequence[Leaving], now: Now
+    ) -> tuple[list[ErrorCode], Effects]:
+        view = self._view(now)
+        errors = classic_members.leave(group, members, view)
+        return errors, self._changed(group, None, None, view)
+
+    # -- the clock ---------------------------------------------------------------------
+
+    def _watch(self, group: ConsumerGroup) -> None:
+        """Look at the group's deadlines when the first of them may have passed."""
+        if group.waits.next_check_ms is None:
+            return
+        group_id = group.group_id
+        alarm = self._alarms.get(group_id)
+        if alarm is None:
+            alarm = self._alarms[group_id] = self.deadlines.new(lambda now: self._time_passed(group_id, now))
+        alarm.set(group.waits.next_check_ms)
+
+    def _time_passed(self, group_id: str, now: Now) -> Effects:
+        group = self.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            del self._alarms[group_id]
+            return []
+        view = self._view(now)
+        for member_id, wait in heartbeats.expire(group, view).items():
+            logger.info("member %s of group %s is out: %s", member_id, group_id, wait.value)
+        return self._changed(group, None, None, view)
+
+    # -- the log -----------------------------------------------------------------------
+
+    def _view(self, now: Now) -> View:
+        return View(now, self.topics(), self.config())
+
+    def _changed(
+        self,
+        group: ConsumerGroup,
+        waiter: Waiter | None,
+        answer: Any,
+        view: View,
+        first: Sequence[KeyValue] = (),
+    ) -> Effects:
+        """Write what the group has put; the answer, if somebody waits for one, follows."""
+        updates = group.take_updates()
+        if updates and migration.must_downgrade(group, view.config):
+            return self._downgrade(group, updates, waiter, answer, view)
+        self._watch(group)
+        records = [*first, *(encode(group.group_id, update) for update in updates)]
+        return _written(records, waiter, answer)
+
+    def _downgrade(
+        self, group: ConsumerGroup, updates: list[Update], waiter: Waiter | None, answer: Any, view: View
+    ) -> Effects:
+        """Only members of the classic protocol are left: it is a classic group again."""
+        logger.info("group %s uses the classic protocol again", group.group_id)
+        state = migration.downgraded(group, view)
+        classic = self._new_classic(group.group_id)
+        self.groups[group.group_id] = classic
+        records = [encode(group.group_id, update) for update in updates]
+        records += [*group.tombstones(), group_record(group.group_id, state)]
+        return [*_written(records, waiter, answer), *classic.adopt(state, view.now)]
+
+
+def _written(records: Sequence[KeyValue], waiter: Waiter | None, answer: Any) -> Effects:
+    answered: Effects = [] if waiter is None else [Answer(waiter, answer)]
+    if not records:
+        return answered
+
+    def then(error: ErrorCode, now: Now) -> Effects:
+        if not error:
+            return answered
+        refused: Effects = []
+        if waiter is not None:
+            refused.append(Answer(waiter, TidelogError("the group could not be written down", error)))
+        return [*refused, Reload()]
+
+    return [Write(records, then)]
