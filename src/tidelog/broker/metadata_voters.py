@@ -147,10 +147,16 @@ class MetadataVoters:
                 self._wishes.remove(wish)
                 wish.done(refusal)
                 continue
-            if wanted is not None:
+            if wanted is not None and self._could_decide(wanted):
                 self._wishes.remove(wish)
                 self._write(wanted, wish.done)
                 return
+
+    def _could_decide(self, voters: VoterSet) -> bool:
+        """Whether a majority of this set is heard of: otherwise it would be the last thing ever decided."""
+        now_ms, me = self._services.uptime_ms(), self._me.voter_id
+        alive = [each for each in voters.ids if each == me or not self._election.is_silent(each, now_ms)]
+        return len(alive) >= voters.majority
 
     def _write(self, voters: VoterSet, done: Done = lambda error: None) -> None:
         """Raises StorageError."""
@@ -232,7 +238,7 @@ class MetadataVoters:
                 raise TidelogError("the last controller cannot be removed", ErrorCode.INVALID_REQUEST)
             return latest.without(voter.voter_id)
 
-        self._wish(change, timeout_ms, "an earlier change of the controllers is not committed", done)
+        self._wish(change, timeout_ms, NOT_ENOUGH, done)
 
     def update(self, voter: Voter, timeout_ms: int, done: Done) -> None:
         """A voter has another address."""
@@ -242,7 +248,7 @@ class MetadataVoters:
                 raise TidelogError(f"node {voter.voter_id} is no controller", ErrorCode.VOTER_NOT_FOUND)
             return latest.including(voter)
 
-        self._wish(change, timeout_ms, "an earlier change of the controllers is not committed", done)
+        self._wish(change, timeout_ms, NOT_ENOUGH, done)
 
     def _wish(self, change: Change, timeout_ms: int, waiting_for: str, done: Done) -> None:
         if self._hosted.replica.role is not Role.LEADER:
@@ -254,6 +260,9 @@ class MetadataVoters:
 
 
 COMMIT_TIMEOUT_MS = 10_000
+NOT_ENOUGH = (
+    "an earlier change of the controllers is not committed, or too few of those that would be left are alive"
+)
 
 
 def _is_disk(seen: Seen, voter: Voter) -> bool:

@@ -349,11 +349,18 @@ class Election:
         effects.append(AnswerVote(ask.candidate, VoteGot(self.me, self.epoch, granted, leader, ask.pre)))
         return effects
 
-    def _is_meant(self, ask: VoteAsk) -> bool:
+    def _is_meant(self, ask: VoteAsk, tail: Tail) -> bool:
         """A vote is asked of a voter with its disk. With another disk we have forgotten how we voted and what
         we acknowledged, and must not help to elect somebody who lacks it.
+
+        Who does not know our disk may have missed what was decided since it became known. As long as we have
+        nothing ourselves, and so may be the one that forgot, we only help to found a cluster.
         """
-        return not self.retired and ask.voter_directory in (None, self.directory)
+        if self.retired or self.directory is None:
+            return not self.retired
+        if ask.voter_directory is None:
+            return (tail.end_offset > 0 and self.is_voter) or ask.tail.end_offset == 0
+        return ask.voter_directory == self.directory
 
     def _would_elect(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> bool:
         """Not while we hear a leader: the asker may only be cut off from it.
@@ -361,7 +368,9 @@ class Election:
         Of two that ask at the same time, the one with the longer log, then with the lower number goes on and
         the other yields: both would go on to split the votes.
         """
-        if ask.epoch < self.epoch or ask.tail < tail or not self._is_meant(ask) or self._hears_leader(now_ms):
+        if ask.epoch < self.epoch or ask.tail < tail or not self._is_meant(ask, tail):
+            return False
+        if self._hears_leader(now_ms):
             return False
         if self.state is State.PROSPECTIVE and ask.candidate in self.voters:
             if (ask.tail, -ask.candidate) < (tail, -self.me):
@@ -371,8 +380,9 @@ class Election:
         return True
 
     def _ask_instead(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
-        """We refused because we are the better choice: then it is our turn to ask."""
-        if ask.candidate not in self.voters or not self.is_voter:
+        """Where we refused because we are the better choice, it is our turn to ask."""
+        outranked = (ask.tail, -ask.candidate) < (tail, -self.me)
+        if not outranked or ask.candidate not in self.voters or not self.is_voter:
             return []
         if self.state is State.PROSPECTIVE and ask.epoch == self.epoch:
             # The asker may not have been there when we asked.
@@ -387,7 +397,7 @@ class Election:
         return self.leader != NO_BROKER and now_ms - self._leader_heard_ms < self.timing.trust_ms
 
     def _grant(self, ask: VoteAsk, tail: Tail) -> bool:
-        if ask.epoch < self.epoch or self.leader != NO_BROKER or not self._is_meant(ask):
+        if ask.epoch < self.epoch or self.leader != NO_BROKER or not self._is_meant(ask, tail):
             return False
         # One vote per epoch; the same answer again to the same candidate, whose answer may have been lost.
         if self.voted_for not in (NO_BROKER, ask.candidate):
