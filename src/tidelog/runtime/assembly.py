@@ -19,6 +19,7 @@ from tidelog.replication.voters import Voter
 from tidelog.runtime import boot
 from tidelog.runtime.disk import Disk
 from tidelog.runtime.peers.channel import Address
+from tidelog.runtime.peers.gate import Gate
 from tidelog.runtime.peers.links import WireLinks
 from tidelog.runtime.peers.peers import WirePeers
 from tidelog.runtime.peers.relay import Relay
@@ -66,10 +67,8 @@ class Assembly:
         self.broker = Broker(config, metadata, self.node.partitions, services)
         self.broker.links = WireLinks(self.broker, self.peers, lambda: metadata.leader)
         self.server = Server(self.broker, loop)
-        self.server.inbound = self.peers.inbound
-        self.server.relay = Relay(
-            self.broker, self.peers, lambda: metadata.leader, lambda: self.node.controller.active
-        )
+        relay = Relay(self.broker, self.peers, lambda: metadata.leader, lambda: self.node.controller.active)
+        self.server.gate = Gate(self.peers.inbound, relay)
         self.node.on_metadata = self.broker.metadata_changed
         self.node.on_registered = lambda: boot.note_use(data)
 

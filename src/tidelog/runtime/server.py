@@ -6,17 +6,12 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig
 from tidelog.runtime.connection import Connection
-
-if TYPE_CHECKING:
-    from tidelog.runtime.peers.inbound import Inbound
-    from tidelog.runtime.peers.relay import Relay
 from tidelog.runtime.peers.gate import Gate
 
 logger = logging.getLogger(__name__)
@@ -40,8 +35,6 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
-        self.inbound: Inbound | None = None  # where other nodes' requests go
-        self.relay: Relay | None = None  # where requests for the active controller go
         self.ready = False  # Whether clients are served; other nodes are from the start.
         self.configure(broker.config)
 
