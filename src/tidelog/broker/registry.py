@@ -8,6 +8,8 @@ from tidelog.broker.handlers import (
     allocate_producer_ids,
     alter_configs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -87,6 +89,8 @@ SERVED: dict[int, Api] = {
         _api(60, describe_cluster.handle),
         _api(61, describe_producers.handle),
         _api(67, allocate_producer_ids.handle)._replace(announced=False),
+        _api(68, consumer_group_heartbeat.handle),
+        _api(69, consumer_group_describe.handle),
         _api(75, describe_topic_partitions.handle),
     )
 }

@@ -62,6 +62,8 @@ _OFFSETS = [
     }
 ]
 
+_ASSIGNED = {"topic_partitions": [{"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0, 1]}]}
+
 ANSWERS: dict[int, dict[str, Any]] = {
     2: {
         "topics": [
@@ -198,6 +200,42 @@ ANSWERS: dict[int, dict[str, Any]] = {
         "endpoint_type": 1,
     },
     67: {"error_code": ErrorCode.NONE, "producer_id_start": 5000, "producer_id_len": 1000},
+    68: {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "member_id": "m",
+        "member_epoch": 4,
+        "heartbeat_interval": 5000,
+        "assignment": {"topic_partitions": [{"topic_id": TOPIC_ID, "partitions": [0, 1]}]},
+    },
+    69: {
+        "groups": [
+            {
+                "error_code": ErrorCode.NONE,
+                "error_message": None,
+                "group_id": "g",
+                "group_state": "Stable",
+                "group_epoch": 4,
+                "assignment_epoch": 3,
+                "assignor_name": "uniform",
+                "members": [
+                    {
+                        "member_id": "m",
+                        "instance_id": "i",
+                        "rack_id": "r",
+                        "member_epoch": 4,
+                        "client_id": "c",
+                        "client_host": "/127.0.0.1",
+                        "subscribed_topic_names": ["orders"],
+                        "subscribed_topic_regex": None,
+                        "assignment": _ASSIGNED,
+                        "target_assignment": _ASSIGNED,
+                        "member_type": 1,
+                    }
+                ],
+            }
+        ]
+    },
     75: {
         "topics": [{"name": "orders", "topic_id": TOPIC_ID, "partitions": [_PARTITION]}],
         "next_cursor": {"topic_name": "orders", "partition_index": 4},

@@ -1,0 +1,73 @@
+"""ConsumerGroupHeartbeat, versions 0 and 1: everything a member of a consumer group says and hears."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.coordination import answered, client_host, machine_of
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.consumer.heartbeats import Heartbeat, HeartbeatAnswer
+from tidelog.groups.consumer.partitions import Held, Partitions, partitions_of
+from tidelog.protocol.messages import ZERO_UUID, Fields, milliseconds
+
+CHOOSES_ITS_ID_FROM = 1  # Before, the broker makes up the id of a member that joins.
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    try:
+        machine = machine_of(broker, request.group_id)
+    except TidelogError as refusal:
+        return _fields(refusal)
+    beat = _heartbeat(broker, request, context)
+    promise = machine.ask(
+        lambda waiter, now: machine.groups.consumer_heartbeat(
+            request.group_id, beat, context.version, waiter, now
+        )
+    )
+    return answered(promise, _fields)
+
+
+def _heartbeat(broker: Broker, request: Any, context: RequestContext) -> Heartbeat:
+    member_id = request.member_id
+    if not member_id and request.member_epoch == 0 and context.version < CHOOSES_ITS_ID_FROM:
+        member_id = str(broker.services.new_uuid())
+    return Heartbeat(
+        member_id=member_id,
+        epoch=request.member_epoch,
+        client_id=context.client_id or "",
+        client_host=client_host(context),
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
+        topics=request.subscribed_topic_names,
+        regex=getattr(request, "subscribed_topic_regex", None),
+        assignor=request.server_assignor,
+        owned=_owned(request.topic_partitions),
+    )
+
+
+def _owned(topics: Iterable[Any] | None) -> Partitions | None:
+    if topics is None:
+        return None
+    return partitions_of((topic.topic_id or ZERO_UUID, topic.partitions) for topic in topics)
+
+
+def _fields(answer: HeartbeatAnswer | TidelogError) -> Fields:
+    if isinstance(answer, TidelogError):
+        return {"error_code": answer.code, "error_message": answer.message, "member_id": None}
+    return {
+        "error_code": ErrorCode.NONE,
+        "member_id": answer.member_id,
+        "member_epoch": answer.epoch,
+        "heartbeat_interval": answer.heartbeat_interval_ms,
+        "assignment": None if answer.assignment is None else _assignment(answer.assignment),
+    }
+
+
+def _assignment(held: Held) -> Fields:
+    return {
+        "topic_partitions": [
+            {"topic_id": topic_id, "partitions": sorted(epochs)} for topic_id, epochs in held.items()
+        ]
+    }
