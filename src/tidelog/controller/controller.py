@@ -62,8 +62,9 @@ class Controller:
         if not self.active:
             return
         for broker_id in [broker for broker, deadline in self._deadlines.items() if deadline <= now_ms]:
-            del self._deadlines[broker_id]
-            self._fence(broker_id)
+            # A disk that fails while the first one is fenced ends the activity, and with it all sessions.
+            if self._deadlines.pop(broker_id, None) is not None:
+                self._fence(broker_id)
 
     def broker_lost(self, broker_id: int, now_ms: int) -> None:
         """Its connection closed: probably its process is dead. It has a short time to show that it is not."""
