@@ -48,7 +48,8 @@ class Check:
     def target(self) -> str:
         if self.bound is None:
             return "–"
-        return f"{'≥' if self.at_least else '≤'} {self.bound:.3g} {self.unit}"
+        bound = f"{self.bound:,g}" if self.bound >= 100 else f"{self.bound:.3g}"
+        return f"{'≥' if self.at_least else '≤'} {bound} {self.unit}"
 
 
 @dataclass(slots=True)

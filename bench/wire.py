@@ -5,7 +5,7 @@ Built once before the clock starts, so nothing in this module is on a measured p
 """
 
 from collections.abc import Iterable
-from struct import Struct, pack
+from struct import Struct, pack, unpack_from
 
 import crc32c
 
@@ -19,6 +19,7 @@ BATCH_HEADER_SIZE = 61
 CRC_FROM = 21
 LENGTH_PREFIX_SIZE = 12  # base offset and batch length come before the bytes that the length counts
 RECORD_COUNT_AT = 57
+PARTITION_ANSWER_SIZE = 4 + 2 + 8 + 8 + 8  # index, error, base offset, append time, start offset
 
 
 def string(text: str | None) -> bytes:
@@ -76,8 +77,15 @@ def batch_of(value: bytes, count: int, timestamp_ms: int) -> bytes:
 
 
 def produce_request(topic: str, partition: int, batch: bytes, acks: int, correlation_id: int = 0) -> bytes:
-    partition_data = pack(">ii", partition, len(batch)) + batch
-    body = string(None) + pack(">hi", acks, 30_000) + array([string(topic) + array([partition_data])])
+    return produce_request_to_many(topic, [partition], batch, acks, correlation_id)
+
+
+def produce_request_to_many(
+    topic: str, partitions: Iterable[int], batch: bytes, acks: int, correlation_id: int = 0
+) -> bytes:
+    """The same batch to each of these partitions."""
+    data = array(pack(">ii", partition, len(batch)) + batch for partition in partitions)
+    body = string(None) + pack(">hi", acks, 30_000) + array([string(topic) + data])
     return request(PRODUCE, PRODUCE_VERSION, correlation_id, body)
 
 
@@ -103,6 +111,17 @@ def produce_error(response: bytes) -> int:
     topic_size = int.from_bytes(response[12:14], "big")
     error_at = 14 + topic_size + 4 + 4
     return int.from_bytes(response[error_at : error_at + 2], "big", signed=True)
+
+
+def produce_errors(response: bytes) -> dict[int, int]:
+    """The error code of every partition in a produce answer about one topic, length prefix included."""
+    topic_size = int.from_bytes(response[12:14], "big")
+    at = 14 + topic_size
+    (count,) = unpack_from(">i", response, at)
+    answers = (
+        unpack_from(">ih", response, at + 4 + number * PARTITION_ANSWER_SIZE) for number in range(count)
+    )
+    return dict(answers)
 
 
 def fetch_request(topic: str, partition: int, offset: int, max_bytes: int, correlation_id: int = 0) -> bytes:

@@ -152,14 +152,9 @@ def write_to_each(cluster: ClusterServer, topic: str, wanted: range | list[int],
 
 
 def _write(connection: Connection, topic: str, indexes: list[int], batch: bytes) -> set[int]:
-    """The partitions that took it; requests are sent ahead of their answers, as a client's would be."""
-    written = set()
-    for index in indexes:
-        connection.socket.sendall(wire.produce_request(topic, index, batch, acks=-1))
-    for index in indexes:
-        if wire.produce_error(bytes(connection.receive())) == 0:
-            written.add(index)
-    return written
+    """The partitions that took it; all in one request, so that nobody's way with several counts."""
+    answer = connection.ask(wire.produce_request_to_many(topic, indexes, batch, acks=-1))
+    return {index for index, error in wire.produce_errors(bytes(answer)).items() if error == 0}
 
 
 def _mean(values: list[float]) -> float:
