@@ -259,6 +259,8 @@ def assert_says(entity: Any, expected: Any) -> None:
         assert len(entity) == len(expected)
         for found, wanted in zip(entity, expected, strict=True):
             assert_says(found, wanted)
+    elif isinstance(entity, timedelta):
+        assert messages.milliseconds(entity) == expected
     else:
         assert entity == expected
 
