@@ -203,7 +203,6 @@ RELAYED: dict[int, Refuse] = {
     67: _refuse_all,  # AllocateProducerIds
     80: _refuse_all,  # AddRaftVoter
     81: _refuse_all,  # RemoveRaftVoter
-    82: _refuse_all,  # UpdateRaftVoter
 }
 """Requests that every broker takes and passes on, and how each is refused."""
 

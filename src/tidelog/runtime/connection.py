@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+READY_MAX = 64  # pieces of answers that are sent before another question is taken up
+
 
 class Waiting(Protocol):
     """A parked request."""
@@ -210,6 +212,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _must_wait(self) -> bool:
         if self._short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
+            return True
+        if len(self._ready) >= READY_MAX:
             return True
         return self._sender is not None and self._sender.blocked
 

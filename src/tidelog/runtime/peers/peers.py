@@ -26,7 +26,7 @@ from tidelog.replication.messages import (
     VoteAsked,
 )
 from tidelog.runtime.peers import names
-from tidelog.runtime.peers.channel import AddressOf, Channel, Surroundings
+from tidelog.runtime.peers.channel import BACKOFF_MS, AddressOf, Channel, Surroundings
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.runtime.peers.inbound import Inbound
@@ -149,11 +149,15 @@ class WirePeers:
         self._receive(FetchGot(peer, generation, error, parts))
 
     def fetch_lost(self, peer: int, generation: int) -> None:
-        """Only one connection broke: the fetch goes on with a new one, and from the beginning. A node that is
-        gone altogether is told as such.
+        """When only this connection broke, the fetch goes on with a new one, from the beginning. When the
+        node is gone altogether, all of them break within a moment, and that is told as such.
         """
-        if self.presence.is_there(peer):
-            self._receive(FetchGot(peer, generation, ErrorCode.NETWORK_EXCEPTION, []))
+
+        def tell() -> None:
+            if self.presence.is_there(peer):
+                self._receive(FetchGot(peer, generation, ErrorCode.NETWORK_EXCEPTION, []))
+
+        self._services.later(BACKOFF_MS, tell)
 
     def exchange_answered(
         self, peer: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage], answer: memoryview
