@@ -2,7 +2,7 @@
 
 An inode keeps its current bytes, the bytes that are safe, and the list of changes between them. A sync makes
 them safe. A sync that *fails* is worse than none: the system takes the changes for written, so no later sync
-writes them either, and only a machine that stays up still shows them.
+writes them either, and only the process that wrote them is sure to see them.
 """
 
 from typing import NamedTuple
@@ -23,12 +23,13 @@ class Change(NamedTuple):
 
 
 class Inode:
-    __slots__ = ("changes", "content", "mapped", "modified_ms", "safe")
+    __slots__ = ("changes", "content", "given_up", "mapped", "modified_ms", "safe")
 
     def __init__(self, content: Buffer = b"", modified_ms: int = 0) -> None:
         self.content = bytearray(content)
         self.safe = bytearray(content)
         self.changes: list[Change] = []
+        self.given_up = False  # Whether a sync has failed.
         self.mapped = 0  # Writable mappings: stores into them are in no change yet.
         self.modified_ms = modified_ms
 
@@ -44,7 +45,8 @@ class Inode:
         self.changes.clear()
 
     def fail_sync(self) -> None:
-        """What was to be synced is given up: seen by readers while the machine is up, on disk never."""
+        """What was to be synced is given up: seen by readers for a while, on disk never."""
+        self.given_up = True
         self.changes.clear()
 
     def let_go(self) -> None:
@@ -54,9 +56,10 @@ class Inode:
         if self.mapped:
             self.note_mapped()
             self.mapped = 0
-        self.content = bytearray(
-            self.content
-        )  # Mappings that were never closed keep the old one from growing.
+        # Mappings that were never closed keep the old content from growing. What could not be synced is read
+        # again from the disk, where it never arrived.
+        self.content = self.replay(self.unsynced()) if self.given_up else bytearray(self.content)
+        self.given_up = False
 
     def flip(self, position: int, bit: int) -> None:
         """The medium decays under bytes that were safe."""

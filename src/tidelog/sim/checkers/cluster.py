@@ -24,7 +24,7 @@ class ClusterChecker:
     def __init__(self, world: World, nodes: Callable[[], Iterable[Node]]) -> None:
         self._nodes = nodes  # those alive
         self.replicas = ReplicaChecker(world, self.name)
-        self.metadata = MetadataChecker()
+        self.metadata = MetadataChecker(world.note)
         self.losses = Losses(world, self.metadata, self._forgive, self._end_of)
         self._histories: dict[tuple[str, int], PartitionHistory] = {}
 

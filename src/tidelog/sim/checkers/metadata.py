@@ -1,5 +1,6 @@
 """The metadata log: all nodes make the same of it, and it takes no liberties."""
 
+from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
@@ -8,8 +9,15 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.sim.checkers.violation import Violation
 
 
+def describe(partition: PartitionImage) -> str:
+    """One line for a trace."""
+    text = f"leader {partition.leader} epoch {partition.leader_epoch} in sync {list(partition.in_sync)}"
+    return text + (f" eligible {list(partition.eligible)}" if partition.eligible else "")
+
+
 class MetadataChecker:
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str], None] = lambda line: None) -> None:
+        self._note = note
         self._images: dict[int, bytes] = {}  # offset up to which it was applied → digest of the image
         self.newest = ClusterImage()
         self.newest_offset = 0
@@ -39,6 +47,8 @@ class MetadataChecker:
         self, topic: TopicImage, index: int, old: PartitionImage, new: PartitionImage
     ) -> None:
         name = f"{topic.name}-{index}"
+        if new.partition_epoch != old.partition_epoch:
+            self._note(f"{name}: decided {describe(new)}")
         if new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch:
             raise Violation(f"{name}: the controllers went back from {old} to {new}")
         if new.leader >= 0 and new.leader != old.leader and new.leader_epoch == old.leader_epoch:
