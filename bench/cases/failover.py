@@ -152,15 +152,16 @@ def _strike(cluster: ClusterServer, topics: Topics, load: SteadyLoad, fault: Fau
 def _victim(cluster: ClusterServer, topics: Topics, controller: bool) -> int:
     """A broker that leads a partition, and is the active controller or is not."""
     cluster.wait_in_sync(TOPIC)
-    try:
-        topics.admin.elect_leaders(ElectionType.PREFERRED, None).result(timeout=30)
-    except KafkaException as error:
-        raise BenchError(f"{cluster.name} does not elect preferred leaders: {error}") from error
 
     def leads_own() -> bool:
         return all(part.leader == part.replicas[0] for part in cluster.partitions(TOPIC))
 
-    wait_until(leads_own, 60, f"{cluster.name} giving every broker its partition back")
+    if not leads_own():
+        try:
+            topics.admin.elect_leaders(ElectionType.PREFERRED, None).result(timeout=30)
+        except KafkaException as error:
+            raise BenchError(f"{cluster.name} does not elect preferred leaders: {error}") from error
+        wait_until(leads_own, 60, f"{cluster.name} giving every broker its partition back")
     wait_until(lambda: cluster.controller() >= 0, 60, f"an active controller of {cluster.name}")
     active = cluster.controller()
     leaders = [part.leader for part in cluster.partitions(TOPIC)]
