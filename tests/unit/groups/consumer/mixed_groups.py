@@ -1,4 +1,4 @@
-"""A shard with groups of both kinds: the harness of classic groups, with topics and heartbeats of the other."""
+"""A shard with groups of both kinds: the harness of classic groups, with topics and with heartbeats."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -26,21 +26,14 @@ class MixedGroups(Groups):
         self.reloads += sum(isinstance(effect, Reload) for effect in effects)
         super().do([effect for effect in effects if not isinstance(effect, Reload)])
 
-    def beat(
-        self, member_id: str, epoch: int, group: str = GROUP, version: int = 1, **fields: Any
-    ) -> Pending:
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> Pending:
         request = Heartbeat(member_id, epoch, "client", "/127.0.0.1", **fields)
-        return self.ask(
-            lambda waiter, now: self.shard.consumer_heartbeat(group, request, version, waiter, now)
-        )
+        return self.ask(lambda waiter, now: self.shard.consumer_heartbeat(GROUP, request, 1, waiter, now))
 
     def enter(self, member_id: str, *topics: str, **fields: Any) -> Pending:
         """A member that speaks the consumer protocol joins."""
         fields = {"rebalance_timeout_ms": 60_000, "owned": {}, "topics": topics or ("t",), **fields}
         return self.beat(member_id, JOIN, **fields)
-
-    def refusal(self, pending: Pending) -> ErrorCode:
-        return pending.answer.code if isinstance(pending.answer, TidelogError) else ErrorCode.NONE
 
     @property
     def consumer_group(self) -> ConsumerGroup:
@@ -84,7 +77,7 @@ class OldMember:
         self.more = more
         self.generation = -1
         self.held: set[int] = set()
-        self.joining: Pending | None = None
+        self.joining = Pending()
 
     @property
     def _protocols(self) -> tuple[tuple[str, bytes], ...]:
@@ -99,7 +92,6 @@ class OldMember:
 
     def joined(self, shares: "dict[str, list[int]] | None" = None) -> None:
         """Its JoinGroup is answered: it asks for its partitions, and hands out shares where it leads."""
-        assert self.joining is not None
         answer = self.joining.answer
         assert answer.error == ErrorCode.NONE, answer
         self.member_id, self.generation = answer.member_id, answer.generation
@@ -130,9 +122,7 @@ class OldMember:
     must_rejoin = False
 
 
-def subscription(
-    *topics: str, version: int = 1, owned: tuple[tuple[str, tuple[int, ...]], ...] = ()
-) -> bytes:
+def subscription(*topics: str, version: int = 1, owned: embedded.NamedPartitions = ()) -> bytes:
     parts = [INT16.pack(version), write_array_size(len(topics), False)]
     parts += [write_string(topic, False) for topic in topics]
     parts.append(INT32.pack(-1))

@@ -21,12 +21,12 @@ def classic_group(groups: MixedGroups, *members: OldMember) -> None:
     for member in members:
         member.join()
     groups.advance(1000)
-    ids = [member.joining.answer.member_id for member in members if member.joining is not None]
-    leader = members[0].joining.answer.leader if members[0].joining is not None else ""
+    ids = [member.joining.answer.member_id for member in members]
+    leader = members[0].joining.answer.leader
     shares = {
         name: sorted(part for part in ALL if part % len(ids) == place) for place, name in enumerate(ids)
     }
-    for member in sorted(members, key=lambda member: member.joining.answer.member_id == leader):  # type: ignore[union-attr]
+    for member in sorted(members, key=lambda member: member.joining.answer.member_id == leader):
         member.joined(shares)
     for member in members:
         assert member.synced() == ErrorCode.NONE
@@ -139,7 +139,6 @@ def test_an_assignor_of_the_users_own_keeps_a_group_from_changing() -> None:
     old = OldMember(groups)
     old.join()
     groups.advance(1000)
-    assert old.joining is not None
     answer = old.joining.answer
     assignment = embedded.write_assignment(1, {"t": [0]})[:-4] + INT32.pack(3) + b"abc"
     groups.sync(answer.member_id, answer.generation, {answer.member_id: assignment})
@@ -152,7 +151,7 @@ def test_a_partition_that_two_members_had() -> None:
     for member in old:
         member.join()
     groups.advance(1000)
-    ids = [member.joining.answer.member_id for member in old if member.joining is not None]
+    ids = [member.joining.answer.member_id for member in old]
     for member in reversed(old):
         member.joined({name: [0, 1] for name in ids})
     new = NewMember(groups, "new")
@@ -277,7 +276,7 @@ def test_an_eager_member_is_not_disturbed_before_everything_is_free() -> None:
     assert len(old.held) == 2
 
 
-# -- what members say inside of the classic protocol -----------------------------------------------------------
+# -- what members say inside of the classic protocol ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])

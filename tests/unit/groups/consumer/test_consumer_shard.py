@@ -27,7 +27,7 @@ def test_a_failed_write_is_told_and_the_shard_read_again() -> None:
 
 def test_a_refused_member_leaves_no_group_behind() -> None:
     groups = MixedGroups()
-    assert MixedGroups.refusal(groups, groups.enter("a", assignor="none")) == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert groups.enter("a", assignor="none").answer.code == ErrorCode.UNSUPPORTED_ASSIGNOR
     assert groups.shard.groups == {}
 
 
