@@ -94,7 +94,8 @@ class Node:
         self.host.on_failed = self._failed
         self._proposals: dict[PartitionKey, ProposeInSync] = {}
         self._serving: set[int] = set()  # brokers that are not fenced
-        self._lost_peers: set[int] = set()  # their connections closed, and nothing was heard of them since
+        self.lost_peers: set[int] = set()  # their connections closed, and nothing was heard of them since
+        self._dead_peers: set[int] = set()  # those of them that are known to have ended
         self._stopped = False
         # Whoever embeds the node listens here.
         self._registered = False
@@ -138,12 +139,18 @@ class Node:
     def has_successors(self) -> bool:
         """Whether somebody else could take over what this broker leads."""
         others = self.metadata.image.brokers.values()
-        return self.is_broker and self.ready and any(not each.fenced and each.broker_id != self.me for each in others)
+        return (
+            self.is_broker
+            and self.ready
+            and any(not each.fenced and each.broker_id != self.me for each in others)
+        )
 
     # --- messages -------------------------------------------------------------------------------------------
 
     def receive(self, message: NodeMessage) -> None:
-        self._lost_peers.discard(message.sender)
+        if message.sender in self.lost_peers:
+            self.lost_peers.discard(message.sender)
+            self._dead_peers.discard(message.sender)
         match message:
             case Asked(sender, ask):
                 self.controller.handle(ask, self._services.uptime_ms(), lambda got: self._answer(sender, got))
@@ -153,9 +160,15 @@ class Node:
                 self.host.receive(message)
 
     def peer_lost(self, peer: int) -> None:
-        self._lost_peers.add(peer)
+        self.lost_peers.add(peer)
         self.host.peer_lost(peer)
         self.controller.broker_lost(peer, self._services.uptime_ms())
+
+    def peer_dead(self, peer: int) -> None:
+        """Nobody listens at its address: its process has ended for sure."""
+        if peer in self.lost_peers:
+            self._dead_peers.add(peer)
+            self.controller.broker_lost(peer, self._services.uptime_ms(), dead=True)
 
     def _ask_controller(self, ask: ControllerAsk) -> None:
         leader = self.metadata.leader
@@ -190,8 +203,8 @@ class Node:
             self.controller.activate(now_ms)
             self._found_cluster()
             # Who died together with the last controller, or was it, is not given a whole session.
-            for peer in sorted(self._lost_peers):
-                self.controller.broker_lost(peer, now_ms)
+            for peer in sorted(self.lost_peers):
+                self.controller.broker_lost(peer, now_ms, dead=peer in self._dead_peers)
             self.membership.hurry()
         else:
             self.controller.deactivate()

@@ -66,11 +66,15 @@ class Controller:
             if self._deadlines.pop(broker_id, None) is not None:
                 self._fence(broker_id)
 
-    def broker_lost(self, broker_id: int, now_ms: int) -> None:
-        """Its connection closed: probably its process is dead. It has a short time to show that it is not."""
+    def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> None:
+        """Its connections closed: probably its process is dead. It has a short time to show that it is not,
+        unless it is known to be ``dead``.
+        """
         if self.active and broker_id in self._deadlines:
-            deadline = now_ms + self._timing.grace_ms
+            deadline = now_ms if dead else now_ms + self._timing.grace_ms
             self._deadlines[broker_id] = min(self._deadlines[broker_id], deadline)
+            if dead:
+                self.tick(now_ms)
 
     def _fence(self, broker_id: int) -> None:
         def decide(image: ClusterImage) -> Sequence[MetadataRecord]:

@@ -62,13 +62,14 @@ class Assembly:
             random.random,
             SessionTiming(session_ms=config.broker_session_timeout_ms),
         )
-        self.peers.connect(self.node.receive, self.node.peer_lost)
+        self.peers.connect(self.node.receive, self.node.peer_lost, self.node.peer_dead)
         metadata = self.node.metadata
         self.broker = Broker(config, metadata, self.node.partitions, services)
         self.broker.links = WireLinks(self.broker, self.peers, lambda: metadata.leader)
         self.server = Server(self.broker, loop)
         relay = Relay(self.broker, self.peers, lambda: metadata.leader, lambda: self.node.controller.active)
         self.server.gate = Gate(self.peers.inbound, relay)
+        self.broker.lost_brokers = self.node.lost_peers
         self.node.on_metadata = self.broker.metadata_changed
         self.node.on_registered = lambda: boot.note_use(data)
 

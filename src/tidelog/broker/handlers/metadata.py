@@ -4,14 +4,15 @@ Creates missing topics where client and broker allow it, and answers when they a
 ask again. Ignored: authorized operations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import Outcome, RequestContext
-from tidelog.broker.to_controller import create_topic
+from tidelog.broker.to_controller import create_topic, when_known
 from tidelog.controller import topics
 from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
@@ -20,6 +21,7 @@ from tidelog.protocol.messages import ZERO_UUID, Fields
 from tidelog.types import NO_BROKER
 
 Wanted = str | UUID
+SUCCESSOR_WITHIN_MS = 400  # how long an answer waits for one
 IDS_FROM_VERSION = 12  # versions 10 and 11 have room for ids in the request, but none for a missing name
 
 
@@ -31,9 +33,19 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     may_create = (
         getattr(request, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
     )
-    if not (missing and may_create):
-        return _answer(broker, wanted)
     promise: Promise[Fields] = Promise()
+    if not (missing and may_create):
+        if not _names_lost_leaders(broker, wanted):
+            return _answer(broker, wanted)
+        # A client that hears of the dead leader again takes it for alive, and asks seconds later next time.
+        # The successor is a matter of moments: better the truth late than the past at once.
+        when_known(
+            broker,
+            lambda: not _names_lost_leaders(broker, wanted),
+            lambda: promise.keep(_answer(broker, wanted)),
+            SUCCESSOR_WITHIN_MS,
+        )
+        return promise
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
     gather.promise.then(
@@ -42,6 +54,19 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     for name in missing:
         _create(broker, name, refused, gather)
     return promise
+
+
+def _names_lost_leaders(broker: Broker, wanted: Sequence[Wanted] | None) -> bool:
+    lost = broker.lost_brokers
+    if not lost:
+        return False
+    image = broker.image
+    names: Iterable[Wanted] = image.topics if wanted is None else wanted
+    for name in names:
+        topic = image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name)
+        if topic is not None and any(partition.leader in lost for partition in topic.partitions):
+            return True
+    return False
 
 
 def _refuse_ids(request: Any) -> Fields:
@@ -79,13 +104,14 @@ def _answer(
 ) -> Fields:
     image = broker.image
     if wanted is None:
-        described = [describe_topic(topic, image) for topic in image.topics.values()]
+        described = [describe_topic(topic, image, broker.lost_brokers) for topic in image.topics.values()]
     else:
-        described = [_describe_wanted(image, name, refused or {}) for name in wanted]
+        described = [_describe_wanted(broker, name, refused or {}) for name in wanted]
     return {
         "brokers": [
             {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
             for node in serving_brokers(image)
+            if node.broker_id not in broker.lost_brokers
         ],
         "cluster_id": image.cluster_id,
         "controller_id": controller_of(broker),
@@ -106,7 +132,8 @@ def controller_of(broker: Broker) -> int:
     return broker.broker_id if active is None or active.fenced else active.broker_id
 
 
-def _describe_wanted(image: ClusterImage, wanted: Wanted, refused: dict[str, ErrorCode]) -> Fields:
+def _describe_wanted(broker: Broker, wanted: Wanted, refused: dict[str, ErrorCode]) -> Fields:
+    image = broker.image
     if isinstance(wanted, UUID):
         topic = image.topic_by_id(wanted)
         if topic is None:
@@ -116,7 +143,7 @@ def _describe_wanted(image: ClusterImage, wanted: Wanted, refused: dict[str, Err
         if topic is None:
             error = refused.get(wanted) or why_unknown(wanted)
             return {"error_code": error, "name": wanted, "topic_id": None}
-    return describe_topic(topic, image)
+    return describe_topic(topic, image, broker.lost_brokers)
 
 
 def why_unknown(name: str) -> ErrorCode:
@@ -127,14 +154,15 @@ def why_unknown(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def describe_topic(topic: TopicImage, image: ClusterImage) -> Fields:
+def describe_topic(topic: TopicImage, image: ClusterImage, lost: AbstractSet[int] = frozenset()) -> Fields:
     return {
         "error_code": ErrorCode.NONE,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.name in INTERNAL_TOPICS,
         "partitions": [
-            describe_partition(index, partition, image) for index, partition in enumerate(topic.partitions)
+            describe_partition(index, partition, image, lost)
+            for index, partition in enumerate(topic.partitions)
         ],
     }
 
@@ -144,11 +172,15 @@ def _is_offline(image: ClusterImage, replica: int) -> bool:
     return node is None or node.fenced
 
 
-def describe_partition(index: int, partition: PartitionImage, image: ClusterImage) -> Fields:
+def describe_partition(
+    index: int, partition: PartitionImage, image: ClusterImage, lost: AbstractSet[int] = frozenset()
+) -> Fields:
+    """``lost``: brokers that are leaders no more, whatever the metadata still says."""
+    leader = NO_BROKER if partition.leader in lost else partition.leader
     return {
-        "error_code": ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_BROKER else ErrorCode.NONE,
+        "error_code": ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_BROKER else ErrorCode.NONE,
         "partition_index": index,
-        "leader_id": partition.leader,
+        "leader_id": leader,
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": partition.replicas,
         "isr_nodes": partition.in_sync,

@@ -21,6 +21,7 @@ from tidelog.replication.messages import (
     FetchAsk,
     FetchGot,
     FetchPart,
+    LeaderBegan,
     PartitionKey,
     SnapshotAsk,
     VoteAsked,
@@ -31,6 +32,7 @@ from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.runtime.peers.inbound import Inbound
 from tidelog.runtime.peers.presence import Presence
+from tidelog.runtime.peers.sockets import nobody_listens
 from tidelog.services import Services
 from tidelog.types import SnapshotId
 
@@ -62,11 +64,19 @@ class WirePeers:
         self.inbound = Inbound(me, services, self.presence, cluster_id)
         self._receive: Callable[[NodeMessage], None] = lambda message: None
         self._peer_lost: Callable[[int], None] = lambda peer: None
+        self._peer_dead: Callable[[int], None] = lambda peer: None
+        self._probes: set[asyncio.Task[None]] = set()
 
-    def connect(self, receive: Callable[[NodeMessage], None], peer_lost: Callable[[int], None]) -> None:
+    def connect(
+        self,
+        receive: Callable[[NodeMessage], None],
+        peer_lost: Callable[[int], None],
+        peer_dead: Callable[[int], None],
+    ) -> None:
         """Whom to tell. The node needs its peers first, so it comes later."""
         self._receive = self.inbound.receive = receive
         self._peer_lost = peer_lost
+        self._peer_dead = peer_dead
 
     def stop(self) -> None:
         self.presence.stop()
@@ -74,8 +84,21 @@ class WirePeers:
             channel.close()
 
     def _lost(self, peer: int) -> None:
-        logger.info("node %s is gone", peer)
         self._peer_lost(peer)
+        probe = self._around.loop.create_task(self._probe(peer))
+        self._probes.add(probe)
+        probe.add_done_callback(self._probes.discard)
+
+    async def _probe(self, peer: int) -> None:
+        """All connections of a node have closed. If nobody listens at its address any more, its process is
+        dead: no need to wait whether it shows up again.
+        """
+        address = self._around.address_of(peer)
+        if address is None:
+            return
+        if await nobody_listens(*address) and not self.presence.is_there(peer):
+            logger.warning("node %s is dead: nobody listens at %s:%s", peer, *address)
+            self._peer_dead(peer)
 
     def channel(self, to: int, purpose: str) -> Channel:
         channel = self._channels.get((to, purpose))
@@ -90,7 +113,7 @@ class WirePeers:
             self._fetch(to, message)
         elif isinstance(message, FetchGot):
             self.inbound.answer_fetch(to, message)
-        elif isinstance(message, VoteAsked | Asked | SnapshotAsk):
+        elif isinstance(message, VoteAsked | Asked | SnapshotAsk | LeaderBegan):
             self._ask(to, message)
         else:
             self.inbound.answer(to, message)
@@ -114,7 +137,7 @@ class WirePeers:
         )  # fmt: skip
         channel.send(correlation_id, frame, FetchQuestion(self, to, ask.generation))
 
-    def _ask(self, to: int, message: VoteAsked | Asked | SnapshotAsk) -> None:
+    def _ask(self, to: int, message: VoteAsked | Asked | SnapshotAsk | LeaderBegan) -> None:
         exchange = exchange_of(message)
         if exchange.at_once_max == 1:
             self._request(to, exchange, [message])

@@ -1,5 +1,6 @@
 """Options of a socket between nodes."""
 
+import asyncio
 import socket
 
 _KEEP_ALIVE = (
@@ -17,3 +18,18 @@ def keep_alive(connected: socket.socket) -> None:
         option = getattr(socket, name, None)  # Not every system has all of them.
         if option is not None:
             connected.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+async def nobody_listens(host: str, port: int, timeout_s: float = 1.0) -> bool:
+    """Whether the machine itself says that no process listens there. Silence says nothing: the way may be
+    broken.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, writer = await asyncio.open_connection(host, port)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return False

@@ -95,12 +95,13 @@ class LoopbackNode:
         self.services = LoopServices(loop)
         self.received: list[NodeMessage] = []
         self.lost: list[int] = []
+        self.dead: list[int] = []
         self.on_message: Callable[[NodeMessage], None] = lambda message: None
         self.cluster_id = "loopback"
         self.peers = WirePeers(
             node_id, loop, self.services, cluster.addresses.get, lambda: self.cluster_id, MAX_BYTES
         )
-        self.peers.connect(self._receive, self.lost.append)
+        self.peers.connect(self._receive, self.lost.append, self.dead.append)
         config = BrokerConfig.parse({"node.id": node_id})
         self.store = Store(cluster.log, self)
         directory = DataDirectory.open(SimulatedDisk(), "data", node_id=node_id, now_ms=0)
@@ -112,6 +113,7 @@ class LoopbackNode:
         self.broker.links = WireLinks(self.broker, self.peers, lambda: self.store.leader)
         self.relay = Relay(self.broker, self.peers, lambda: self.store.leader, lambda: self.store.active)
         self.server = Server(self.broker, loop, Gate(self.peers.inbound, self.relay))
+        self.server.serve_clients()
 
     def _receive(self, message: NodeMessage) -> None:
         self.received.append(message)
