@@ -36,10 +36,14 @@ def confluent(options: dict[str, Any]) -> None:
         "group.id": options["group"],
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": HEARTBEAT_MS,
-        "partition.assignment.strategy": options.get("strategy", "range"),
     }
+    if options.get("protocol") == "consumer":
+        settings["group.protocol"] = "consumer"  # The broker says when its sessions end.
+        settings["group.remote.assignor"] = options.get("strategy", "uniform")
+    else:
+        settings["session.timeout.ms"] = options.get("session_ms", SESSION_MS)
+        settings["heartbeat.interval.ms"] = HEARTBEAT_MS
+        settings["partition.assignment.strategy"] = options.get("strategy", "range")
     if options.get("instance"):
         settings["group.instance.id"] = options["instance"]
     consumer = confluent_kafka.Consumer(settings)
@@ -90,7 +94,7 @@ def kafka_python(options: dict[str, Any]) -> None:
         group_instance_id=options.get("instance"),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=options.get("session_ms", SESSION_MS),
         heartbeat_interval_ms=HEARTBEAT_MS,
     )
     consumer.subscribe([options["topic"]], listener=Listener())
@@ -125,7 +129,7 @@ def aio_kafka(options: dict[str, Any]) -> None:
             group_instance_id=options.get("instance"),
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=options.get("session_ms", SESSION_MS),
             heartbeat_interval_ms=HEARTBEAT_MS,
         )
         consumer.subscribe([options["topic"]], listener=Listener())

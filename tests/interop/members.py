@@ -57,7 +57,7 @@ class Member:
 
     @property
     def cooperative(self) -> bool:
-        return self.options.get("strategy") == "cooperative-sticky"
+        return "cooperative-sticky" in self.options.values() or self.options.get("protocol") == "consumer"
 
     @property
     def records(self) -> list[tuple[int, int]]:
