@@ -1,12 +1,14 @@
 """The broker: what all handlers share."""
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.links import Links, LocalLinks
 from tidelog.broker.partitions import PartitionTable
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.transaction_admission import Admission
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.store import MetadataStore
@@ -30,11 +32,14 @@ class Broker:
         self.services = services
         self.links: Links = LocalLinks(self)  # replaced where there are other brokers
         self.producer_ids = ProducerIds(self)
+        # Whose connections have just closed: the metadata may still call them leaders.
+        self.lost_brokers: AbstractSet[int] = frozenset()
         self.on_config: Callable[[BrokerConfig], None] = lambda config: None
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, services.new_uuid().int & 0x7FFFFFFF
         )
         self.coordinators = Coordinators(self)
+        self.admission = Admission(self)
 
     @property
     def image(self) -> ClusterImage:
