@@ -59,7 +59,12 @@ class MetadataSettings(NamedTuple):
         """``me``: the port is known only when it is bound."""
         voters = [Voter(each.node_id, None, each.host, each.port) for each in config.controller_quorum_voters]
         silence_ms = config.controller_quorum_fetch_timeout_ms
-        timing = Timing(silence_ms=silence_ms, trust_ms=silence_ms * 6 // 10, founding_ms=FOUNDING_MS)
+        timing = Timing(
+            silence_ms=silence_ms,
+            majority_ms=silence_ms * 3 // 2,
+            trust_ms=silence_ms * 6 // 10,
+            founding_ms=FOUNDING_MS,
+        )
         return cls(
             me,
             VoterSet(voters or [me]),

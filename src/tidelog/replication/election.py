@@ -20,6 +20,7 @@ the sync. Otherwise a crash would let a replica vote twice in one epoch.
 An observer (no voter, or a voter with another disk) asks the same question, only to hear who leads.
 """
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
@@ -49,7 +50,8 @@ class Ballot(NamedTuple):
 class Timing(NamedTuple):
     """In each range "plus chance" means: up to as much again, so that ties do not repeat."""
 
-    silence_ms: int = 1000  # A leader, or a majority of voters, not heard of for so long is taken for dead.
+    silence_ms: int = 1000  # A leader that was not heard of for so long is taken for dead.
+    majority_ms: int = 1500  # A leader that did not hear of a majority for so long steps down.
     # Whoever heard the leader within this time vouches for it. Less than the silence: when somebody has given
     # a leader up, those who heard its last words a little later should not hold everybody back.
     trust_ms: int = 600
@@ -106,6 +108,13 @@ class Lead(NamedTuple):
     epoch: int
 
 
+class TellLeader(NamedTuple):
+    """Tell a voter that we lead: it fetches from nobody until it knows whom to ask."""
+
+    voter: int
+    epoch: int
+
+
 class Follow(NamedTuple):
     """Nobody leads when ``leader`` is -1."""
 
@@ -113,7 +122,7 @@ class Follow(NamedTuple):
     leader: int
 
 
-ElectionEffect = SaveBallot | AskVote | AnswerVote | Lead | Follow
+ElectionEffect = SaveBallot | AskVote | AnswerVote | Lead | TellLeader | Follow
 ElectionEffects = list[ElectionEffect]
 
 
@@ -139,11 +148,13 @@ class Election:
         self.retired = False  # Its disk has failed.
         self._granted: set[int] = set()
         self._refused: set[int] = set()
+        self._born_ms = now_ms
         self._rounds = 0  # of asking whether, since a leader was last heard
         self._asking_since_ms = now_ms
         self._refused_ms = NEVER_MS  # when somebody with a longer log, or who outranks us, last said no
         self._fresh = True  # Until a leader is known: there may be one we have not heard of yet.
-        self._heard: dict[int, int] = {}  # While leading: when each voter was last heard of.
+        self._heard: dict[int, int] = {}  # While leading: when each voter was last heard of,
+        self._unheard: set[int] = set()  # and who has not been in this epoch.
         # When the leader itself was last heard. Others' word for it is a reason to try it, not a reason to
         # believe in it: two followers could assure each other of a dead leader for ever.
         self._leader_heard_ms = NEVER_MS
@@ -175,15 +186,18 @@ class Election:
 
     def _check_majority(self, now_ms: int) -> ElectionEffects:
         """A leader that hears of no majority cannot commit, and there may be another one: it steps down."""
-        oldest = now_ms - self.timing.silence_ms
+        oldest = now_ms - self.timing.majority_ms
         alive = sum(
             voter_id == self.me or self._heard.get(voter_id, NEVER_MS) >= oldest
             for voter_id in self.voters.ids
         )
         if alive >= self.voters.majority:
             self.deadline_ms = now_ms + self.timing.silence_ms // 4
-            return []
+            return self._tell(self._unheard)
         return self.resign(now_ms)
+
+    def _tell(self, voters: Iterable[int]) -> ElectionEffects:
+        return [TellLeader(voter_id, self.epoch) for voter_id in sorted(voters) if voter_id != self.me]
 
     def resign(self, now_ms: int) -> ElectionEffects:
         """Lead no longer, and let the others go first."""
@@ -203,7 +217,7 @@ class Election:
         """
         timing = self.timing
         if self.state is State.LEADER:
-            oldest = now_ms - timing.silence_ms + timing.settle_ms
+            oldest = now_ms - timing.majority_ms + timing.settle_ms
             self._heard = {voter: max(heard_ms, oldest) for voter, heard_ms in self._heard.items()}
         elif self.state is State.FOLLOWER and self._leader_heard_ms != NEVER_MS:
             self.deadline_ms = max(self.deadline_ms, now_ms + timing.settle_ms)
@@ -229,6 +243,7 @@ class Election:
         self.voters = voters
         if self.state is State.LEADER:
             self._heard = {voter_id: self._heard.get(voter_id, now_ms) for voter_id in voters.ids}
+            self._unheard &= voters.ids
         elif self.state in (State.PROSPECTIVE, State.CANDIDATE) and not self.is_voter:
             self.state = State.UNATTACHED
 
@@ -325,8 +340,9 @@ class Election:
         self._fresh = False
         self._rounds = 0
         self._heard = dict.fromkeys(self.voters.ids, now_ms)
+        self._unheard = {*self.voters.ids}
         self.deadline_ms = now_ms + self.timing.silence_ms // 4
-        return [Lead(self.epoch)]
+        return [Lead(self.epoch), *self._tell(self._unheard)]
 
     # --- being asked ----------------------------------------------------------------------------------------
 
@@ -340,7 +356,7 @@ class Election:
             if not granted:
                 effects += self._ask_instead(ask, now_ms, chance, tail)
         else:
-            granted = self._grant(ask, tail)
+            granted = self._grant(ask, now_ms, tail)
         if granted and not ask.pre:
             self.voted_for = ask.candidate
             self.deadline_ms = now_ms + _spread(self.timing.round_ms, chance)
@@ -349,18 +365,21 @@ class Election:
         effects.append(AnswerVote(ask.candidate, VoteGot(self.me, self.epoch, granted, leader, ask.pre)))
         return effects
 
-    def _is_meant(self, ask: VoteAsk, tail: Tail) -> bool:
+    def _is_meant(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
         """A vote is asked of a voter with its disk. With another disk we have forgotten how we voted and what
         we acknowledged, and must not help to elect somebody who lacks it.
 
         Who does not know our disk may have missed what was decided since it became known. As long as we have
-        nothing ourselves, and so may be the one that forgot, we only help to found a cluster.
+        nothing ourselves, and so may be the one that forgot, we first only help to found a cluster, and wait
+        a while for somebody who knows more.
         """
         if self.retired or self.directory is None:
             return not self.retired
-        if ask.voter_directory is None:
-            return (tail.end_offset > 0 and self.is_voter) or ask.tail.end_offset == 0
-        return ask.voter_directory == self.directory
+        if ask.voter_directory is not None:
+            return ask.voter_directory == self.directory
+        if tail.end_offset > 0:
+            return self.is_voter
+        return ask.tail.end_offset == 0 or now_ms - self._born_ms >= self.timing.founding_ms
 
     def _would_elect(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> bool:
         """Not while we hear a leader: the asker may only be cut off from it.
@@ -368,7 +387,7 @@ class Election:
         Of two that ask at the same time, the one with the longer log, then with the lower number goes on and
         the other yields: both would go on to split the votes.
         """
-        if ask.epoch < self.epoch or ask.tail < tail or not self._is_meant(ask, tail):
+        if ask.epoch < self.epoch or ask.tail < tail or not self._is_meant(ask, now_ms, tail):
             return False
         if self._hears_leader(now_ms):
             return False
@@ -396,8 +415,8 @@ class Election:
             return True
         return self.leader != NO_BROKER and now_ms - self._leader_heard_ms < self.timing.trust_ms
 
-    def _grant(self, ask: VoteAsk, tail: Tail) -> bool:
-        if ask.epoch < self.epoch or self.leader != NO_BROKER or not self._is_meant(ask, tail):
+    def _grant(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
+        if ask.epoch < self.epoch or self.leader != NO_BROKER or not self._is_meant(ask, now_ms, tail):
             return False
         # One vote per epoch; the same answer again to the same candidate, whose answer may have been lost.
         if self.voted_for not in (NO_BROKER, ask.candidate):
@@ -449,6 +468,7 @@ class Election:
     def voter_heard(self, voter: int, now_ms: int) -> None:
         """While leading: a voter's fetch arrived."""
         self._heard[voter] = now_ms
+        self._unheard.discard(voter)
 
     def is_silent(self, voter: int, now_ms: int) -> bool:
         """While leading: whether a voter was not heard of for so long that it is taken for dead."""

@@ -46,7 +46,8 @@ class FetchLoop:
         self._leader_named = leader_named  # a refusal says who leads, or that nobody does
         self._partitions: dict[PartitionKey, Hosted] = {}
         # Below by replica and not by key, which is slow to hash.
-        self._electing: dict[Hosted, None] = {}  # those of them whose replicas vote
+        # Those of them whose replicas vote, and with which generation they first asked in this epoch.
+        self._electing: dict[Hosted, int] = {}
         self._ready: dict[Hosted, None] = {}  # go into the next ask
         self._asked: dict[Hosted, int] = {}  # generation of the item that is not answered yet
         self._resting: dict[Hosted, int] = {}  # after an error: until when
@@ -57,6 +58,7 @@ class FetchLoop:
         # Generation → when it is given up. Every ask is answered once; an answer that is lost takes its
         # partitions along, however well newer asks, which do not name them, are answered.
         self._unanswered: dict[int, int] = {}
+        self._missed = False  # An answer did not come in time.
         self._paused_until_ms = 0
         self._scheduled = False
         self._stopped = False
@@ -67,7 +69,7 @@ class FetchLoop:
             return
         self._partitions[hosted.key] = hosted
         if hosted.election is not None:
-            self._electing[hosted] = None
+            self._electing.setdefault(hosted, self._generation + 1)
         self._ready[hosted] = None
         self._soon()
 
@@ -98,6 +100,7 @@ class FetchLoop:
                 del self._resting[hosted]
                 self._ready[hosted] = None
         if self._unanswered and now_ms >= next(iter(self._unanswered.values())):
+            self._missed = True
             self._begin_anew()
         if self._ready or not self._unanswered:
             self._soon()
@@ -140,8 +143,11 @@ class FetchLoop:
         forgotten = list(self._forgotten)
         self._forgotten.clear()
         self._unanswered[generation] = now_ms + TIMEOUT_MS
+        # Where an answer is missing, the next one comes at once: is there anybody?
+        wait_ms = 0 if self._missed else MAX_WAIT_MS
+        self._missed = False
         ask = FetchAsk(
-            self._me, self._broker_epoch(), generation, self._since, items, forgotten, MAX_WAIT_MS, MAX_BYTES,
+            self._me, self._broker_epoch(), generation, self._since, items, forgotten, wait_ms, MAX_BYTES,
             self._directory(),
         )  # fmt: skip
         self._since = generation
@@ -168,13 +174,14 @@ class FetchLoop:
             self._soon()
 
     def _hear(self, got: FetchGot) -> None:
-        """Whatever it answers to what we asked, unless it refuses, it says as the leader."""
+        """Whatever it answers to what we asked in this epoch, also late, it says as the leader, unless it
+        refuses.
+        """
         if not self._electing:
             return
         refused = {part.key for part in got.parts if part.error is not ErrorCode.NONE}
-        for hosted in list(self._electing):
-            asked = self._asked.get(hosted, got.generation + 1)
-            if hosted.key not in refused and asked <= got.generation:
+        for hosted, first in list(self._electing.items()):
+            if hosted in self._asked and hosted.key not in refused and first <= got.generation:
                 self._leader_heard(hosted, self._leader, hosted.replica.epoch)
 
     def _take_part(self, generation: int, part: FetchPart, now_ms: int) -> None:

@@ -12,12 +12,13 @@ from collections.abc import Callable
 
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.election import AnswerVote, AskVote, Election
+from tidelog.replication.election import AnswerVote, AskVote, Election, TellLeader
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
     FetchAsk,
     FetchGot,
+    LeaderBegan,
     Message,
     PartitionKey,
     Peers,
@@ -100,6 +101,8 @@ class Host:
                 self._restless.pop(hosted, None)
         stalled = now_ms - self._ticked_ms > TICK_MS + STALL_MS
         self._ticked_ms = now_ms
+        if stalled:
+            self.serving.hurry(now_ms)
         for voting in list(self._elections):
             self._tick_voting(voting, now_ms, stalled)
         self.serving.tick(now_ms)
@@ -147,6 +150,10 @@ class Host:
                 if hosted is not None and hosted.election is not None:
                     now_ms = self._services.uptime_ms()
                     hosted.elect(hosted.election.vote_got(got, now_ms, self._chance(), hosted.tail))
+            case LeaderBegan(sender, key, epoch):
+                hosted = self.hosted.get(key)
+                if hosted is not None:
+                    self._leader_heard(hosted, sender, epoch)
             case SnapshotAsk():
                 self.serving.ask_snapshot(message)
             case SnapshotGot():
@@ -229,6 +236,9 @@ class Host:
 
     def answer_vote(self, hosted: Hosted, effect: AnswerVote) -> None:
         self._peers.send(effect.asker, VoteAnswered(self.me, hosted.key, effect.got))
+
+    def tell_leader(self, hosted: Hosted, effect: TellLeader) -> None:
+        self._peers.send(effect.voter, LeaderBegan(self.me, hosted.key, effect.epoch))
 
     def failed(self, hosted: Hosted, error: StorageError) -> None:
         self.on_failed(hosted, error)

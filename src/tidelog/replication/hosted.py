@@ -26,6 +26,7 @@ from tidelog.replication.election import (
     Lead,
     SaveBallot,
     Tail,
+    TellLeader,
 )
 from tidelog.replication.messages import PartitionKey, Peers, SnapshotAsk
 from tidelog.replication.progress import Progress
@@ -61,6 +62,8 @@ class Listener(Protocol):
     def ask_vote(self, hosted: "Hosted", effect: AskVote) -> None: ...
 
     def answer_vote(self, hosted: "Hosted", effect: AnswerVote) -> None: ...
+
+    def tell_leader(self, hosted: "Hosted", effect: TellLeader) -> None: ...
 
     def failed(self, hosted: "Hosted", error: StorageError) -> None: ...
 
@@ -360,6 +363,8 @@ class Hosted:
                     self._listener.ask_vote(self, effect)
                 case AnswerVote() as effect:
                     self._listener.answer_vote(self, effect)
+                case TellLeader() as effect:
+                    self._listener.tell_leader(self, effect)
                 case Lead(epoch):
                     self._begin_to_lead(epoch)
                 case Follow(epoch, leader):

@@ -86,6 +86,14 @@ class VoteAnswered(NamedTuple):
     got: VoteGot
 
 
+class LeaderBegan(NamedTuple):
+    """A new leader tells a voter of its epoch."""
+
+    sender: int
+    key: PartitionKey
+    epoch: int
+
+
 class SnapshotAsk(NamedTuple):
     """A piece of a snapshot."""
 
@@ -110,7 +118,7 @@ class SnapshotGot(NamedTuple):
     data: Buffer
 
 
-Message = FetchAsk | FetchGot | VoteAsked | VoteAnswered | SnapshotAsk | SnapshotGot
+Message = FetchAsk | FetchGot | VoteAsked | VoteAnswered | LeaderBegan | SnapshotAsk | SnapshotGot
 
 
 class Peers(Protocol):

@@ -26,6 +26,7 @@ from tidelog.services import Services
 from tidelog.types import NO_BROKER
 
 MAX_BYTES_PER_PARTITION = 1 << 20
+HURRY_MS = 100  # After a standstill: time to read what has arrived meanwhile.
 
 
 class Standing:
@@ -62,6 +63,7 @@ class Serving:
         self._services = services
         self._peers = peers
         self._standing: dict[int, Standing] = {}
+        self._hurry_until_ms = -1
         # What the controllers say about a broker's registration; older asks than that do not count.
         self.broker_epoch_of: Callable[[int], int] = lambda broker: -1
 
@@ -91,7 +93,7 @@ class Serving:
         standing.generation = ask.generation
         standing.max_bytes = ask.max_bytes
         standing.parked = True
-        standing.deadline_ms = now_ms + ask.max_wait_ms
+        standing.deadline_ms = now_ms + (ask.max_wait_ms if now_ms >= self._hurry_until_ms else 0)
         for key in ask.forgotten:
             forgotten = self._hosted.get(key)
             if forgotten is not None:
@@ -163,6 +165,14 @@ class Serving:
         standing.scheduled = False
         if standing.parked and self._standing.get(standing.sender) is standing:
             self._reply(standing, [])
+
+    def hurry(self, now_ms: int) -> None:
+        """This process stood still. Whoever waits, or has asked meanwhile, gets a sign of life now, and not
+        after the next standstill.
+        """
+        self._hurry_until_ms = now_ms + HURRY_MS
+        for standing in self._standing.values():
+            standing.deadline_ms = now_ms
 
     def tick(self, now_ms: int) -> None:
         for standing in list(self._standing.values()):

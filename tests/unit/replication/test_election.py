@@ -1,6 +1,7 @@
 """How voters elect: each rule of the module's table, one voter at a time."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -14,27 +15,63 @@ from tidelog.replication.election import (
     SaveBallot,
     State,
     Tail,
+    TellLeader,
     Timing,
     VoteAsk,
     VoteGot,
 )
-from tidelog.replication.voters import VoterSet
+from tidelog.replication.voters import Voter, VoterSet
 
 VOTERS = VoterSet.of([1, 2, 3])
-TIMING = Timing(silence_ms=1000, trust_ms=600, ask_ms=40, round_ms=300, grace_ms=30)
+TIMING = Timing(
+    silence_ms=1000, majority_ms=1500, trust_ms=600, ask_ms=40, round_ms=300, grace_ms=30, settle_ms=500
+)
 TAIL = Tail(last_epoch=4, end_offset=10)
+EMPTY = Tail(last_epoch=-1, end_offset=0)
+OLD_DISK, NEW_DISK = UUID(int=1), UUID(int=2)
 
 
-def voter(ballot: Ballot = Ballot(), voters: VoterSet = VOTERS) -> Election:  # noqa: B008
-    return Election(1, voters, ballot, TIMING, now_ms=0, chance=0.0)
+def voter(
+    ballot: Ballot = Ballot(),  # noqa: B008
+    voters: VoterSet = VOTERS,
+    *,
+    me: int = 1,
+    timing: Timing = TIMING,
+    directory: UUID | None = None,
+) -> Election:
+    return Election(me, voters, ballot, timing, now_ms=0, chance=0.0, directory=directory)
 
 
-def after_silence(election: Election) -> list[Any]:
-    return election.tick(election.deadline_ms, 0.0, TAIL)
+def after_silence(election: Election, tail: Tail = TAIL) -> list[Any]:
+    return election.tick(election.deadline_ms, 0.0, tail)
 
 
 def kinds(effects: list[Any]) -> list[type]:
     return [type(effect) for effect in effects]
+
+
+def asked(effects: list[Any]) -> list[tuple[int, bool]]:
+    """Who was asked, and whether it was only a question."""
+    return [(effect.voter, effect.ask.pre) for effect in effects if isinstance(effect, AskVote)]
+
+
+def candidate() -> Election:
+    election = voter(Ballot(4))
+    after_silence(election)
+    election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL)
+    return election
+
+
+def leader() -> Election:
+    election = candidate()
+    election.vote_got(VoteGot(3, 5, True, -1, pre=False), 450, 0.0, TAIL)
+    return election
+
+
+def follower(heard_ms: int = 1000) -> Election:
+    election = voter(Ballot(4))
+    election.leader_heard(3, 4, heard_ms)
+    return election
 
 
 class TestAsking:
@@ -49,22 +86,33 @@ class TestAsking:
         assert election.state is State.PROSPECTIVE
         assert election.ballot == Ballot(4)  # A question commits to nothing.
 
+    def test_a_question_comes_soon_and_then_less_and_less_often(self) -> None:
+        election = voter()
+        waits = []
+        for _ in range(6):
+            now_ms = election.deadline_ms
+            after_silence(election)
+            waits.append(election.deadline_ms - now_ms)
+        assert waits == [40, 80, 160, 300, 300, 300]
+
     def test_a_majority_of_promises_begins_an_election(self) -> None:
         election = voter(Ballot(4))
         after_silence(election)
         effects = election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL)
+        # The questions may leave before our ballot is on disk; nothing that counts the answers may.
         assert kinds(effects) == [AskVote, AskVote, SaveBallot, Follow]
         assert effects[2] == SaveBallot(Ballot(5, 1))
         assert election.state is State.CANDIDATE
 
-    def test_a_majority_of_votes_makes_a_leader(self) -> None:
+    def test_a_majority_of_votes_makes_a_leader_that_says_so(self) -> None:
         election = candidate()
-        assert election.vote_got(VoteGot(3, 5, True, -1, pre=False), 450, 0.0, TAIL) == [Lead(5)]
+        effects = election.vote_got(VoteGot(3, 5, True, -1, pre=False), 450, 0.0, TAIL)
+        assert effects == [Lead(5), TellLeader(2, 5), TellLeader(3, 5)]
         assert (election.state, election.leader) == (State.LEADER, 1)
 
-    def test_one_voter_elects_itself(self) -> None:
+    def test_one_voter_elects_itself_at_once(self) -> None:
         election = voter(voters=VoterSet.of([1]))
-        assert kinds(after_silence(election)) == [SaveBallot, Follow, Lead]
+        assert kinds(election.tick(0, 0.9, EMPTY)) == [SaveBallot, Follow, Lead]
 
     def test_five_voters_need_three(self) -> None:
         election = voter(Ballot(4), VoterSet.of([1, 2, 3, 4, 5]))
@@ -93,23 +141,59 @@ class TestAsking:
         assert effects == [SaveBallot(Ballot(9)), Follow(9, -1)]
         assert election.state is State.UNATTACHED
 
+    def test_who_was_refused_by_a_majority_does_not_wait_for_the_rest(self) -> None:
+        election = candidate()
+        election.vote_got(VoteGot(2, 5, False, -1, pre=False), 450, 0.0, TAIL)
+        before = election.deadline_ms
+        election.vote_got(VoteGot(3, 5, False, -1, pre=False), 450, 0.0, TAIL)
+        assert election.deadline_ms == 490 < before
+        assert asked(after_silence(election)) == [(2, True), (3, True)]
 
-def candidate() -> Election:
-    election = voter(Ballot(4))
-    after_silence(election)
-    election.vote_got(VoteGot(2, 4, True, -1, pre=True), 400, 0.0, TAIL)
-    return election
 
+class TestBeginning:
+    """A process that has just begun does not know whether there is a leader."""
 
-def leader() -> Election:
-    election = candidate()
-    election.vote_got(VoteGot(3, 5, True, -1, pre=False), 450, 0.0, TAIL)
-    return election
+    def test_who_has_just_begun_first_hears_everybody_out(self) -> None:
+        election = voter(Ballot(4))
+        now_ms = election.deadline_ms
+        after_silence(election)
+        assert election.vote_got(VoteGot(2, 4, True, -1, pre=True), now_ms + 1, 0.0, TAIL) == []
+        named = election.vote_got(VoteGot(3, 4, False, 3, pre=True), now_ms + 2, 0.0, TAIL)
+        assert named == [Follow(4, 3)]
+
+    def test_silence_is_an_answer_after_a_while(self) -> None:
+        election = voter(Ballot(4))
+        after_silence(election)
+        election.vote_got(VoteGot(2, 4, True, -1, pre=True), election.deadline_ms - 1, 0.0, TAIL)
+        assert election.state is State.PROSPECTIVE
+        assert asked(after_silence(election)) == [(2, False), (3, False)]
+
+    def test_a_majority_of_empty_disks_waits_for_the_one_that_may_know_more(self) -> None:
+        """Two wiped disks of three must not found another cluster while the third holds the old one."""
+        election = voter(timing=TIMING._replace(founding_ms=3000))
+        founded_ms = None
+        while founded_ms is None and election.deadline_ms < 20_000:
+            now_ms = election.deadline_ms
+            after_silence(election, EMPTY)
+            election.vote_got(VoteGot(2, 0, True, -1, pre=True), now_ms, 0.0, EMPTY)
+            if now_ms < 5000:
+                election.vote_got(VoteGot(3, 0, False, -1, pre=True), now_ms, 0.0, EMPTY)
+            if election.state is State.CANDIDATE:
+                founded_ms = now_ms
+        assert founded_ms is not None
+        assert 5000 - TIMING.round_ms + 3000 <= founded_ms <= 5000 + 3000 + TIMING.round_ms
+
+    def test_all_together_found_a_cluster_at_once(self) -> None:
+        election = voter(timing=TIMING._replace(founding_ms=3000))
+        after_silence(election, EMPTY)
+        assert election.vote_got(VoteGot(2, 0, True, -1, pre=True), 30, 0.0, EMPTY) == []
+        effects = election.vote_got(VoteGot(3, 0, True, -1, pre=True), 31, 0.0, EMPTY)
+        assert asked(effects) == [(2, False), (3, False)]
 
 
 class TestBeingAsked:
-    def ask(self, election: Election, ask: VoteAsk, now_ms: int = 100) -> VoteGot:
-        answer = election.vote_asked(ask, now_ms, 0.0, TAIL)[-1]
+    def ask(self, election: Election, ask: VoteAsk, now_ms: int = 100, tail: Tail = TAIL) -> VoteGot:
+        answer = election.vote_asked(ask, now_ms, 0.0, tail)[-1]
         assert isinstance(answer, AnswerVote)
         return answer.got
 
@@ -141,10 +225,15 @@ class TestBeingAsked:
         assert self.ask(voter(Ballot(7)), VoteAsk(6, 2, TAIL, False)) == VoteGot(1, 7, False, -1, False)
 
     def test_who_hears_the_leader_does_not_help_to_replace_it(self) -> None:
-        election = voter(Ballot(4))
-        election.leader_heard(3, 4, 100)
+        election = follower(heard_ms=100)
         assert self.ask(election, VoteAsk(4, 2, TAIL, True), 200) == VoteGot(1, 4, False, 3, True)
-        assert self.ask(election, VoteAsk(4, 2, TAIL, True), 1200).granted  # Silent for too long by then.
+
+    def test_who_has_not_heard_it_for_a_while_does(self) -> None:
+        """Sooner than it would ask itself: others may have heard its last words a little earlier."""
+        election = follower(heard_ms=100)
+        assert not self.ask(election, VoteAsk(4, 2, TAIL, True), 100 + TIMING.trust_ms - 1).granted
+        assert self.ask(election, VoteAsk(4, 2, TAIL, True), 100 + TIMING.trust_ms).granted
+        assert election.state is State.FOLLOWER
 
     def test_hearsay_is_no_reason_to_refuse(self) -> None:
         """Or two followers could assure each other of a dead leader for ever."""
@@ -158,6 +247,55 @@ class TestBeingAsked:
         self.ask(election, VoteAsk(4, 2, TAIL, True))
         assert election.ballot == Ballot(4, 3)
 
+    def test_a_question_from_a_later_epoch_is_news_to_a_leader(self) -> None:
+        """Or whoever got ahead of it could never follow it."""
+        election = leader()
+        effects = election.vote_asked(VoteAsk(6, 2, TAIL, True), 500, 0.0, TAIL)
+        assert effects[:2] == [SaveBallot(Ballot(6)), Follow(6, -1)]
+        assert election.state is State.UNATTACHED
+
+
+class TestYielding:
+    """Of two that ask at the same time, one goes on: both would split the votes."""
+
+    def prospective(self, me: int) -> Election:
+        election = voter(Ballot(4), me=me)
+        after_silence(election)
+        assert election.state is State.PROSPECTIVE
+        return election
+
+    def test_the_higher_number_yields(self) -> None:
+        election = self.prospective(me=2)
+        effects = election.vote_asked(VoteAsk(4, 1, TAIL, True), 50, 0.0, TAIL)
+        assert effects == [AnswerVote(1, VoteGot(2, 4, True, -1, True))]
+        assert election.state is State.UNATTACHED
+        assert election.vote_got(VoteGot(3, 4, True, -1, pre=True), 51, 0.0, TAIL) == []
+
+    def test_the_lower_number_goes_on_and_asks_again(self) -> None:
+        election = self.prospective(me=1)
+        effects = election.vote_asked(VoteAsk(4, 2, TAIL, True), 50, 0.0, TAIL)
+        assert asked(effects) == [(2, True)]  # It may not have been there when we asked.
+        assert effects[-1] == AnswerVote(2, VoteGot(1, 4, False, -1, True))
+        assert election.state is State.PROSPECTIVE
+
+    def test_the_longer_log_counts_more_than_the_number(self) -> None:
+        election = self.prospective(me=1)
+        longer = Tail(TAIL.last_epoch, TAIL.end_offset + 1)
+        [answer] = election.vote_asked(VoteAsk(4, 3, longer, True), 50, 0.0, TAIL)
+        assert answer == AnswerVote(3, VoteGot(1, 4, True, -1, True))
+        assert election.state is State.UNATTACHED
+
+    def test_nobody_yields_to_an_observer(self) -> None:
+        election = self.prospective(me=2)
+        election.vote_asked(VoteAsk(4, 0, TAIL, True), 50, 0.0, TAIL)
+        assert election.state is State.PROSPECTIVE
+
+    def test_who_holds_more_than_the_asker_asks_soon_itself(self) -> None:
+        election = voter(Ballot(4))
+        election.deadline_ms = 5000
+        election.vote_asked(VoteAsk(4, 2, Tail(4, 9), True), 50, 0.0, TAIL)
+        assert election.deadline_ms == 50 + TIMING.grace_ms
+
 
 class TestLeading:
     def test_a_leader_that_hears_no_majority_steps_down(self) -> None:
@@ -167,24 +305,151 @@ class TestLeading:
             now_ms = election.deadline_ms
             effects = election.tick(now_ms, 0.0, TAIL)
         assert effects == [Follow(5, -1)]
-        assert 1450 < now_ms <= 1450 + TIMING.silence_ms // 4 + 1
+        assert 450 + TIMING.majority_ms < now_ms <= 450 + TIMING.majority_ms + TIMING.silence_ms // 4 + 1
 
     def test_one_follower_of_two_is_enough(self) -> None:
         election = leader()
         for now_ms in range(500, 6000, 100):
             election.voter_heard(2, now_ms)
-            assert election.tick(now_ms, 0.0, TAIL) == []
+            election.tick(now_ms, 0.0, TAIL)
         assert election.state is State.LEADER
 
-    def test_a_closed_connection_is_noticed_before_the_silence(self) -> None:
-        election = voter(Ballot(4))
-        election.leader_heard(3, 4, 1000)
-        election.leader_lost(2, 1100, 0.0)
-        assert election.deadline_ms == 2000
-        election.leader_lost(3, 1100, 0.0)
-        assert election.deadline_ms == 1130
-        assert kinds(after_silence(election)) == [Follow, AskVote, AskVote]
+    def test_it_tells_of_itself_until_it_is_heard(self) -> None:
+        election = leader()
+        election.voter_heard(2, 500)
+        assert election.tick(election.deadline_ms, 0.0, TAIL) == [TellLeader(3, 5)]
+        election.voter_heard(3, 800)
+        assert election.tick(election.deadline_ms, 0.0, TAIL) == []
+
+    def test_after_a_standstill_of_its_own_nobody_is_judged_at_once(self) -> None:
+        election = leader()
+        now_ms = 450 + 10 * TIMING.majority_ms
+        election.stalled(now_ms)
+        election.tick(now_ms, 0.0, TAIL)
+        assert election.state is State.LEADER
+        election.deadline_ms = now_ms + TIMING.settle_ms + 1
+        assert after_silence(election) == [Follow(5, -1)]
 
     def test_a_new_leader_is_followed(self) -> None:
         assert leader().leader_heard(2, 6, 900) == [SaveBallot(Ballot(6)), Follow(6, 2)]
         assert leader().leader_heard(2, 4, 900) == []
+
+    def test_a_failed_disk_ends_it_for_good(self) -> None:
+        election = leader()
+        assert election.retire() == [Follow(5, -1)]
+        assert election.tick(100_000, 0.0, TAIL) == []
+        answer = election.vote_asked(VoteAsk(6, 2, TAIL, False), 100_000, 0.0, TAIL)[-1]
+        assert isinstance(answer, AnswerVote)
+        assert not answer.got.granted
+
+
+class TestLosingTheLeader:
+    def test_a_closed_connection_is_noticed_before_the_silence(self) -> None:
+        election = follower(heard_ms=1000)
+        election.leader_lost(2, 1100, 0.0)
+        assert election.deadline_ms == 2000
+        election.leader_lost(3, 1100, 0.0)
+        assert election.deadline_ms == 1100 + TIMING.grace_ms
+        effects = after_silence(election)
+        assert effects[0] == Follow(4, -1)
+        assert asked(effects) == [(2, True), (3, True)]
+
+    def test_it_is_replaced_by_a_majority_without_waiting_for_the_rest(self) -> None:
+        election = follower()
+        election.leader_lost(3, 1100, 0.0)
+        after_silence(election)
+        effects = election.vote_got(VoteGot(2, 4, True, -1, pre=True), 1131, 0.0, TAIL)
+        assert asked(effects) == [(2, False), (3, False)]
+
+    def test_somebody_who_has_not_noticed_costs_little(self) -> None:
+        """It names the dead leader, which is tried again, but not for long."""
+        election = follower()
+        election.leader_lost(3, 1100, 0.0)
+        after_silence(election)
+        assert election.vote_got(VoteGot(2, 4, False, 3, pre=True), 1131, 0.0, TAIL) == [Follow(4, 3)]
+        assert election.deadline_ms <= 1131 + 2 * TIMING.ask_ms
+
+    def test_a_leader_that_others_name_is_given_time(self) -> None:
+        election = voter(Ballot(4))
+        election.leader_named(3, 4, 100)
+        assert election.deadline_ms == 100 + 2 * TIMING.round_ms
+
+    def test_after_a_standstill_of_its_own_a_follower_waits(self) -> None:
+        """What the leader said meanwhile lies unread in the socket."""
+        election = follower(heard_ms=1000)
+        election.stalled(5000)
+        assert election.tick(5000, 0.0, TAIL) == []
+        assert election.deadline_ms == 5000 + TIMING.settle_ms
+
+    def test_but_not_for_a_leader_whose_connection_closed(self) -> None:
+        election = follower(heard_ms=1000)
+        election.leader_lost(3, 1100, 0.0)
+        election.stalled(5000)
+        assert asked(election.tick(5000, 0.0, TAIL)) == [(2, True), (3, True)]
+
+
+class TestVoters:
+    def test_a_voter_with_another_disk_does_not_vote(self) -> None:
+        """It has forgotten how it voted, and what it acknowledged."""
+        election = voter(Ballot(4), directory=NEW_DISK)
+        ask = VoteAsk(5, 2, TAIL, False, voter_directory=OLD_DISK)
+        answer = election.vote_asked(ask, 100, 0.0, EMPTY)[-1]
+        assert isinstance(answer, AnswerVote)
+        assert not answer.got.granted
+        assert election.ballot == Ballot(5)
+
+    def test_nor_does_it_ask(self) -> None:
+        voters = VoterSet([Voter(1, OLD_DISK), Voter(2), Voter(3)])
+        election = voter(Ballot(4), voters, directory=NEW_DISK)
+        assert not election.is_voter
+        assert asked(after_silence(election)) == [(2, True), (3, True)]  # Only to hear who leads.
+        assert election.state is State.UNATTACHED
+        for voter_id in (2, 3):
+            assert election.vote_got(VoteGot(voter_id, 4, True, -1, pre=True), 400, 0.0, TAIL) == []
+        assert election.vote_got(VoteGot(2, 4, False, 3, pre=True), 400, 0.0, TAIL) == [Follow(4, 3)]
+
+    def test_a_vote_is_asked_of_a_voter_with_its_disk(self) -> None:
+        voters = VoterSet([Voter(1, OLD_DISK), Voter(2, NEW_DISK), Voter(3)])
+        election = voter(Ballot(4), voters, directory=OLD_DISK)
+        asks = {effect.voter: effect.ask for effect in after_silence(election)}
+        assert asks[2].voter_directory == NEW_DISK
+        assert asks[3].voter_directory is None
+        assert asks[2].candidate_directory == OLD_DISK
+
+    @pytest.mark.parametrize(("tail", "granted"), [(TAIL, False), (EMPTY, True)], ids=["records", "none"])
+    def test_an_empty_disk_first_only_helps_to_found_a_cluster(self, tail: Tail, granted: bool) -> None:
+        """Whoever has records, but does not know our disk, may have missed that we have acknowledged some."""
+        election = voter(directory=NEW_DISK, timing=TIMING._replace(founding_ms=3000))
+        answer = election.vote_asked(VoteAsk(5, 2, tail, False), 100, 0.0, EMPTY)[-1]
+        assert isinstance(answer, AnswerVote)
+        assert answer.got.granted is granted
+        late = election.vote_asked(VoteAsk(6, 2, tail, False), 3000, 0.0, EMPTY)[-1]
+        assert isinstance(late, AnswerVote)
+        assert late.got.granted
+
+    def test_a_new_set_counts_at_once(self) -> None:
+        election = candidate()
+        election.change_voters(VoterSet.of([1, 2, 3, 4]), 420)
+        assert election.vote_got(VoteGot(3, 5, True, -1, pre=False), 450, 0.0, TAIL) == []
+        assert kinds(election.vote_got(VoteGot(4, 5, True, -1, pre=False), 450, 0.0, TAIL))[0] is Lead
+
+    def test_a_leader_that_was_removed_leads_on_until_it_is_told(self) -> None:
+        election = leader()
+        election.change_voters(VoterSet.of([2, 3]), 500)
+        election.voter_heard(2, 1700)
+        assert election.tick(1700, 0.0, TAIL) == [TellLeader(3, 5)]
+        assert election.resign(1800) == [Follow(5, -1)]
+        assert asked(after_silence(election)) == [(2, True), (3, True)]  # As an observer.
+        assert election.state is State.UNATTACHED
+
+    def test_and_does_not_count_itself(self) -> None:
+        election = leader()
+        election.change_voters(VoterSet.of([2, 3]), 500)
+        election.voter_heard(2, 3000)
+        election.deadline_ms = 3000
+        assert after_silence(election) == [Follow(5, -1)]
+
+    def test_a_candidate_that_was_removed_gives_up(self) -> None:
+        election = candidate()
+        election.change_voters(VoterSet.of([2, 3]), 420)
+        assert election.state is State.UNATTACHED
