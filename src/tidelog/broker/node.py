@@ -94,6 +94,7 @@ class Node:
         self.host.on_failed = self._failed
         self._proposals: dict[PartitionKey, ProposeInSync] = {}
         self._serving: set[int] = set()  # brokers that are not fenced
+        self._broker_epochs: dict[int, int] = {}
         self.lost_peers: set[int] = set()  # their connections closed, and nothing was heard of them since
         self._dead_peers: set[int] = set()  # those of them that are known to have ended
         self._stopped = False
@@ -226,6 +227,7 @@ class Node:
     # --- the replicas the metadata gives us -----------------------------------------------------------------
 
     def _metadata_changed(self, image: ClusterImage) -> None:
+        self._forget_earlier_runs(image)
         me = image.brokers.get(self.me)
         # What was decided before this process registered was told to an earlier one: to lead an epoch again,
         # perhaps with a shorter log, would be a second leader in it.
@@ -238,6 +240,14 @@ class Node:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self.membership.hurry()
         self._invite_returned(image)
+
+    def _forget_earlier_runs(self, image: ClusterImage) -> None:
+        """What a broker held before it restarted says nothing: it may have come back with less."""
+        epochs = {broker.broker_id: broker.broker_epoch for broker in image.brokers.values()}
+        known, self._broker_epochs = self._broker_epochs, epochs
+        for broker_id, epoch in epochs.items():
+            if known.get(broker_id, epoch) != epoch and broker_id != self.me:
+                self.host.broker_restarted(broker_id)
 
     def _invite_returned(self, image: ClusterImage) -> None:
         """A proposal with a fenced member is refused; once it is back, nobody else would bring it up again."""

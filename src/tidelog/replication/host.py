@@ -159,6 +159,14 @@ class Host:
             case SnapshotGot():
                 self._snapshot_got(message)
 
+    def broker_restarted(self, broker: int) -> None:
+        """It has registered anew; what it asks for from now on, it asks for completely."""
+        self.serving.forget(broker)
+        now_ms = self._services.uptime_ms()
+        for hosted in self.hosted.values():
+            if hosted.election is None:  # Voters hold what they said: it was synced.
+                hosted.replica.restarted(broker, now_ms)
+
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: leaders there are probably dead."""
         now_ms = self._services.uptime_ms()

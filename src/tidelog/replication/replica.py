@@ -229,6 +229,11 @@ class Replica:
         self._set_members(in_sync)
         return self._advance() + self.invite()
 
+    def restarted(self, replica: int, now_ms: int) -> None:
+        """Another process speaks for it from now on: nothing is known about what that one holds."""
+        if replica in self.progress:
+            self.progress[replica] = Progress(now_ms)
+
     def invite(self) -> Effects:
         """Propose a follower that holds everything and is no member: somebody who has nothing to fetch is not
         heard of, and would stay outside until the next append, which may be refused for want of members.
