@@ -291,7 +291,12 @@ class Connection(asyncio.BufferedProtocol):
             position = skip_tags(request, position)
         context = RequestContext(api_key, version, correlation_id, client_id, self.peer)
         server.requests += 1
-        slot = self._take_slot(gate is not None and self._is_node(gate, client_id))
+        by_node = gate is not None and self._is_node(gate, client_id)
+        if not by_node and not server.ready:
+            # As good as a refused connection: clients try the next broker, or this one again.
+            self.close("the broker is still starting", quiet=True)
+            return None
+        slot = self._take_slot(by_node)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
                 request, position, context, lambda answer: self._finish(slot, answer)

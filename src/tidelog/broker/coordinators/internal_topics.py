@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.broker.to_controller import create_topic
 from tidelog.config import BrokerConfig
-from tidelog.controller import topics
 from tidelog.controller.topics import TopicWish
-from tidelog.errors import ErrorCode, TidelogError
+from tidelog.errors import TidelogError
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -59,16 +59,10 @@ class InternalTopics:
 
     def _create(self, name: str) -> None:
         broker = self._broker
-        topic_id = broker.services.new_uuid()
         wish = _wish(name, broker.config, len(broker.image.brokers))
-        broker.store.submit(
-            lambda image: [topics.create(image, wish, broker.config, topic_id)],
-            lambda error: broker.partitions.when_settled(lambda: self._created(name, error)),
-        )
+        create_topic(broker, wish, lambda error: self._created(name, error))
 
     def _created(self, name: str, error: TidelogError | None) -> None:
-        if error is not None and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
-            error = None
         for done in self._waiting.pop(name, []):
             done(error)
 

@@ -22,6 +22,7 @@ UNANSWERED = ErrorCode.REQUEST_TIMED_OUT
 class Exchange(Generic[A, G]):
     api_key: int
     at_once_max = 1  # questions in one request
+    one_way = False  # nobody answers
 
     def body(self, to: int, cluster_id: str, asks: Sequence[A]) -> Fields:
         """The request, at the asker's."""

@@ -5,6 +5,7 @@ message             request                where Kafka has no field of its own f
 =================== ====================== ===============================================================
 VoteAsked           Vote                   topics have names there, not ids: a topic's id stands for its name,
                                            but for the metadata log, which has a name
+LeaderBegan         BeginQuorumEpoch       as for votes
 RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is -1 when the broker forgot something,
                                            else 0; ``log_dirs`` is empty when its disk is
 HeartbeatAsk        BrokerHeartbeat        –
@@ -27,24 +28,27 @@ from tidelog.controller.messages import (
     RegisterAsk,
     RegisterGot,
 )
-from tidelog.replication.messages import SnapshotAsk, SnapshotGot, VoteAnswered, VoteAsked
+from tidelog.replication.messages import LeaderBegan, SnapshotAsk, SnapshotGot, VoteAnswered, VoteAsked
 from tidelog.runtime.peers.controller_exchanges import Heartbeats, InSyncChanges, Registering
 from tidelog.runtime.peers.exchange import Exchange
-from tidelog.runtime.peers.replica_exchanges import Snapshots, Voting
+from tidelog.runtime.peers.replica_exchanges import NewLeaders, Snapshots, Voting
 
 VOTING = Voting()
+NEW_LEADERS = NewLeaders()
 REGISTERING = Registering()
 HEARTBEATS = Heartbeats()
 IN_SYNC_CHANGES = InSyncChanges()
 SNAPSHOTS = Snapshots()
 
 BY_API: dict[int, Exchange[Any, Any]] = {
-    exchange.api_key: exchange for exchange in (VOTING, REGISTERING, HEARTBEATS, IN_SYNC_CHANGES, SNAPSHOTS)
+    exchange.api_key: exchange
+    for exchange in (VOTING, NEW_LEADERS, REGISTERING, HEARTBEATS, IN_SYNC_CHANGES, SNAPSHOTS)
 }
 
 _BY_TYPE: dict[type, Exchange[Any, Any]] = {
     VoteAsked: VOTING,
     VoteAnswered: VOTING,
+    LeaderBegan: NEW_LEADERS,
     RegisterAsk: REGISTERING,
     RegisterGot: REGISTERING,
     HeartbeatAsk: HEARTBEATS,

@@ -118,7 +118,9 @@ class Inbound:
             return None
         asks = exchange.asks(decoded)
         waiting = WaitingRequest(self, exchange, asks, context, reply)
-        if not asks:
+        if exchange.one_way or not asks:
+            for ask in asks:
+                self.receive(ask)
             waiting.finish_now()
             return None
         for place, ask in enumerate(asks):
@@ -242,7 +244,7 @@ class WaitingRequest:
         self._done = True
         if self.timer is not None:
             self.timer.cancel()
-        if self._missing:
+        if self._missing and not self.exchange.one_way:
             self._inbound.forget(self)
 
 

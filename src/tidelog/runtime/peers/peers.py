@@ -97,7 +97,7 @@ class WirePeers:
         if address is None:
             return
         if await nobody_listens(*address) and not self.presence.is_there(peer):
-            logger.warning("node %s is dead: nobody listens at %s:%s", peer, *address)
+            self.presence.found_dead(peer, "{}:{}".format(*address))
             self._peer_dead(peer)
 
     def channel(self, to: int, purpose: str) -> Channel:

@@ -5,9 +5,12 @@ is how a killed broker is noticed in a millisecond and not after a session. One 
 close for many reasons, and means nothing.
 """
 
+import logging
 from collections.abc import Callable
 
 from tidelog.services import Services
+
+logger = logging.getLogger(__name__)
 
 QUIET_MS = 200  # between two reports that nobody answers at a peer's address
 
@@ -18,6 +21,7 @@ class Presence:
         self._lost = lost
         self._open: dict[int, int] = {}  # peer → open connections with it
         self._told_ms: dict[int, int] = {}
+        self._dead: set[int] = set()  # nobody listens at their addresses, as far as we know
         self._stopped = False
 
     def stop(self) -> None:
@@ -28,6 +32,7 @@ class Presence:
         return peer in self._open
 
     def opened(self, peer: int) -> None:
+        self._dead.discard(peer)
         self._open[peer] = self._open.get(peer, 0) + 1
 
     def closed(self, peer: int) -> None:
@@ -36,7 +41,14 @@ class Presence:
             self._open[peer] = left
         else:
             del self._open[peer]
+            if not self._stopped:
+                logger.warning("node %s is gone: all of its connections closed", peer)
             self._tell(peer)
+
+    def found_dead(self, peer: int, address: str) -> None:
+        if peer not in self._dead:
+            self._dead.add(peer)
+            logger.warning("node %s is dead: nobody listens at %s", peer, address)
 
     def unreachable(self, peer: int) -> None:
         """An attempt to connect has failed. While the peer itself holds a connection to us, the way there is

@@ -1,12 +1,12 @@
-"""What replicas ask of each other besides records: votes, and pieces of snapshots."""
+"""What replicas say to each other besides records: votes, who leads, and pieces of snapshots."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.replication.election import Tail, VoteAsk, VoteGot
-from tidelog.replication.messages import SnapshotAsk, SnapshotGot, VoteAnswered, VoteAsked
+from tidelog.replication.messages import LeaderBegan, SnapshotAsk, SnapshotGot, VoteAnswered, VoteAsked
 from tidelog.runtime.peers.exchange import (
     UNANSWERED,
     Exchange,
@@ -91,6 +91,40 @@ class Voting(Exchange[VoteAsked, VoteAnswered]):
     def token(self, message: VoteAsked | VoteAnswered) -> Hashable:
         pre = message.ask.pre if isinstance(message, VoteAsked) else message.got.pre
         return message.key, pre
+
+
+class NewLeaders(Exchange[LeaderBegan, LeaderBegan]):
+    api_key = 53
+    at_once_max = 500
+    one_way = True
+
+    def body(self, to: int, cluster_id: str, asks: Sequence[LeaderBegan]) -> Fields:
+        return {"cluster_id": cluster_id or None, "voter_id": to, "topics": self._topics(asks)}
+
+    def asks(self, request: Any) -> list[LeaderBegan]:
+        return [
+            LeaderBegan(part.leader_id, (topic_of(topic.topic_name), part.partition_index), part.leader_epoch)
+            for topic in request.topics
+            for part in topic.partitions
+        ]
+
+    def answer(self, asks: Sequence[LeaderBegan], gots: Sequence[LeaderBegan | None]) -> Fields:
+        return {"topics": self._topics(asks)}
+
+    @staticmethod
+    def _topics(asks: Sequence[LeaderBegan]) -> list[Fields]:
+        def partition(began: LeaderBegan) -> Fields:
+            return {
+                "partition_index": index_of(began.key),
+                "leader_id": began.sender,
+                "leader_epoch": began.epoch,
+            }
+
+        topics = by_topic(asks, lambda began: began.key, partition)
+        return [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics]
+
+    def gots(self, peer: int, asks: Sequence[LeaderBegan], answer: Any) -> Iterable[LeaderBegan]:
+        return ()
 
 
 class Snapshots(Exchange[SnapshotAsk, SnapshotGot]):

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
-from interop.wire import Wire
+from interop.wire import ConnectionEnded, Wire
 from tidelog.broker.node import Answered, Asked
 from tidelog.controller.messages import HeartbeatAsk, HeartbeatGot
 from tidelog.errors import ErrorCode
@@ -50,6 +50,7 @@ class TestLosingANode:
             await two.die()
             await until(lambda: one.lost)
             assert one.lost == [2]
+            await until(lambda: one.dead == [2])
             # The fetch under way is not answered besides: who lost a node knows that.
             assert one.received == [BEAT]
 
@@ -309,6 +310,16 @@ class TestClients:
         async with LoopbackCluster(1) as (one,):
             answers = await asyncio.to_thread(lambda: _in_order(one.bootstrap))
             assert answers == list(range(1, 6))
+
+    @on_loop
+    async def test_wait_until_the_broker_is_let_in_but_nodes_do_not(self) -> None:
+        async with LoopbackCluster(2) as (one, two):
+            two.server.ready = False
+            beating(two)
+            one.peers.send(2, HEARTBEAT)
+            await until(lambda: one.received == [BEAT])
+            with pytest.raises(ConnectionEnded):
+                await asyncio.to_thread(lambda: _versions(two.bootstrap))
 
     @on_loop
     async def test_a_lone_broker_takes_none(self) -> None:

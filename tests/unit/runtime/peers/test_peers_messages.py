@@ -27,6 +27,7 @@ from tidelog.replication.messages import (
     FetchGot,
     FetchItem,
     FetchPart,
+    LeaderBegan,
     SnapshotAsk,
     SnapshotGot,
     VoteAnswered,
@@ -193,6 +194,17 @@ async def test_votes_and_wishes_of_one_moment_share_a_request() -> None:
         assert two.server.requests == 2
         granted = [message.key for message in one.received if isinstance(message, VoteAnswered)]
         assert granted == [(TOPIC, index) for index in range(100)]
+
+
+@on_loop
+async def test_a_new_leader_needs_no_answer() -> None:
+    async with LoopbackCluster(2) as (one, two):
+        began = [LeaderBegan(1, METADATA, 7), LeaderBegan(1, (TOPIC, 3), 8)]
+        for message in began:
+            one.peers.send(2, message)
+        await until(lambda: two.received == began)
+        await until(lambda: all(connection.idle for connection in two.server.connections))
+        assert one.received == []
 
 
 @on_loop
