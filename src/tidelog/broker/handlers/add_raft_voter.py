@@ -1,0 +1,20 @@
+"""AddRaftVoter, versions 0 and 1: a node that has caught up with the metadata becomes a voter.
+
+Answered when the change is committed, whatever ``ack_when_committed`` says.
+"""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.quorum_requests import change_voters, voter_of
+from tidelog.broker.promise import Promise
+from tidelog.broker.request import RequestContext
+from tidelog.protocol.messages import Fields, milliseconds
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
+    voter = voter_of(broker, request.voter_id, request.voter_directory_id, request.listeners)
+    timeout_ms = max(milliseconds(request.timeout), 0)
+    return change_voters(
+        broker, request.cluster_id, lambda quorum, done: quorum.voters.add(voter, timeout_ms, done)
+    )

@@ -1,0 +1,53 @@
+"""What the handlers about the controllers' quorum share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.broker.promise import Promise
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import ZERO_UUID, Fields
+from tidelog.replication.voters import Voter
+
+Done = Callable[[TidelogError | None], None]
+Change = Callable[[MetadataQuorum, Done], None]
+
+
+def quorum_of(broker: Broker) -> MetadataQuorum:
+    if not isinstance(broker.store, MetadataQuorum):
+        raise TidelogError("no quorum of controllers keeps the metadata here", ErrorCode.UNSUPPORTED_VERSION)
+    return broker.store
+
+
+def change_voters(broker: Broker, cluster_id: str | None, change: Change) -> Promise[Fields]:
+    """Carry out a change of the voters; the promise is kept when it is committed or refused."""
+    promise: Promise[Fields] = Promise()
+    try:
+        quorum = quorum_of(broker)
+        if cluster_id not in (None, quorum.image.cluster_id):
+            message = f"this is cluster {quorum.image.cluster_id}, not {cluster_id}"
+            raise TidelogError(message, ErrorCode.INCONSISTENT_CLUSTER_ID)
+        change(quorum, lambda error: promise.keep(outcome(error)))
+    except TidelogError as refusal:
+        promise.keep(outcome(refusal))
+    return promise
+
+
+def outcome(error: TidelogError | None) -> Fields:
+    if error is None:
+        return {"error_code": ErrorCode.NONE, "error_message": None}
+    return {"error_code": error.code, "error_message": error.message}
+
+
+def voter_of(broker: Broker, voter_id: int, directory: UUID | None, listeners: Sequence[Any] = ()) -> Voter:
+    """A voter as a request names it. Of several addresses the one that controllers use here counts."""
+    names = broker.config.controller_listener_names
+    listener = next((each for each in listeners if each.name.upper() in names), None)
+    if listener is None and listeners:
+        listener = listeners[0]
+    known = None if directory == ZERO_UUID else directory
+    if listener is None:
+        return Voter(voter_id, known)
+    return Voter(voter_id, known, listener.host, int(listener.port))
