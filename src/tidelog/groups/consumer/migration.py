@@ -29,6 +29,8 @@ from tidelog.protocol.wire import Malformed
 
 _UPWARD = ("bidirectional", "upgrade")
 _DOWNWARD = ("bidirectional", "downgrade")
+# What these attach to an assignment is a memory that the broker's assignors do not need.
+_WELL_KNOWN_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 # -- upward --------------------------------------------------------------------------------------------------
@@ -80,8 +82,8 @@ def _read_member(classic: ClassicGroup, member: Member, view: View) -> tuple[Mem
     metadata = member.metadata(classic.protocol) or member.protocols[0][1]
     subscription = embedded.read_subscription(metadata)
     assignment = embedded.read_assignment(member.assignment)
-    if assignment.user_data:
-        raise _refused("its members have an assignor of their own")
+    if assignment.user_data and classic.protocol not in _WELL_KNOWN_ASSIGNORS:
+        raise _refused("its members have an assignor of their own, whose data would be lost")
     record = MemberRecord(
         member.client_id,
         member.client_host,

@@ -134,15 +134,18 @@ def test_classic_groups_that_stay_as_they_are(settings: dict[str, object], membe
     assert groups.state is State.STABLE
 
 
-def test_an_assignor_of_the_users_own_keeps_a_group_from_changing() -> None:
+@pytest.mark.parametrize(("assignor", "stays"), [("mine", True), ("sticky", False)])
+def test_data_of_an_assignor_of_the_users_own_must_not_get_lost(assignor: str, stays: bool) -> None:
     groups = MixedGroups()
-    old = OldMember(groups)
+    old = OldMember(groups, protocols=((assignor, subscription("t")),))
     old.join()
     groups.advance(1000)
     answer = old.joining.answer
     assignment = embedded.write_assignment(1, {"t": [0]})[:-4] + INT32.pack(3) + b"abc"
     groups.sync(answer.member_id, answer.generation, {answer.member_id: assignment})
-    assert groups.enter("new").answer.code == ErrorCode.GROUP_ID_NOT_FOUND
+    entered = groups.enter("new").answer
+    assert isinstance(groups.shard.groups[GROUP], ClassicGroup) is stays
+    assert not stays or entered.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_partition_that_two_members_had() -> None:
