@@ -8,6 +8,7 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.links import Links, LocalLinks
 from tidelog.broker.partitions import PartitionTable
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.reachable import Reachable
 from tidelog.broker.transaction_admission import Admission
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage
@@ -34,6 +35,7 @@ class Broker:
         self.producer_ids = ProducerIds(self)
         # Whose connections have just closed: the metadata may still call them leaders.
         self.lost_brokers: AbstractSet[int] = frozenset()
+        self.reachable = Reachable(services)
         self.on_config: Callable[[BrokerConfig], None] = lambda config: None
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, services.new_uuid().int & 0x7FFFFFFF
@@ -47,6 +49,7 @@ class Broker:
 
     def metadata_changed(self, image: ClusterImage) -> None:
         """Follow the metadata log: settings first, as the partitions are opened with them."""
+        self.reachable.follow(image)
         dynamic = image.broker_configs.get(str(self.broker_id), {}), image.broker_configs.get("", {})
         if dynamic != self._dynamic:
             self._dynamic = dynamic

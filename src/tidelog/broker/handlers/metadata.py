@@ -4,7 +4,7 @@ Creates missing topics where client and broker allow it, and answers when they a
 ask again. Ignored: authorized operations.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 from uuid import UUID
@@ -14,14 +14,15 @@ from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import Outcome, RequestContext
 from tidelog.broker.to_controller import create_topic, when_known
 from tidelog.controller import topics
-from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import ZERO_UUID, Fields
 from tidelog.types import NO_BROKER
 
 Wanted = str | UUID
-SUCCESSOR_WITHIN_MS = 400  # how long an answer waits for one
+LOOK_ROUND_MS = 8  # A client's connection to a dead broker closes together with ours: let us see ours first.
+SUCCESSOR_WITHIN_MS = 400  # how long an answer waits for the successor of a dead leader
 IDS_FROM_VERSION = 12  # versions 10 and 11 have room for ids in the request, but none for a missing name
 
 
@@ -35,16 +36,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     )
     promise: Promise[Fields] = Promise()
     if not (missing and may_create):
-        if not _names_lost_leaders(broker, wanted):
+        if not wanted or len(broker.image.brokers) < 2:
             return _answer(broker, wanted)
-        # A client that hears of the dead leader again takes it for alive, and asks seconds later next time.
-        # The successor is a matter of moments: better the truth late than the past at once.
-        when_known(
-            broker,
-            lambda: not _names_lost_leaders(broker, wanted),
-            lambda: promise.keep(_answer(broker, wanted)),
-            SUCCESSOR_WITHIN_MS,
-        )
+        broker.services.later(LOOK_ROUND_MS, lambda: _answer_with_successors(broker, wanted, promise))
         return promise
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
@@ -56,13 +50,25 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return promise
 
 
-def _names_lost_leaders(broker: Broker, wanted: Sequence[Wanted] | None) -> bool:
+def _answer_with_successors(broker: Broker, wanted: Sequence[Wanted], promise: Promise[Fields]) -> None:
+    """A client asks for topics by name when it has lost their leader. If it hears of that leader again, it
+    takes it for alive and asks seconds later next time. The successor is a matter of moments: better the
+    truth late than the past at once.
+    """
+    when_known(
+        broker,
+        lambda: not _names_lost_leaders(broker, wanted),
+        lambda: promise.keep(_answer(broker, wanted)),
+        SUCCESSOR_WITHIN_MS,
+    )
+
+
+def _names_lost_leaders(broker: Broker, wanted: Sequence[Wanted]) -> bool:
     lost = broker.lost_brokers
     if not lost:
         return False
     image = broker.image
-    names: Iterable[Wanted] = image.topics if wanted is None else wanted
-    for name in names:
+    for name in wanted:
         topic = image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name)
         if topic is not None and any(partition.leader in lost for partition in topic.partitions):
             return True
@@ -110,18 +116,12 @@ def _answer(
     return {
         "brokers": [
             {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
-            for node in serving_brokers(image)
-            if node.broker_id not in broker.lost_brokers
+            for node in broker.reachable.brokers(image)
         ],
         "cluster_id": image.cluster_id,
         "controller_id": controller_of(broker),
         "topics": described,
     }
-
-
-def serving_brokers(image: ClusterImage) -> list[BrokerImage]:
-    """Those a client can turn to; a fenced one would only cost it a timeout."""
-    return [node for node in image.brokers.values() if not node.fenced]
 
 
 def controller_of(broker: Broker) -> int:

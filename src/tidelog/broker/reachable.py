@@ -1,0 +1,33 @@
+"""Which brokers clients are shown.
+
+Those that serve; and those that were fenced a moment ago: a client that sees a broker vanish from the list
+takes it apart together with everything that was on its way there, and librdkafka then needs a second longer to
+move its partitions to their new leader.
+"""
+
+from tidelog.controller.image import BrokerImage, ClusterImage
+from tidelog.services import Services
+
+SHOWN_FOR_MS = 30_000  # after a broker was fenced; one that is still away then is not worth a client's time
+
+
+class Reachable:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._serving: set[int] = set()
+        self._fenced_ms: dict[int, int] = {}  # when each broker that serves no more was fenced
+
+    def follow(self, image: ClusterImage) -> None:
+        serving = {node.broker_id for node in image.brokers.values() if not node.fenced}
+        now_ms = self._services.uptime_ms()
+        for broker_id in self._serving - serving:
+            self._fenced_ms[broker_id] = now_ms
+        self._serving = serving
+
+    def brokers(self, image: ClusterImage) -> list[BrokerImage]:
+        since_ms = self._services.uptime_ms() - SHOWN_FOR_MS
+        return [
+            node
+            for node in image.brokers.values()
+            if not node.fenced or self._fenced_ms.get(node.broker_id, since_ms) > since_ms
+        ]
