@@ -172,7 +172,7 @@ def _default(field: Field[Any], hint: Any) -> Any:
     if hint is not without_none(hint):
         return None
     if hasattr(hint, "__flexible__"):
-        return _entity_builder(hint)({})
+        return entity_builder(hint)({})
     kafka_type = str(field.metadata.get("kafka_type"))
     if kafka_type in _IMPLICIT:
         return _IMPLICIT[kafka_type]
