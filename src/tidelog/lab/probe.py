@@ -1,7 +1,8 @@
 """A look at a broker over a plain socket, cheaper than a Kafka client and quicker to say no.
 
-Knows exactly three requests: ApiVersions version 0, Metadata version 7 and DescribeQuorum version 0. Whatever
-is not a whole, sensible answer raises OSError, or counts as "not ready" where that is all that was asked.
+Knows exactly four requests: ApiVersions, DescribeCluster and DescribeQuorum in version 0, and Metadata in
+version 7. Whatever is not a whole, sensible answer raises OSError, or counts as "not ready" where that is all
+that was asked.
 """
 
 import socket
@@ -92,11 +93,15 @@ def look(host: str, port: int, *topics: str, timeout_s: float = 2.0) -> ClusterV
     with socket.create_connection((host, port), timeout_s) as connection:
         if not _speaks_kafka(connection):
             raise ConnectionError(f"what listens on {host}:{port} is no Kafka broker")
+        # Metadata names brokers, too, but goes on naming one that died for a while, for clients' sake.
+        brokers, controller = _Reader(_ask(connection, 60, 0, b"\x00" * 3)).serving()
+        if not topics:
+            return ClusterView(brokers, controller, {})
         names = b"".join(struct.pack(">h", len(name.encode())) + name.encode() for name in topics)
         body = (
             struct.pack(">i", len(topics)) + names + b"\x00"
         )  # no topic comes into being by being asked for
-        return _Reader(_ask(connection, 3, 7, body)).cluster()
+        return ClusterView(brokers, controller, _Reader(_ask(connection, 3, 7, body)).topics())
 
 
 def active_controller(host: str, port: int, timeout_s: float = 2.0) -> int:
@@ -143,23 +148,43 @@ class _Reader:
         self._data = data
         self._position = 0
 
-    def cluster(self) -> ClusterView:
+    def serving(self) -> tuple[dict[int, tuple[str, int]], int]:
+        """Of DescribeCluster: brokers that serve, and the controller."""
+        self._take(">b")  # the header's tags
         self._take(">i")  # throttle time
-        brokers = {}
-        for _ in range(self._take(">i")):
-            broker_id, host, port, _rack = self._take(">i"), self._string(), self._take(">i"), self._string()
-            brokers[broker_id] = (host, port)
-        self._string()  # cluster id
+        error = self._take(">h")
+        self._short_string()  # its message
+        if error:
+            raise ConnectionError(f"the broker refuses to describe its cluster: error code {error}")
+        self._short_string()  # cluster id
         controller = self._take(">i")
+        brokers = {}
+        for _ in range(self._varint() - 1):
+            broker_id, host, port = self._take(">i"), self._short_string(), self._take(">i")
+            self._short_string()  # rack
+            self._take(">b")  # tags
+            brokers[broker_id] = (host, port)
+        return brokers, controller
+
+    def topics(self) -> dict[str, list[PartitionView]]:
+        """Of Metadata: those that are there."""
+        self._take(">i")  # throttle time
+        for _ in range(self._take(">i")):  # brokers
+            self._take(">i")
+            self._string()
+            self._take(">i")
+            self._string()
+        self._string()  # cluster id
+        self._take(">i")  # controller
         topics = dict(self._topic() for _ in range(self._take(">i")))
-        return ClusterView(brokers, controller, {name: parts for name, parts in topics.items() if parts})
+        return {name: partitions for name, partitions in topics.items() if partitions}
 
     def quorum_leader(self) -> int:
         self._take(">b")  # the header's tags
         error, topics = self._take(">h"), self._take(">b")
         if error or topics != 2:
             return -1
-        self._skip(self._take(">b") - 1)
+        self._short_string()
         self._take(">b")  # how many partitions: the one asked for
         self._take(">i")
         error, leader = self._take(">h"), self._take(">i")
@@ -181,9 +206,24 @@ class _Reader:
         return tuple(self._take(">i") for _ in range(self._take(">i")))
 
     def _string(self) -> str:
-        length = max(self._take(">h"), 0)
-        self._skip(length)
-        return self._data[self._position - length : self._position].decode(errors="replace")
+        return self._text(max(self._take(">h"), 0))
+
+    def _short_string(self) -> str:
+        """As newer versions write them."""
+        return self._text(max(self._varint() - 1, 0))
+
+    def _text(self, length: int) -> str:
+        start, self._position = self._position, self._position + length
+        if self._position > len(self._data):
+            raise ConnectionError("the answer is cut short")
+        return self._data[start : self._position].decode(errors="replace")
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while (part := self._take(">B")) & 0x80:
+            value |= (part & 0x7F) << shift
+            shift += 7
+        return value | part << shift
 
     def _take(self, form: str) -> int:
         try:
@@ -192,8 +232,3 @@ class _Reader:
             raise ConnectionError("the answer is cut short") from None
         self._position += struct.calcsize(form)
         return int(value)
-
-    def _skip(self, size: int) -> None:
-        self._position += size
-        if self._position > len(self._data):
-            raise ConnectionError("the answer is cut short")

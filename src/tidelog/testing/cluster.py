@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from tidelog.lab.probe import ClusterView, PartitionView, is_ready, look
+from tidelog.lab.probe import ClusterView, PartitionView, active_controller, is_ready, look
 from tidelog.lab.voters import choose_voters, quorum_voters
 from tidelog.testing.broker import POLL_INTERVAL_S, START_TIMEOUT_S, Broker, BrokerError, Setting, free_port
 from tidelog.testing.network import Network
@@ -129,7 +129,7 @@ class Cluster:
 
     def controller(self, timeout_s: float = WAIT_TIMEOUT_S) -> Broker:
         """The broker that is the active controller, once one that runs is."""
-        return self._running_one(lambda: self.view().controller, timeout_s, "there is no active controller")
+        return self._running_one(self._active, timeout_s, "there is no active controller")
 
     def leader_of(self, topic: str, partition: int = 0, timeout_s: float = WAIT_TIMEOUT_S) -> Broker:
         """The broker that leads the partition, once one that runs does."""
@@ -181,6 +181,12 @@ class Cluster:
             prefix=host.prefix if host is not None else (),
         )
         return self._brokers[number]
+
+    def _active(self) -> int:
+        for broker in self.running:
+            with contextlib.suppress(OSError):
+                return active_controller(broker.host, broker.port, timeout_s=1.0)
+        return -1
 
     def _free_port(self) -> int:
         taken = {broker.port for broker in self}

@@ -47,20 +47,29 @@ def framed(body: bytes, correlation_id: int = 1) -> bytes:
 API_VERSIONS = framed(struct.pack(">hi", 0, 0))
 
 
-def metadata(controller: int, brokers: int = 1, topics: bytes = b"\x00" * 4) -> bytes:
-    listed = b"".join(struct.pack(">ih4sih", n, 4, b"host", 9091 + n, -1) for n in range(1, brokers + 1))
-    head = struct.pack(">ii", 0, brokers) + listed
-    return framed(head + struct.pack(">h2si", 2, b"id", controller) + topics)
+def described(controller: int, brokers: int = 1, error: int = 0) -> bytes:
+    """A DescribeCluster answer, with a long host name in it."""
+    host = b"h" * 200
+    listed = b"".join(
+        struct.pack(">iBB200sibb", n, 0xC9, 0x01, host, 9091 + n, 0, 0) for n in range(1, brokers + 1)
+    )
+    head = struct.pack(">bihbb2si", 0, 0, error, 0, 3, b"id", controller)
+    return framed(head + bytes([brokers + 1]) + listed + bytes(5))
+
+
+def metadata(topics: bytes) -> bytes:
+    broker = struct.pack(">ih4sih", 1, 4, b"host", 9092, -1)
+    return framed(struct.pack(">ii", 0, 1) + broker + struct.pack(">h2si", 2, b"id", 1) + topics)
 
 
 def test_a_broker_with_a_controller_is_ready() -> None:
-    with server_that_answers(API_VERSIONS, metadata(controller=1)) as port:
+    with server_that_answers(API_VERSIONS, described(controller=1)) as port:
         assert is_ready("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(("known", "ready"), [(2, False), (3, True), (4, True)])
 def test_one_of_three_is_ready_when_it_knows_all_of_them(known: int, ready: bool) -> None:
-    with server_that_answers(API_VERSIONS, metadata(controller=1, brokers=known)) as port:
+    with server_that_answers(API_VERSIONS, described(controller=1, brokers=known)) as port:
         assert is_ready("127.0.0.1", port, brokers=3) is ready
 
 
@@ -74,9 +83,9 @@ def test_a_look_shows_brokers_leaders_and_members_in_order_of_partitions() -> No
     there = struct.pack(">hh5sbi", 0, 5, b"there", 0, 2) + partition(1, 2, 7, 2) + partition(0, 1, 4, 1, 2)
     missing = struct.pack(">hh4sbi", 3, 4, b"gone", 0, 0)
     topics = struct.pack(">i", 2) + there + missing
-    with server_that_answers(API_VERSIONS, metadata(2, 2, topics)) as port:
+    with server_that_answers(API_VERSIONS, described(2, 2), metadata(topics)) as port:
         assert look("127.0.0.1", port, "there", "gone") == ClusterView(
-            {1: ("host", 9092), 2: ("host", 9093)},
+            {1: ("h" * 200, 9092), 2: ("h" * 200, 9093)},
             2,
             {"there": [PartitionView(1, 4, (1, 2), (1, 2)), PartitionView(2, 7, (1, 2), (2,))]},
         )
@@ -104,16 +113,17 @@ def test_whoever_answers_something_else_is_no_broker() -> None:
 @pytest.mark.parametrize(
     "answers",
     [
-        (API_VERSIONS, metadata(controller=-1)),
+        (API_VERSIONS, described(controller=-1)),
+        (API_VERSIONS, described(controller=1, error=31)),
         (framed(struct.pack(">hi", 35, 0)),),
         (),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n",),
         (framed(b"\x00\x00", correlation_id=2),),
         (struct.pack(">ii", -1, 1),),
         (API_VERSIONS, framed(b"\x00" * 6)),
-        (API_VERSIONS, metadata(controller=1)[:-6]),
+        (API_VERSIONS, framed(described(controller=1)[8:-20])),
     ],
-    ids=["no controller", "error", "closed", "http", "other request", "length", "short", "torn"],
+    ids=["no controller", "refused", "error", "closed", "http", "other request", "length", "short", "torn"],
 )
 def test_anything_else_is_not_ready(answers: tuple[bytes, ...]) -> None:
     with server_that_answers(*answers) as port:

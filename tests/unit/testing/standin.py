@@ -1,7 +1,7 @@
-"""A stand-in broker: answers ApiVersions and Metadata on a port and obeys signals, in a few milliseconds.
+"""A stand-in broker: answers what ``tidelog.lab.probe`` asks and obeys signals, in a few milliseconds.
 
-``standin.py PORT EXIT_CODE [VOTERS]``; Metadata lists the voters whose ports are open, the first of them as
-the controller, and any topic asked for with two partitions that those brokers lead and hold.
+``standin.py PORT EXIT_CODE [VOTERS]``; the cluster is the voters whose ports are open, the first of them the
+controller, and any topic asked for has two partitions that those brokers lead and hold.
 """
 
 import signal
@@ -18,20 +18,42 @@ class Answer(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         while request := self.request.recv(4096):
             api_key, _, correlation_id = struct.unpack_from(">hhi", request, 4)
-            body = metadata(request) if api_key == 3 else struct.pack(">hi", 0, 0)
+            body = ANSWERS[api_key](request)
             self.request.sendall(struct.pack(">ii", len(body) + 4, correlation_id) + body)
 
 
+def running() -> dict[int, int]:
+    return {voter: port for voter, port in VOTERS.items() if is_open(port)}
+
+
+def describe_cluster(_: bytes) -> bytes:
+    up = running()
+    brokers = b"".join(
+        struct.pack(">ib9sibb", voter, 10, b"127.0.0.1", port, 0, 0) for voter, port in up.items()
+    )
+    head = struct.pack(">bihbb2si", 0, 0, 0, 0, 3, b"id", min(up, default=-1))
+    return head + bytes([len(up) + 1]) + brokers + bytes(5)
+
+
+def describe_quorum(_: bytes) -> bytes:
+    name = b"__cluster_metadata"
+    head = struct.pack(">bhbb", 0, 0, 2, len(name) + 1) + name
+    return head + struct.pack(">bihi", 2, 0, 0, min(running(), default=-1)) + bytes(20)
+
+
 def metadata(request: bytes) -> bytes:
-    up = {voter: port for voter, port in VOTERS.items() if is_open(port)}
-    brokers = b"".join(struct.pack(">ih9sih", voter, 9, b"127.0.0.1", port, -1) for voter, port in up.items())
-    head = struct.pack(">ii", 0, len(up)) + brokers
-    head += struct.pack(">h2si", 2, b"id", min(up, default=-1))
-    (topics,) = struct.unpack_from(">i", request, 14)
-    if not topics:
-        return head + struct.pack(">i", 0)
     (size,) = struct.unpack_from(">h", request, 18)
-    return head + struct.pack(">ihh", 1, 0, size) + request[20 : 20 + size] + b"\x00" + partitions(list(up))
+    head = struct.pack(">iih2si", 0, 0, 2, b"id", 1)
+    up = list(running())
+    return head + struct.pack(">ihh", 1, 0, size) + request[20 : 20 + size] + b"\x00" + partitions(up)
+
+
+ANSWERS = {
+    3: metadata,
+    18: lambda _: struct.pack(">hi", 0, 0),
+    55: describe_quorum,
+    60: describe_cluster,
+}
 
 
 def partitions(up: list[int]) -> bytes:
