@@ -14,8 +14,6 @@ from tidelog.protocol import messages, produce
 SCRATCH_BYTES = 64 * 1024
 OWN_BUFFER_FROM_BYTES = 16 * 1024  # a smaller request waits in scratch for its rest
 PEEK_BYTES = 512  # read of a request that is probably large again: its start would only be copied
-SPARE_BYTES_MAX = 2 * 1024 * 1024  # a larger buffer is given back at once
-LAZY_FROM_BYTES = 4 * 1024 * 1024  # from here on memory is taken as it fills, not as it is claimed
 PLAIN_BYTES_MAX = 8 * 1024 * 1024  # of a request other than Produce
 
 _SIZE = Struct(">i")
@@ -24,6 +22,8 @@ _START = Struct(">ih")  # size, api key
 
 class Receiver:
     LEAST_BYTES = 9  # a request's header and one byte more
+    SPARE_BYTES_MAX = 2 * 1024 * 1024  # a larger buffer is given back at once
+    LAZY_FROM_BYTES = 4 * 1024 * 1024  # from here on memory is taken as it fills, not as it is claimed
 
     __slots__ = (
         "_bulk",
@@ -129,12 +129,12 @@ class Receiver:
         spare, self._spare = self._spare, None
         if spare is not None and len(spare) >= size:
             return memoryview(spare)[:size]
-        if size >= LAZY_FROM_BYTES:
+        if size >= self.LAZY_FROM_BYTES:
             return memoryview(mmap.mmap(-1, size))
         return memoryview(bytearray(size))
 
     def give_back(self, request: memoryview) -> None:
         """Nobody needs this large request any more."""
         buffer = request.obj
-        if isinstance(buffer, bytearray) and len(buffer) <= SPARE_BYTES_MAX:
+        if isinstance(buffer, bytearray) and len(buffer) <= self.SPARE_BYTES_MAX:
             self._spare = buffer

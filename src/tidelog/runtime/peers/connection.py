@@ -26,6 +26,9 @@ class Owner(Protocol):
 
 class AnswerReceiver(Receiver):
     LEAST_BYTES = 5
+    # What a leader sends in one answer when it is busy; and it sends what it claims.
+    SPARE_BYTES_MAX = 4 * 1024 * 1024
+    LAZY_FROM_BYTES = 16 * 1024 * 1024
 
     __slots__ = ()
 

@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # what a channel is for
 
+SEVERAL_BATCHES = 16 << 20  # what an answer may carry besides the largest batch
+
 
 class WirePeers:
     def __init__(
@@ -51,11 +53,12 @@ class WirePeers:
         cluster_id: Callable[[], str],
         max_bytes: int,
     ) -> None:
+        """``max_bytes``: of the largest batch there can be."""
         self._me = me
         self._services = services
         self._cluster_id = cluster_id
         self.presence = Presence(services, self._lost)
-        self._around = Surroundings(loop, services, self.presence, address_of, max_bytes)
+        self._around = Surroundings(loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES)
         self._channels: dict[tuple[int, str], Channel] = {}
         self._asker_of = ""  # the cluster id that ``_asker`` names
         self._client_id = names.client_id(me)

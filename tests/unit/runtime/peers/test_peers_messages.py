@@ -1,6 +1,6 @@
 """Every message between nodes, over real sockets: what one says is what the other hears."""
 
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 import pytest
@@ -11,6 +11,8 @@ from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 from tidelog.broker.node import Answered, Asked, NodeMessage
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.messages import (
+    ControllerAsk,
+    ControllerGot,
     HeartbeatAsk,
     HeartbeatGot,
     InSyncAsk,
@@ -28,11 +30,13 @@ from tidelog.replication.messages import (
     FetchItem,
     FetchPart,
     LeaderBegan,
+    Message,
     SnapshotAsk,
     SnapshotGot,
     VoteAnswered,
     VoteAsked,
 )
+from tidelog.runtime.peers import exchanges
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.types import METADATA_TOPIC_ID, SnapshotId
 
@@ -274,6 +278,12 @@ async def test_a_node_without_a_cluster_is_let_in() -> None:
         for ask, _ in known:
             one.peers.send(2, ask)
         await until(lambda: len(one.received) == 3)
+
+
+def test_every_message_has_a_way() -> None:
+    """All that nodes can say to each other, but fetches."""
+    said = {*get_args(Message), *get_args(ControllerAsk), *get_args(ControllerGot)}
+    assert said - {FetchAsk, FetchGot} == {*exchanges._BY_TYPE}
 
 
 @settings(max_examples=50)
