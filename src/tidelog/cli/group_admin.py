@@ -1,0 +1,169 @@
+"""What the group commands ask of a cluster, as plain dicts and lists ready for a table or for JSON."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
+from tidelog.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    import concurrent.futures
+
+    from confluent_kafka.admin import AdminClient
+
+Place = tuple[str, int]
+"""A topic and one of its partitions."""
+
+_STATES = {"PREPARING_REBALANCING": "PreparingRebalance", "COMPLETING_REBALANCING": "CompletingRebalance"}
+
+
+def list_groups(admin: "AdminClient", states: Collection[str]) -> list[dict[str, Any]]:
+    """One row per group, by name."""
+    result = wait(admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
+    rows = [
+        {"group": group.group_id, "state": _state(group.state), "kind": group.type.name.lower()}
+        for group in result.valid
+    ]
+    wanted = {state.lower() for state in states}
+    unknown = wanted - {"stable", "empty", "dead", *(state.lower() for state in _STATES.values())}
+    if unknown:
+        names = "Stable, Empty, Dead, PreparingRebalance and CompletingRebalance"
+        raise CommandFailed(f"--state takes {names}, not '{sorted(unknown)[0]}'.")
+    kept = [row for row in rows if not wanted or row["state"].lower() in wanted]
+    return sorted(kept, key=lambda row: str(row["group"]))
+
+
+def describe(admin: "AdminClient", group: str) -> dict[str, Any]:
+    """A group with its members, and how far it has come in each partition."""
+    found = _found(admin, group)
+    committed = committed_offsets(admin, group)
+    owners = {
+        (place.topic, place.partition): member
+        for member in found.members
+        for place in (member.assignment.topic_partitions if member.assignment else ())
+    }
+    if not committed and not found.members and found.state.name == "DEAD":
+        raise CommandFailed(f"There is no group '{group}'; `tidelog group list` shows those there are.")
+    places = sorted({*committed, *owners})
+    ends = offsets_at(admin, places, admin_library().OffsetSpec.latest())
+    return {
+        "group": group,
+        "state": _state(found.state),
+        "kind": found.type.name.lower(),
+        "assignor": found.partition_assignor or None,
+        "coordinator": found.coordinator.id if found.coordinator else None,
+        "lag": _sum(_lag(committed.get(place), ends.get(place)) for place in places),
+        "partitions": [
+            {
+                "topic": place[0],
+                "partition": place[1],
+                "committed": committed.get(place),
+                "end_offset": ends.get(place),
+                "lag": _lag(committed.get(place), ends.get(place)),
+                "member": owners[place].member_id if place in owners else None,
+            }
+            for place in places
+        ],
+        "members": [
+            {
+                "member": member.member_id,
+                "instance": member.group_instance_id,
+                "client": member.client_id,
+                "host": member.host,
+                "partitions": len(member.assignment.topic_partitions) if member.assignment else 0,
+            }
+            for member in found.members
+        ],
+    }
+
+
+def delete(admin: "AdminClient", group: str) -> None:
+    asked = admin.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
+    _wait(asked[group], group)
+
+
+def committed_offsets(admin: "AdminClient", group: str) -> dict[Place, int]:
+    """What the group has committed, of all topics."""
+    library = _library()
+    asked = admin.list_consumer_group_offsets(
+        [library.ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
+    )
+    found = _wait(asked[group], group)
+    return {
+        (place.topic, place.partition): place.offset
+        for place in found.topic_partitions or ()
+        if place.offset >= 0
+    }
+
+
+def commit(admin: "AdminClient", group: str, offsets: Mapping[Place, int]) -> None:
+    """Set a group's offsets from outside; refused while it has members."""
+    library = _library()
+    places = [library.TopicPartition(*place, offset) for place, offset in offsets.items()]
+    asked = admin.alter_consumer_group_offsets(
+        [library.ConsumerGroupTopicPartitions(group, places)], request_timeout=REQUEST_TIMEOUT_S
+    )
+    for place in _wait(asked[group], group).topic_partitions:
+        if place.error is not None:
+            raise CommandFailed(f"{place.topic}-{place.partition} was refused: {place.error.name()}.")
+
+
+def members_of(admin: "AdminClient", group: str) -> int:
+    return len(_found(admin, group).members)
+
+
+def offsets_at(admin: "AdminClient", places: Iterable[Place], spec: Any) -> dict[Place, int]:
+    """The offsets a spec names; a partition whose leader does not say is missing."""
+    from confluent_kafka import KafkaException
+
+    library = _library()
+    asked = {library.TopicPartition(*place): spec for place in places}
+    if not asked:
+        return {}
+    found: dict[Place, int] = {}
+    for place, future in admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S).items():
+        try:
+            found[place.topic, place.partition] = future.result().offset
+        except KafkaException:
+            continue
+    return found
+
+
+def _found(admin: "AdminClient", group: str) -> Any:
+    asked = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
+    return _wait(asked[group], group)
+
+
+def _wait(future: "concurrent.futures.Future[Any]", group: str) -> Any:
+    try:
+        return wait(future)
+    except CommandFailed as failure:
+        if failure.kafka_error == "GROUP_ID_NOT_FOUND":
+            raise CommandFailed(
+                f"There is no group '{group}'; `tidelog group list` shows those there are."
+            ) from None
+        if failure.kafka_error in ("NON_EMPTY_GROUP", "UNKNOWN_MEMBER_ID"):
+            raise CommandFailed(f"Group '{group}' has members; stop them first.") from None
+        raise
+
+
+def _library() -> Any:
+    """The library itself; untyped, because its types do not cover what it exports."""
+    import confluent_kafka
+
+    return confluent_kafka
+
+
+def _state(state: Any) -> str:
+    return _STATES.get(state.name, state.name.capitalize())
+
+
+def _lag(committed: int | None, end_offset: int | None) -> int | None:
+    """How many records the group has not seen yet; None where nobody can say."""
+    if committed is None or end_offset is None:
+        return None
+    return max(0, end_offset - committed)
+
+
+def _sum(lags: Iterable[int | None]) -> int:
+    return sum(lag for lag in lags if lag is not None)
