@@ -11,8 +11,11 @@ from tidelog.broker.validation import AppendRules, check_batch, recompressed
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader
+from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Limits, Role
+from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_EPOCH, TopicPartition
 
 SYNC_EVERY_MESSAGE = 1
@@ -80,6 +83,11 @@ class Partition:
         return self.replica.high_watermark
 
     @property
+    def last_stable_offset(self) -> int:
+        """Exclusive end of what readers of committed transactions may see."""
+        return self.log.last_stable_offset(self.replica.high_watermark)
+
+    @property
     def leader_epoch(self) -> int:
         return self.replica.epoch
 
@@ -93,29 +101,38 @@ class Partition:
     # --- writing --------------------------------------------------------------------------------------------
 
     def append(
-        self, records: memoryview, now_ms: int, produce_version: int, acks: int = ACKS_ALL
+        self,
+        records: memoryview,
+        now_ms: int,
+        produce_version: int,
+        acks: int = ACKS_ALL,
+        *,
+        coordinators: bool = False,
+        in_transaction: bool = False,
     ) -> Appended:
         """Check, number and write one batch. Raises the refusal; then nothing was written.
 
-        A batch that is in the log already is not written again: the answer is where it lies.
+        A batch that is in the log already is not written again: the answer is where it lies. One that begins
+        a transaction here needs somebody who has asked the coordinator (``in_transaction``), or nobody would
+        ever commit or abort it. ``coordinators``: the batch is a coordinator's own.
         """
         log = self.log
-        replica = self.replica
-        if replica.role is not Role.LEADER or self._alone():
-            raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        refusal = replica.before_append(acks)
-        if refusal:
-            raise TidelogError(_reason(refusal, replica.min_in_sync), refusal)
+        self._check_leads(acks)
         rules = self.rules
         header = check_batch(records, rules, now_ms, produce_version)
         if header.producer_id >= 0:
-            original = log.producers.check(header, now_ms)
-            if original is not None:
-                return Appended(original.base_offset, original.last_offset + 1, original.append_time_ms)
+            if coordinators:
+                log.producers.check_coordinators(header)
+            else:
+                original = log.producers.check(header, now_ms)
+                if original is not None:
+                    return Appended(original.base_offset, original.last_offset + 1, original.append_time_ms)
+            if header.attributes & batches.TRANSACTIONAL_MASK and not in_transaction:
+                self._check_in_transaction(header)
         if rules.codec >= 0 and header.attributes & batches.CODEC_MASK != rules.codec:
             records = recompressed(records, rules)
         base_offset = log.end_offset
-        batches.assign(records, 0, base_offset, replica.epoch)
+        batches.assign(records, 0, base_offset, self.replica.epoch)
         if rules.stamp_append_time:
             batches.set_append_time(records, 0, len(records), now_ms)
             max_timestamp = append_time = now_ms
@@ -123,6 +140,40 @@ class Partition:
             max_timestamp, append_time = header.max_timestamp, -1
         self.hosted.append(records, base_offset + header.last_offset_delta, max_timestamp, now_ms)
         return Appended(base_offset, log.end_offset, append_time)
+
+    def _check_leads(self, acks: int) -> None:
+        replica = self.replica
+        if replica.role is not Role.LEADER or self._alone():
+            raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refusal = replica.before_append(acks)
+        if refusal:
+            raise TidelogError(_reason(refusal, replica.min_in_sync), refusal)
+
+    def _check_in_transaction(self, header: BatchHeader) -> None:
+        if not self.log.producers.is_in_transaction(header.producer_id, header.producer_epoch):
+            raise TidelogError(
+                f"producer {header.producer_id} has no transaction open in this partition",
+                ErrorCode.INVALID_TXN_STATE,
+            )
+
+    def append_marker(
+        self, producer_id: int, epoch: int, marker: Marker, now_ms: int, client_version: int
+    ) -> int:
+        """Write the end of a transaction; the end offset that must be acknowledged. Raises the refusal."""
+        self._check_leads(ACKS_ALL)
+        producers = self.log.producers
+        producers.check_marker(producer_id, epoch, marker.coordinator_epoch)
+        producer = producers.get(producer_id)
+        if producer is not None and producer.epoch == epoch and client_version >= EPOCH_BUMP_VERSION:
+            # The marker raises the epoch, so it is here already; written once more it would end the next
+            # transaction, which may have begun.
+            return self.log.end_offset
+        batch = memoryview(
+            encode_marker(marker, producer_id, epoch, offset=self.log.end_offset, now_ms=now_ms)
+        )
+        batches.assign(batch, 0, self.log.end_offset, self.replica.epoch)
+        self.hosted.append(batch, self.log.end_offset, now_ms, now_ms)
+        return self.log.end_offset
 
     def when_acknowledged(
         self, end_offset: int, acks: int, timeout_ms: int, done: Callable[[ErrorCode], None]

@@ -5,6 +5,9 @@ from typing import Any, NamedTuple
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    add_raft_voter,
     allocate_producer_ids,
     alter_configs,
     api_versions,
@@ -20,7 +23,10 @@ from tidelog.broker.handlers import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -29,13 +35,17 @@ from tidelog.broker.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    remove_raft_voter,
     sync_group,
     txn_offset_commit,
+    update_raft_voter,
+    write_txn_markers,
 )
 from tidelog.broker.request import Outcome, RequestContext
 from tidelog.protocol import fetch, produce
@@ -78,6 +88,10 @@ SERVED: dict[int, Api] = {
         _api(21, delete_records.handle),
         _api(22, init_producer_id.handle),
         _api(23, offset_for_leader_epoch.handle),
+        _api(24, add_partitions_to_txn.handle),
+        _api(25, add_offsets_to_txn.handle),
+        _api(26, end_txn.handle),
+        _api(27, write_txn_markers.handle),
         _api(28, txn_offset_commit.handle),
         _api(32, describe_configs.handle),
         _api(33, alter_configs.handle),
@@ -86,12 +100,18 @@ SERVED: dict[int, Api] = {
         _api(42, delete_groups.handle),
         _api(44, incremental_alter_configs.handle),
         _api(47, offset_delete.handle),
+        _api(55, describe_quorum.handle),
         _api(60, describe_cluster.handle),
         _api(61, describe_producers.handle),
+        _api(65, describe_transactions.handle),
+        _api(66, list_transactions.handle),
         _api(67, allocate_producer_ids.handle)._replace(announced=False),
         _api(68, consumer_group_heartbeat.handle),
         _api(69, consumer_group_describe.handle),
         _api(75, describe_topic_partitions.handle),
+        _api(80, add_raft_voter.handle),
+        _api(81, remove_raft_voter.handle),
+        _api(82, update_raft_voter.handle)._replace(announced=False),
     )
 }
 

@@ -75,9 +75,8 @@ def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_ve
     if attributes & _BROKERS_OWN:
         # A delete horizon from outside would let tombstones vanish early and bring old values back.
         raise InvalidRecord("clients may not write control records or delete horizons")
-    if attributes & batches.TRANSACTIONAL_MASK:
-        # Nobody would ever commit or abort it.
-        raise TidelogError("no transaction was begun for these records", ErrorCode.INVALID_TXN_STATE)
+    if attributes & batches.TRANSACTIONAL_MASK and header.producer_id < 0:
+        raise InvalidRecord("a batch of a transaction needs a producer id")
     codec = attributes & batches.CODEC_MASK
     if codec > ZSTD:
         raise InvalidRecord(f"unknown compression codec {codec}")

@@ -77,11 +77,12 @@ class LastWritten(NamedTuple):
 class Producer:
     """One producer id in one log."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "next_sequence", "seen_ms")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "marker_offset", "next_sequence", "seen_ms")
 
     def __init__(self, epoch: int, seen_ms: int) -> None:
         self.seen_ms = seen_ms  # When it last wrote, by the broker's clock.
         self.coordinator_epoch = NO_COORDINATOR  # Of the newest marker.
+        self.marker_offset = NO_OFFSET  # Of the newest marker since the log was opened.
         self.begin_epoch(epoch)
 
     def begin_epoch(self, epoch: int) -> None:
@@ -171,6 +172,12 @@ class ProducerStates:
                 ErrorCode.INVALID_TXN_STATE,
             )
 
+    def check_coordinators(self, header: BatchHeader) -> None:
+        """The same for a batch that a coordinator writes in a producer's name: it has no sequence."""
+        producer = self._producers.get(header.producer_id)
+        if producer is not None and header.producer_epoch < producer.epoch:
+            _check_epoch(header, producer)
+
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
         """Raises the refusal of a marker that is about to be appended."""
         producer = self._producers.get(producer_id)
@@ -193,6 +200,11 @@ class ProducerStates:
         if producer_id not in self.transactions.open:
             return False
         return self._producers[producer_id].epoch == epoch
+
+    def marker_offset(self, producer_id: int) -> int:
+        """Where the newest marker of this producer lies, as far as it is known."""
+        producer = self._producers.get(producer_id)
+        return NO_OFFSET if producer is None else producer.marker_offset
 
     # -- what is in the log ------------------------------------------------------------
 
@@ -236,6 +248,7 @@ class ProducerStates:
         if marker is None:
             return None
         producer.coordinator_epoch = marker.coordinator_epoch
+        producer.marker_offset = last_offset
         ended = self.transactions.end(producer_id, last_offset)
         if ended is None or marker.commits:
             return None

@@ -63,6 +63,22 @@ class Reading(LogState):
         """Exclusive end of what readers of committed records may see."""
         return max(self.producers.transactions.last_stable_offset(high_watermark), self.start_offset)
 
+    def aborted_in(self, offset: int, size: int, end_offset: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of each aborted transaction that who reads so many bytes may meet."""
+        if not any(segment.aborted.size for segment in self._row.segments[self._row.number_of(offset) :]):
+            return []
+        return self.aborted_transactions(offset, min(end_offset, self._offset_behind(offset, size)))
+
+    def _offset_behind(self, offset: int, size: int) -> int:
+        """Exclusive: no later offset is among the next ``size`` bytes from ``offset`` on in one segment."""
+        segment, position, _ = self._row.locate(offset)
+        index = segment.index
+        behind = index.first_entry(lambda number: index.entry(number)[1] >= position + size)
+        if behind < index.count:
+            return index.entry(behind)[0]
+        number = self._row.number_of(segment.base_offset) + 1
+        return self._row.segments[number].base_offset if number < len(self._row) else self.end_offset
+
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of each aborted transaction with records in the range, by offset."""
         found = [

@@ -130,6 +130,8 @@ def _converter(field: Field[Any], hint: Any) -> Callable[[Any], Any] | None:
     if hasattr(bare, "__flexible__"):
         build = entity_builder(bare)
         return lambda value: None if value is None else build(value)
+    if kafka_type == "datetime_i64" and bare is hint:
+        return _to_moment
     return _PRIMITIVES.get(kafka_type) if isinstance(kafka_type, str) else None
 
 
@@ -149,6 +151,14 @@ def _to_datetime(milliseconds: int | None) -> datetime | None:
     if milliseconds is None or milliseconds < 0:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _to_moment(milliseconds: int) -> datetime:
+    """For a field that cannot be null: -1 stands in it where there is no time."""
+    return _1970 + timedelta(milliseconds=milliseconds)
+
+
+_1970 = datetime.fromtimestamp(0, UTC)
 
 
 def _to_uuid(value: UUID | None) -> UUID | None:

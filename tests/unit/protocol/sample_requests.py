@@ -98,6 +98,42 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
         **_MEMBER,
         "topics": _COMMITTED,
     },
+    24: {
+        "v3_and_below_transactional_id": "t",
+        "v3_and_below_producer_id": 5,
+        "v3_and_below_producer_epoch": 1,
+        "v3_and_below_topics": [{"name": "orders", "partitions": [0, 1]}],
+        "transactions": [
+            {
+                "transactional_id": "t",
+                "producer_id": 5,
+                "producer_epoch": 1,
+                "verify_only": True,
+                "topics": [{"name": "orders", "partitions": [0, 1]}],
+            }
+        ],
+    },
+    25: {"transactional_id": "t", "producer_id": 5, "producer_epoch": 1, "group_id": "g"},
+    26: {"transactional_id": "t", "producer_id": 5, "producer_epoch": 1, "committed": True},
+    27: {
+        "markers": [
+            {
+                "producer_id": 5,
+                "producer_epoch": 1,
+                "transaction_result": True,
+                "topics": [{"name": "orders", "partition_indexes": [0, 1]}],
+                "coordinator_epoch": 3,
+                "transaction_version": 2,
+            }
+        ]
+    },
+    65: {"transactional_ids": ["t", "u"]},
+    66: {
+        "state_filters": ["Ongoing"],
+        "producer_id_filters": [5],
+        "duration_filter": 1000,
+        "transactional_id_pattern": "t.*",
+    },
     42: {"groups_names": ["g", "h"]},
     47: {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]},
     18: {"client_software_name": "a-client", "client_software_version": "1.0"},
@@ -134,6 +170,7 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
         "validate_only": False,
     },
     44: {"resources": _RESOURCES, "validate_only": True},
+    55: {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]},
     60: {"endpoint_type": 1},
     67: {"broker_id": 1, "broker_epoch": 2},
     68: {
@@ -153,6 +190,23 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
         "topics": [{"name": "orders"}],
         "response_partition_limit": 10,
         "cursor": {"topic_name": "orders", "partition_index": 2},
+    },
+    80: {
+        "cluster_id": "c",
+        "timeout": 1000,
+        "voter_id": 4,
+        "voter_directory_id": TOPIC_ID,
+        "listeners": [{"name": "CONTROLLER", "host": "h", "port": 9093}],
+        "ack_when_committed": True,
+    },
+    81: {"cluster_id": "c", "voter_id": 4, "voter_directory_id": TOPIC_ID},
+    82: {
+        "cluster_id": "c",
+        "current_leader_epoch": 3,
+        "voter_id": 4,
+        "voter_directory_id": TOPIC_ID,
+        "listeners": [{"name": "CONTROLLER", "host": "h", "port": 9093}],
+        "k_raft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
     },
 }
 

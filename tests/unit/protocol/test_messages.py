@@ -45,6 +45,13 @@ _ALTERED = [
     }
 ]
 
+_REPLICA_STATE = {
+    "replica_id": 2,
+    "replica_directory_id": TOPIC_ID,
+    "log_end_offset": 99,
+    "last_fetch_timestamp": 1_700_000_000_000,
+    "last_caught_up_timestamp": 1_700_000_000_001,
+}
 _COMMITS = [{"name": "orders", "topic_id": TOPIC_ID, "partitions": [{"partition_index": 1}]}]
 _OFFSETS = [
     {
@@ -63,6 +70,15 @@ _OFFSETS = [
 ]
 
 _ASSIGNED = {"topic_partitions": [{"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0, 1]}]}
+
+_ADDED = [
+    {
+        "name": "orders",
+        "results_by_partition": [
+            {"partition_index": 1, "partition_error_code": ErrorCode.OPERATION_NOT_ATTEMPTED}
+        ],
+    }
+]
 
 ANSWERS: dict[int, dict[str, Any]] = {
     2: {
@@ -162,6 +178,49 @@ ANSWERS: dict[int, dict[str, Any]] = {
         ],
     },
     22: {"error_code": ErrorCode.NONE, "producer_id": 7, "producer_epoch": 1},
+    24: {
+        "error_code": ErrorCode.NONE,
+        "results_by_topic_v3_and_below": _ADDED,
+        "results_by_transaction": [{"transactional_id": "t", "topic_results": _ADDED}],
+    },
+    25: {"error_code": ErrorCode.PRODUCER_FENCED},
+    26: {"error_code": ErrorCode.NONE, "producer_id": 1 << 40, "producer_epoch": 32_000},
+    27: {
+        "markers": [
+            {
+                "producer_id": 1 << 40,
+                "topics": [
+                    {
+                        "name": "orders",
+                        "partitions": [
+                            {"partition_index": 1, "error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
+                        ],
+                    }
+                ],
+            }
+        ]
+    },
+    65: {
+        "transaction_states": [
+            {
+                "error_code": ErrorCode.NONE,
+                "transactional_id": "t",
+                "transaction_state": "Ongoing",
+                "transaction_timeout": 60_000,
+                "transaction_start_time": 1_700_000_000_000,
+                "producer_id": 1 << 40,
+                "producer_epoch": 7,
+                "topics": [{"topic": "orders", "partitions": [0, 1]}],
+            }
+        ]
+    },
+    66: {
+        "error_code": ErrorCode.NONE,
+        "unknown_state_filters": ["Sleeping"],
+        "transaction_states": [
+            {"transactional_id": "t", "producer_id": 7, "transaction_state": "PrepareEpochFence"}
+        ],
+    },
     28: {"topics": _COMMITS},
     42: {"results": [{"group_id": "g", "error_code": ErrorCode.NON_EMPTY_GROUP}]},
     47: {
@@ -240,6 +299,29 @@ ANSWERS: dict[int, dict[str, Any]] = {
         "topics": [{"name": "orders", "topic_id": TOPIC_ID, "partitions": [_PARTITION]}],
         "next_cursor": {"topic_name": "orders", "partition_index": 4},
     },
+    55: {
+        "error_code": ErrorCode.NONE,
+        "topics": [
+            {
+                "topic_name": "__cluster_metadata",
+                "partitions": [
+                    {
+                        "partition_index": 0,
+                        "error_code": ErrorCode.NONE,
+                        "leader_id": 1,
+                        "leader_epoch": 7,
+                        "high_watermark": 100,
+                        "current_voters": [_REPLICA_STATE],
+                        "observers": [_REPLICA_STATE],
+                    }
+                ],
+            }
+        ],
+        "nodes": [{"node_id": 1, "listeners": [{"name": "CONTROLLER", "host": "h", "port": 9093}]}],
+    },
+    80: {"error_code": ErrorCode.DUPLICATE_VOTER, "error_message": "no"},
+    81: {"error_code": ErrorCode.VOTER_NOT_FOUND, "error_message": "no"},
+    82: {"error_code": ErrorCode.NONE},
 }
 
 
@@ -261,6 +343,8 @@ def assert_says(entity: Any, expected: Any) -> None:
             assert_says(found, wanted)
     elif isinstance(entity, timedelta):
         assert messages.milliseconds(entity) == expected
+    elif isinstance(entity, datetime):
+        assert entity == datetime.fromtimestamp(expected / 1000, UTC)
     else:
         assert entity == expected
 
@@ -331,6 +415,10 @@ class TestTimes:
     def test_no_time(self) -> None:
         assert messages._to_datetime(-1) is None
         assert messages._to_datetime(None) is None
+
+    def test_no_time_where_null_is_not_allowed(self) -> None:
+        states = [{"transactional_id": "t", "transaction_start_time": -1}]
+        assert b"\xff" * 8 in messages.encode(65, 0, 77, {"transaction_states": states})
 
 
 class TestRequests:

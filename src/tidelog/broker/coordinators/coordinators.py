@@ -6,8 +6,10 @@ from uuid import UUID
 
 from tidelog.broker.coordinators.coordinator import Coordinator
 from tidelog.broker.coordinators.group_machine import GroupMachine
-from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, InternalTopics
+from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, InternalTopics
 from tidelog.broker.partition import Partition
+from tidelog.broker.transaction_machine import TransactionMachine
+from tidelog.broker.transaction_markers import MarkerSender
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -18,7 +20,14 @@ class Coordinators:
         self._broker = broker
         self.topics = InternalTopics(broker)
         self.groups = Coordinator(broker, CONSUMER_OFFSETS, lambda shard: GroupMachine(shard, broker))
-        self._all: dict[str, Coordinator[Any]] = {self.groups.topic: self.groups}
+        markers = MarkerSender(broker)
+        self.transactions = Coordinator(
+            broker, TRANSACTION_STATE, lambda shard: TransactionMachine(shard, broker, markers)
+        )
+        self._all: dict[str, Coordinator[Any]] = {
+            self.groups.topic: self.groups,
+            self.transactions.topic: self.transactions,
+        }
         self._known_topics: Mapping[UUID, str] = {}
         broker.partitions.on_role.append(self.role_changed)
 

@@ -197,7 +197,9 @@ class Shard(Generic[M]):
             transactional=producer_id >= 0,
         )
         try:
-            appended = self.partition.append(memoryview(batch), now_ms, VERSIONS[1])
+            appended = self.partition.append(
+                memoryview(batch), now_ms, VERSIONS[1], coordinators=True, in_transaction=True
+            )
         except TidelogError as refusal:
             for done in waiting:
                 done(coordinator_error(refusal.code))

@@ -1,7 +1,8 @@
 """ApiVersions, versions 0 to 4.
 
 A client that asks with a version we do not know gets the answer of version 0 with UNSUPPORTED_VERSION and the
-list, so that it can ask again. Features (KIP-584) are none so far.
+list, so that it can ask again. Of features (KIP-584) there is one: the version of transactions, by which
+clients know that each of them may have an epoch of its own (KIP-890).
 """
 
 import re
@@ -16,6 +17,10 @@ from tidelog.protocol.messages import Fields
 
 _LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _api_keys: list[Fields] = []
+
+TRANSACTION_VERSION = {"name": "transaction.version", "max_version_level": 2, "min_version_level": 2}
+SUPPORTED = {"name": "transaction.version", "min_version": 0, "max_version": 2}
+ZERO_ALLOWED_FROM = 4  # Older clients stumble over a feature that begins with version 0 (KIP-1022).
 
 
 def announce(served: Iterable[tuple[int, int, int]]) -> None:
@@ -32,7 +37,13 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
         and _LEGAL_SOFTWARE.fullmatch(request.client_software_version)
     ):
         return {"error_code": ErrorCode.INVALID_REQUEST, "api_keys": []}
-    return {"error_code": ErrorCode.NONE, "api_keys": _api_keys, "finalized_features_epoch": -1}
+    return {
+        "error_code": ErrorCode.NONE,
+        "api_keys": _api_keys,
+        "supported_features": [SUPPORTED] if context.version >= ZERO_ALLOWED_FROM else [],
+        "finalized_features_epoch": 0,
+        "finalized_features": [TRANSACTION_VERSION],
+    }
 
 
 def downgrade(correlation_id: int) -> bytes:

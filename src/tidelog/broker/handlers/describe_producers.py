@@ -1,11 +1,11 @@
-"""DescribeProducers, version 0: which idempotent producers a partition remembers."""
+"""DescribeProducers, version 0: which producers a partition remembers, and their open transactions."""
 
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.request import RequestContext
 from tidelog.log.producer_format import NO_SEQUENCE
-from tidelog.log.producers import Producer
+from tidelog.log.producers import NO_OFFSET, Producer
 from tidelog.protocol.messages import Fields
 
 
@@ -25,18 +25,22 @@ def _describe(broker: Broker, topic: str, index: int) -> Fields:
     partition, error = broker.partitions.find(topic, index)
     producers: list[Fields] = []
     if partition is not None:
-        partition.log.producers.expire(broker.services.now_ms())
-        producers = [_fields(producer_id, producer) for producer_id, producer in partition.log.producers]
+        known = partition.log.producers
+        known.expire(broker.services.now_ms())
+        producers = [
+            _fields(producer_id, producer, known.transactions.open.get(producer_id, NO_OFFSET))
+            for producer_id, producer in known
+        ]
     return {"partition_index": index, "error_code": error, "active_producers": producers}
 
 
-def _fields(producer_id: int, producer: Producer) -> Fields:
+def _fields(producer_id: int, producer: Producer, first_offset: int) -> Fields:
     last = producer.last
     return {
         "producer_id": producer_id,
         "producer_epoch": producer.epoch,
         "last_sequence": NO_SEQUENCE if last is None else last.last_sequence,
         "last_timestamp": producer.seen_ms,
-        "coordinator_epoch": -1,
-        "current_txn_start_offset": -1,
+        "coordinator_epoch": producer.coordinator_epoch,
+        "current_txn_start_offset": first_offset,
     }

@@ -167,13 +167,16 @@ class PendingFetch:
                 wanted.partition, ErrorCode.NONE, partition.high_watermark, -1, -1,
                 preferred_read_replica=nearer,
             )  # fmt: skip
-        high_watermark = partition.high_watermark
+        high_watermark, stable_offset = partition.high_watermark, partition.last_stable_offset
         log = partition.log
         diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
         if diverging is not None:
             return PartitionAnswer(
-                wanted.partition, error, high_watermark, high_watermark, log.start_offset, diverging=diverging
+                wanted.partition, error, high_watermark, stable_offset, log.start_offset, diverging=diverging
             )
+        read_committed = self._request.isolation_level == READ_COMMITTED
+        end_offset = stable_offset if read_committed else high_watermark
+        aborted = _NO_ABORTED if read_committed else None
         records: Records | None = None
         try:
             # Between watermark and end there is nothing to read yet, but nothing is wrong either: a new
@@ -182,20 +185,21 @@ class PendingFetch:
                 raise OffsetOutOfRange("outside of the log")
             if budget > 0 or at_least_one_batch:
                 limit = min(wanted.max_bytes, max(budget, 0))
-                if wanted.fetch_offset < high_watermark:
+                if wanted.fetch_offset < end_offset:
                     records = log.read(
-                        wanted.fetch_offset, limit, high_watermark, at_least_one_batch=at_least_one_batch
+                        wanted.fetch_offset, limit, end_offset, at_least_one_batch=at_least_one_batch
                     )
+                    if read_committed and records.size:
+                        aborted = log.aborted_in(wanted.fetch_offset, records.size, end_offset)
         except TidelogError as refusal:
             return PartitionAnswer(
-                wanted.partition, refusal.code, high_watermark, high_watermark, log.start_offset
+                wanted.partition, refusal.code, high_watermark, stable_offset, log.start_offset
             )
-        aborted = _NO_ABORTED if self._request.isolation_level == READ_COMMITTED else None
         return PartitionAnswer(
             wanted.partition,
             ErrorCode.NONE,
             high_watermark,
-            high_watermark,
+            stable_offset,
             log.start_offset,
             records,
             aborted,

@@ -31,11 +31,6 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     topic = TOPICS.get(key_type)
     if topic is None:
         answer(InvalidRequest(f"coordinators of type {key_type} are not supported"))
-    elif broker.coordinators.of(topic) is None:
-        # Final for every client: a transactional producer fails at once instead of asking until its time is
-        # up.
-        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        answer(TidelogError("transactions are not supported yet", refused))
     else:
         broker.coordinators.topics.ensure(topic, answer)
     return promise

@@ -1,40 +1,79 @@
-"""InitProducerId, versions 0 to 6: an id by which a producer's retries are recognised.
+"""InitProducerId, versions 0 to 6: an id by which a producer's retries are recognised, and its transactions.
 
-A producer that asks again, with the id it has or without, gets a new one and begins at epoch 0, as in Kafka:
-an idempotent producer raises its epoch by itself. Refused: transactional ids (transactions come later). The
-code is one that every client takes for final; others make librdkafka ask again for ever.
+Without a transactional id every call gives a new id and begins at epoch 0, as in Kafka: an idempotent
+producer raises its epoch by itself. With one, the epoch rises and fences all producers before; a transaction
+of theirs is aborted first, and until that is done the answer is CONCURRENT_TRANSACTIONS. Refused: two-phase
+commit.
 """
 
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.transacting import answered, for_old_clients, machine_of
 from tidelog.broker.producer_ids import Grant
 from tidelog.broker.promise import Promise
 from tidelog.broker.request import Outcome, RequestContext
-from tidelog.errors import ErrorCode
-from tidelog.protocol.messages import Fields
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields, milliseconds
+from tidelog.transactions.rules import Producer
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
+FENCED_FROM = 4
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
-    has_id = getattr(request, "producer_id", NO_PRODUCER_ID) != NO_PRODUCER_ID
-    has_epoch = getattr(request, "producer_epoch", NO_EPOCH) != NO_EPOCH
-    if has_id != has_epoch or request.transactional_id == "":
+    expected = Producer(
+        getattr(request, "producer_id", NO_PRODUCER_ID), getattr(request, "producer_epoch", NO_EPOCH)
+    )
+    if (expected.producer_id == NO_PRODUCER_ID) != (expected.epoch == NO_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _transactional(broker, request, expected, context)
     answer: Promise[Fields] = Promise()
-    broker.producer_ids.next().then(lambda grant: answer.keep(_answer(grant)))
+    broker.producer_ids.next().then(lambda grant: answer.keep(_granted(grant)))
     return answer
 
 
-def _answer(grant: Grant) -> Fields:
+def _granted(grant: Grant) -> Fields:
     if isinstance(grant, int):
-        return {"error_code": ErrorCode.NONE, "producer_id": grant, "producer_epoch": 0}
+        return _fields(Producer(grant, 0))
     # Whatever stands in the way of the controller: clients wait for a coordinator and ask again.
     return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _transactional(broker: Broker, request: Any, expected: Producer, context: RequestContext) -> Outcome:
+    if getattr(request, "enable2_pc", False):
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if getattr(request, "keep_prepared_txn", False):
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        machine = machine_of(broker, request.transactional_id)
+    except TidelogError as refusal:
+        return _refused(refusal.code)
+    known = None if expected.producer_id == NO_PRODUCER_ID else expected
+    timeout_ms = milliseconds(request.transaction_timeout)
+    started = machine.ask(
+        lambda waiter, now: machine.transactions.init_producer(
+            request.transactional_id, timeout_ms, known, waiter, now
+        )
+    )
+    answer: Promise[Fields] = Promise()
+
+    def done(fields: Fields) -> None:
+        code = for_old_clients(fields["error_code"], fenced_from=FENCED_FROM, version=context.version)
+        answer.keep(_refused(code) if code else fields)
+
+    answered(started, _fields).then(done)
+    return answer
+
+
+def _fields(producer: Producer) -> Fields:
+    return {
+        "error_code": ErrorCode.NONE,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+    }
 
 
 def _refused(code: ErrorCode) -> Fields:

@@ -1,6 +1,7 @@
 """ListOffsets, versions 1 to 11: earliest, latest, by time, of the newest timestamp, and the local log start.
 
-Kafka's special timestamps for tiered storage (-5, -6) are answered as for a log that has no tiers.
+With the isolation level read_committed nothing behind the last stable offset is found. Kafka's special
+timestamps for tiered storage (-5, -6) are answered as for a log that has no tiers.
 """
 
 from typing import Any
@@ -26,13 +27,18 @@ Found = tuple[int, int, int]
 NOTHING: Found = (-1, -1, -1)
 
 
+READ_COMMITTED = 1
+
+
 def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    committed = getattr(request, "isolation_level", 0) == READ_COMMITTED
     return {
         "topics": [
             {
                 "name": topic.name,
                 "partitions": [
-                    _look_up(broker, topic.name, wanted, context.version) for wanted in topic.partitions
+                    _look_up(broker, topic.name, wanted, context.version, committed)
+                    for wanted in topic.partitions
                 ],
             }
             for topic in request.topics
@@ -40,7 +46,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
     }
 
 
-def _look_up(broker: Broker, topic: str, wanted: Any, version: int) -> Fields:
+def _look_up(broker: Broker, topic: str, wanted: Any, version: int, committed: bool) -> Fields:
     partition, error = broker.partitions.find(topic, wanted.partition_index)
     if partition is not None:
         error = partition.check_reader(getattr(wanted, "current_leader_epoch", -1))
@@ -49,22 +55,24 @@ def _look_up(broker: Broker, topic: str, wanted: Any, version: int) -> Fields:
     if version < OLDEST_VERSION_WITH.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING_UPLOAD:
         return _fields(wanted.partition_index, ErrorCode.UNSUPPORTED_VERSION, NOTHING)
     try:
-        return _fields(wanted.partition_index, ErrorCode.NONE, _find(partition, wanted.timestamp))
+        end_offset = partition.last_stable_offset if committed else partition.high_watermark
+        found = _find(partition, wanted.timestamp, end_offset)
+        return _fields(wanted.partition_index, ErrorCode.NONE, found)
     except TidelogError as refusal:
         return _fields(wanted.partition_index, refusal.code, NOTHING)
 
 
-def _find(partition: Partition, timestamp: int) -> Found:
+def _find(partition: Partition, timestamp: int, end_offset: int) -> Found:
     log = partition.log
     if timestamp == LATEST:
-        return -1, partition.high_watermark, partition.leader_epoch
+        return -1, end_offset, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     if timestamp == MAX_TIMESTAMP:
-        return log.find_max_timestamp(partition.high_watermark) or NOTHING
-    return log.find_timestamp(timestamp, partition.high_watermark) or NOTHING
+        return log.find_max_timestamp(end_offset) or NOTHING
+    return log.find_timestamp(timestamp, end_offset) or NOTHING
 
 
 def _fields(index: int, error: ErrorCode, found: Found) -> Fields:

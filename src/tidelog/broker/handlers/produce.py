@@ -1,7 +1,7 @@
 """Produce, versions 3 to 13.
 
-Ignored: the transactional id (transactions come later). Honoured: acks 0, 1 and all, the timeout, topic ids.
-A request with several partitions is answered when the last of them is done.
+Honoured: acks 0, 1 and all, the timeout, topic ids, transactions. A request with several partitions is
+answered when the last of them is done.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from tidelog.broker.leader_hints import LEADER_ERRORS, leader_hint
 from tidelog.broker.partition import Appended, Partition
 from tidelog.broker.promise import Gather
 from tidelog.broker.request import HangUp, RequestContext
+from tidelog.broker.transaction_produce import when_admitted
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
 from tidelog.protocol.produce import (
@@ -43,12 +44,15 @@ class ProduceHandler:
         if request.acks not in (-1, 0, 1):
             self._answer(context, send, self._refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
             return None
+        if request.transactional_id is not None:
+            self._handle_transactional(request, request.transactional_id, context, send)
+            return None
         if len(request.topics) != 1 or len(request.topics[0][1]) != 1 or not request.acks:
             self._handle_many(request, context, send)
             return None
         key, [(index, records)] = request.topics[0]
         self._handle_one(key, index, records, request.acks, request.timeout_ms, context, send)
-        if records is None or request.transactional_id is not None:
+        if records is None:
             return None
         shape = Shape(frame, records, context.version, request.acks, request.timeout_ms, key, index)
         return shape if shape.fits(frame) else None
@@ -114,8 +118,66 @@ class ProduceHandler:
             )
         gather.promise.then(lambda _: self._answer(context, send, answers))
 
+    def _handle_transactional(
+        self, request: ProduceRequest, transactional_id: str, context: RequestContext, send: Send
+    ) -> None:
+        """Each partition for itself: one may have to wait for the coordinator, the next must not."""
+        answers: TopicAnswers = []
+        gather = Gather(sum(len(partitions) for _, partitions in request.topics))
+        for key, partitions in request.topics:
+            results = [PartitionAnswer(index) for index, _ in partitions]
+            answers.append((key, results))
+            for place, (index, records) in enumerate(partitions):
+                settle = _settle_at(results, place, gather)
+                self._begin_transactional(request, transactional_id, key, index, records, context, settle)
+        gather.promise.then(lambda _: self._answer(context, send, answers) if request.acks else send(None))
+
+    def _begin_transactional(
+        self,
+        request: ProduceRequest,
+        transactional_id: str,
+        key: TopicKey,
+        index: int,
+        records: memoryview | None,
+        context: RequestContext,
+        settle: Callable[[PartitionAnswer], None],
+    ) -> None:
+        def append(batch: memoryview | None, in_transaction: bool) -> None:
+            partition, appended, refusal = self._append(
+                key, index, batch, request.acks, context, in_transaction=in_transaction
+            )
+            if partition is None or appended is None:
+                settle(refusal or PartitionAnswer(index))
+                return
+
+            def done(error: ErrorCode) -> None:
+                settle(_outcome(partition, index, appended, error))
+
+            partition.when_acknowledged(appended.end_offset, request.acks, request.timeout_ms, done)
+
+        partition, _ = self._broker.partitions.find(key, index)
+        if partition is None or records is None:
+            append(records, False)
+            return
+        when_admitted(
+            self._broker,
+            partition,
+            transactional_id,
+            records,
+            context.version,
+            append,
+            lambda refusal: settle(PartitionAnswer(index, refusal.code, message=refusal.message)),
+        )
+
     def _append(
-        self, key: TopicKey, index: int, records: memoryview | None, acks: int, context: RequestContext
+        self,
+        key: TopicKey,
+        index: int,
+        records: memoryview | None,
+        acks: int,
+        context: RequestContext,
+        *,
+        in_transaction: bool = False,
     ) -> tuple[Partition | None, Appended | None, PartitionAnswer | None]:
         """The partition and what became of the batch, or why not."""
         partition, error = self._broker.partitions.find(key, index)
@@ -124,7 +186,13 @@ class ProduceHandler:
         if records is None:
             return None, None, PartitionAnswer(index, ErrorCode.INVALID_RECORD, message="no records")
         try:
-            appended = partition.append(records, self._broker.services.now_ms(), context.version, acks)
+            appended = partition.append(
+                records,
+                self._broker.services.now_ms(),
+                context.version,
+                acks,
+                in_transaction=in_transaction,
+            )
         except TidelogError as refusal:
             self._broker.partitions.refused(partition, refusal, context.peer)
             return (
@@ -197,3 +265,13 @@ def _settle(
         gather.one_done()
 
     return done
+
+
+def _settle_at(
+    results: list[PartitionAnswer], place: int, gather: Gather
+) -> Callable[[PartitionAnswer], None]:
+    def settle(answer: PartitionAnswer) -> None:
+        results[place] = answer
+        gather.one_done()
+
+    return settle

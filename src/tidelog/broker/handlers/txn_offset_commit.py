@@ -1,13 +1,21 @@
-"""TxnOffsetCommit, versions 0 to 5: offsets that count when the transaction commits."""
+"""TxnOffsetCommit, versions 0 to 5: offsets that count when the transaction commits.
+
+As with records, the transaction's coordinator is asked first whether they belong to one.
+"""
 
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.coordinators.failures import coordinator_error
+from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
 from tidelog.broker.handlers import committing
 from tidelog.broker.handlers.coordination import machine_of
 from tidelog.broker.promise import Promise
 from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.transaction_admission import Then, client_of_offset_commit
+from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.offset_requests import CommitRequest, OffsetToCommit
+from tidelog.transactions.rules import Producer
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
@@ -23,6 +31,31 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
         )
-        return machine.ask(lambda waiter, now: machine.groups.commit(commit, waiter, now))
+        answer: Promise[Any] = Promise()
+
+        def admitted(refusal: TidelogError | None) -> None:
+            if refusal is not None:
+                answer.keep(TidelogError(refusal.message, coordinator_error(refusal.code)))
+            else:
+                machine.ask(lambda waiter, now: machine.groups.commit(commit, waiter, now)).then(answer.keep)
+
+        _admit(broker, request, context.version, admitted)
+        return answer
 
     return committing.commit(committing.read(broker, request.topics), begin)
+
+
+def _admit(broker: Broker, request: Any, version: int, then: Then) -> None:
+    index = broker.coordinators.groups.partition_of(request.group_id)
+    partition = None if index is None else broker.partitions.find(CONSUMER_OFFSETS, index)[0]
+    if partition is None:
+        then(TidelogError("another broker coordinates the group", ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        return
+    broker.admission.admit(
+        partition,
+        request.transactional_id,
+        Producer(request.producer_id, request.producer_epoch),
+        client_of_offset_commit(version),
+        then,
+        numbered=False,
+    )

@@ -1,0 +1,55 @@
+"""AddOffsetsToTxn, versions 0 to 4: the offsets of a group become part of a transaction. What is added is the
+partition that holds them."""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
+from tidelog.broker.handlers.transacting import answered, for_old_clients, machine_of
+from tidelog.broker.promise import Promise
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.shard import check_group_id
+from tidelog.protocol.messages import Fields
+from tidelog.transactions.rules import Producer
+from tidelog.types import TopicPartition
+
+FENCED_FROM = 2
+CLIENT_VERSION = 0  # Clients of transaction version 2 do not ask; TxnOffsetCommit adds the partition.
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    answer: Promise[Fields] = Promise()
+
+    def added(fields: Fields) -> None:
+        code = for_old_clients(fields["error_code"], fenced_from=FENCED_FROM, version=context.version)
+        answer.keep({"error_code": code})
+
+    def ensured(refusal: TidelogError | None) -> None:
+        try:
+            if refusal is not None:
+                raise TidelogError(refusal.message, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            _add(broker, request).then(added)
+        except TidelogError as error:
+            added({"error_code": error.code})
+
+    broker.coordinators.topics.ensure(CONSUMER_OFFSETS, ensured)
+    return answer
+
+
+def _add(broker: Broker, request: Any) -> Promise[Fields]:
+    check_group_id(request.group_id)
+    machine = machine_of(broker, request.transactional_id)
+    index = broker.coordinators.groups.partition_of(request.group_id)
+    if index is None:
+        raise TidelogError("the offsets' topic is not there yet", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    partitions = frozenset({TopicPartition(CONSUMER_OFFSETS, index)})
+    producer = Producer(request.producer_id, request.producer_epoch)
+    return answered(
+        machine.ask(
+            lambda waiter, now: machine.transactions.add_partitions(
+                request.transactional_id, producer, partitions, CLIENT_VERSION, waiter, now
+            )
+        ),
+        lambda _: {},
+    )

@@ -1,0 +1,134 @@
+"""AddPartitionsToTxn, versions 0 to 5: partitions become part of a transaction.
+
+Up to version 3 a client asks for one transaction, from 4 on a broker may ask for many, or only whether they
+are part of it (``verify_only``). A partition that does not exist is refused, and with it all others of the
+request (OPERATION_NOT_ATTEMPTED), as in Kafka.
+"""
+
+from collections.abc import Mapping, Set
+from typing import Any, NamedTuple
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.transacting import for_old_clients, machine_of
+from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+from tidelog.transactions.rules import Producer
+from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
+from tidelog.types import TopicPartition
+
+BATCHED_FROM = 4
+FENCED_FROM = 2
+ADDED_WITH_RECORDS_FROM = 5  # asked by a partition's leader for a client of transaction version 2
+
+Errors = Mapping[TopicPartition, ErrorCode]
+
+
+class _Wish(NamedTuple):
+    transactional_id: str
+    producer: Producer
+    partitions: Set[TopicPartition]
+    verify_only: bool
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
+    wishes = _wishes(request, context.version)
+    client_version = EPOCH_BUMP_VERSION if context.version >= ADDED_WITH_RECORDS_FROM else 0
+    results: list[Errors] = [{} for _ in wishes]
+    gather = Gather(len(wishes))
+    for number, wish in enumerate(wishes):
+
+        def done(errors: Errors, number: int = number) -> None:
+            results[number] = errors
+            gather.one_done()
+
+        _carry_out(broker, wish, client_version).then(done)
+    answer: Promise[Fields] = Promise()
+    gather.promise.then(lambda _: answer.keep(_fields(wishes, results, context.version)))
+    return answer
+
+
+def _wishes(request: Any, version: int) -> list[_Wish]:
+    if version >= BATCHED_FROM:
+        return [
+            _Wish(
+                each.transactional_id,
+                Producer(each.producer_id, each.producer_epoch),
+                _partitions(each.topics),
+                each.verify_only,
+            )
+            for each in request.transactions
+        ]
+    producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    partitions = _partitions(request.v3_and_below_topics)
+    return [_Wish(request.v3_and_below_transactional_id, producer, partitions, False)]
+
+
+def _partitions(topics: Any) -> Set[TopicPartition]:
+    return frozenset(TopicPartition(topic.name, index) for topic in topics for index in topic.partitions)
+
+
+def _carry_out(broker: Broker, wish: _Wish, client_version: int) -> Promise[Errors]:
+    errors: Promise[Errors] = Promise()
+    missing = _missing(broker, wish.partitions)
+    if missing:
+        errors.keep(
+            {
+                each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if each in missing
+                else ErrorCode.OPERATION_NOT_ATTEMPTED
+                for each in wish.partitions
+            }
+        )
+        return errors
+    try:
+        machine = machine_of(broker, wish.transactional_id)
+        if wish.verify_only:
+            errors.keep(
+                machine.transactions.verify_partitions(wish.transactional_id, wish.producer, wish.partitions)
+            )
+            return errors
+    except TidelogError as refusal:
+        errors.keep(dict.fromkeys(wish.partitions, refusal.code))
+        return errors
+
+    def heard(answer: TidelogError | None) -> None:
+        code = ErrorCode.NONE if answer is None else answer.code
+        errors.keep(dict.fromkeys(wish.partitions, code))
+
+    machine.ask(
+        lambda waiter, now: machine.transactions.add_partitions(
+            wish.transactional_id, wish.producer, wish.partitions, client_version, waiter, now
+        )
+    ).then(heard)
+    return errors
+
+
+def _missing(broker: Broker, partitions: Set[TopicPartition]) -> Set[TopicPartition]:
+    topics = broker.image.topics
+    return {
+        each
+        for each in partitions
+        if each.topic not in topics or not 0 <= each.partition < len(topics[each.topic].partitions)
+    }
+
+
+def _fields(wishes: list[_Wish], results: list[Errors], version: int) -> Fields:
+    if version < BATCHED_FROM:
+        return {"results_by_topic_v3_and_below": _by_topic(results[0], version)}
+    return {
+        "error_code": ErrorCode.NONE,
+        "results_by_transaction": [
+            {"transactional_id": wish.transactional_id, "topic_results": _by_topic(errors, version)}
+            for wish, errors in zip(wishes, results, strict=True)
+        ],
+    }
+
+
+def _by_topic(errors: Errors, version: int) -> list[Fields]:
+    topics: dict[str, list[Fields]] = {}
+    for (topic, index), code in sorted(errors.items()):
+        code = for_old_clients(code, fenced_from=FENCED_FROM, version=version)
+        topics.setdefault(topic, []).append({"partition_index": index, "partition_error_code": code})
+    return [{"name": topic, "results_by_partition": results} for topic, results in topics.items()]

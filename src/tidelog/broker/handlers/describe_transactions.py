@@ -1,0 +1,49 @@
+"""DescribeTransactions, version 0: what the coordinator knows of a transactional id."""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.transacting import machine_of
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+from tidelog.transactions.transaction import Transaction
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    return {"transaction_states": [_describe(broker, each) for each in request.transactional_ids]}
+
+
+def _describe(broker: Broker, transactional_id: str) -> Fields:
+    try:
+        transaction = machine_of(broker, transactional_id).transactions.get(transactional_id)
+    except TidelogError as refusal:
+        return _refused(transactional_id, refusal.code)
+    if transaction is None:
+        return _refused(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    return _fields(transaction)
+
+
+def _fields(transaction: Transaction) -> Fields:
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(transaction.partitions):
+        topics.setdefault(topic, []).append(index)
+    return {
+        "error_code": ErrorCode.NONE,
+        "transactional_id": transaction.transactional_id,
+        "transaction_state": transaction.state.label,
+        "transaction_timeout": transaction.timeout_ms,
+        "transaction_start_time": transaction.started_ms,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.epoch,
+        "topics": [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()],
+    }
+
+
+def _refused(transactional_id: str, code: ErrorCode) -> Fields:
+    return {
+        "error_code": code,
+        "transactional_id": transactional_id,
+        "transaction_state": "",
+        "transaction_start_time": 0,
+    }

@@ -1,0 +1,42 @@
+"""EndTxn, versions 0 to 5: a transaction is committed or aborted, as a whole.
+
+From version 5 on the answer holds the id and epoch for the producer's next transaction (KIP-890).
+"""
+
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.transacting import answered, for_old_clients, machine_of
+from tidelog.broker.promise import Promise
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.errors import TidelogError
+from tidelog.protocol.messages import Fields
+from tidelog.transactions.rules import EndWish, Producer
+from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
+
+FENCED_FROM = 2
+EPOCH_BUMP_FROM = 5
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    client_version = EPOCH_BUMP_VERSION if context.version >= EPOCH_BUMP_FROM else 0
+    wish = EndWish(Producer(request.producer_id, request.producer_epoch), request.committed, client_version)
+    try:
+        machine = machine_of(broker, request.transactional_id)
+    except TidelogError as refusal:
+        return {"error_code": refusal.code}
+    ended = machine.ask(
+        lambda waiter, now: machine.transactions.end(request.transactional_id, wish, waiter, now)
+    )
+    answer: Promise[Fields] = Promise()
+
+    def done(fields: Fields) -> None:
+        code = for_old_clients(fields["error_code"], fenced_from=FENCED_FROM, version=context.version)
+        answer.keep({**fields, "error_code": code})
+
+    answered(ended, _next_producer).then(done)
+    return answer
+
+
+def _next_producer(producer: Producer) -> Fields:
+    return {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}

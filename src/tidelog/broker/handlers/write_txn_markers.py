@@ -1,0 +1,98 @@
+"""WriteTxnMarkers, versions 1 and 2: a coordinator, or an administrator, ends a transaction in partitions
+that this broker leads.
+
+Answered when the markers are committed: a coordinator calls a transaction complete only when no change of
+leaders can undo its end.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.partition import ACKS_ALL
+from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.markers import Marker
+from tidelog.protocol.messages import Fields
+from tidelog.types import TopicPartition
+
+TIMEOUT_MS = 10_000
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
+    errors: dict[tuple[int, TopicPartition], ErrorCode] = {}
+    wanted = [
+        (number, marker, TopicPartition(topic.name, index))
+        for number, marker in enumerate(request.markers)
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    ]
+    gather = Gather(len(wanted))
+    for number, marker, name in wanted:
+        _write(broker, marker, name, _note(errors, (number, name), gather))
+    answer: Promise[Fields] = Promise()
+    gather.promise.then(lambda _: answer.keep(_fields(request, errors)))
+    return answer
+
+
+def _write(broker: Broker, marker: Any, name: TopicPartition, done: Callable[[ErrorCode], None]) -> None:
+    partition, error = broker.partitions.find(*name)
+    if partition is None:
+        done(error)
+        return
+    commits = marker.transaction_result
+    try:
+        end_offset = partition.append_marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            Marker(commits, marker.coordinator_epoch),
+            broker.services.now_ms(),
+            getattr(marker, "transaction_version", 0),
+        )
+    except TidelogError as refusal:
+        done(refusal.code)
+        return
+
+    def acknowledged(error: ErrorCode) -> None:
+        coordinator = None if error else broker.coordinators.of(name.topic)
+        if coordinator is not None:
+            # Offsets that were committed in the transaction count from here on.
+            coordinator.marker(name.partition, marker.producer_id, marker.producer_epoch, commits)
+        done(error)
+
+    partition.when_acknowledged(end_offset, ACKS_ALL, TIMEOUT_MS, acknowledged)
+
+
+def _note(
+    errors: dict[tuple[int, TopicPartition], ErrorCode], key: tuple[int, TopicPartition], gather: Gather
+) -> Callable[[ErrorCode], None]:
+    def done(error: ErrorCode) -> None:
+        errors[key] = error
+        gather.one_done()
+
+    return done
+
+
+def _fields(request: Any, errors: dict[tuple[int, TopicPartition], ErrorCode]) -> Fields:
+    return {
+        "markers": [
+            {
+                "producer_id": marker.producer_id,
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [
+                            {
+                                "partition_index": index,
+                                "error_code": errors[number, TopicPartition(topic.name, index)],
+                            }
+                            for index in topic.partition_indexes
+                        ],
+                    }
+                    for topic in marker.topics
+                ],
+            }
+            for number, marker in enumerate(request.markers)
+        ]
+    }

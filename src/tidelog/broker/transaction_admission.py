@@ -1,0 +1,216 @@
+"""Whether a batch may begin a transaction in a partition: only if its coordinator knows that it does.
+
+Without that, a batch that comes late, after its transaction has ended, would begin another one that nobody
+ever ends, and readers of committed records would stop before it for ever (KIP-890). So before the first batch
+of a transaction in a partition, its leader asks the coordinator: for older clients whether they have added
+the partition, for newer ones to add it.
+
+Batches that come while the coordinator is asked wait behind the first: their order is the producer's.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
+from tidelog.broker.coordinators.keys import partition_of
+from tidelog.broker.partition import Partition
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.transactions.rules import Producer
+from tidelog.types import NO_BROKER, TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+ADD_PARTITIONS_TO_TXN = 24
+
+Then = Callable[[TidelogError | None], None]
+"""Goes on: with nothing when the batch may be appended, else with the refusal."""
+
+
+class Client(Enum):
+    """What the client of a batch knows, by the version of its request."""
+
+    ADDS = "adds"  # partitions by AddPartitionsToTxn, before it writes
+    ADDS_AND_ABORTS = "adds and aborts"  # the same, and understands TRANSACTION_ABORTABLE
+    WRITES = "writes"  # and leaves it to us to add the partition
+
+
+def client_of_produce(version: int) -> Client:
+    return Client.WRITES if version >= 12 else Client.ADDS_AND_ABORTS if version >= 11 else Client.ADDS
+
+
+def client_of_offset_commit(version: int) -> Client:
+    """Of TxnOffsetCommit."""
+    return Client.WRITES if version >= 5 else Client.ADDS_AND_ABORTS if version >= 4 else Client.ADDS
+
+
+class _Asked(NamedTuple):
+    """A transaction whose coordinator is asked for one or more partitions."""
+
+    transactional_id: str
+    producer: Producer
+    client: Client
+
+
+class _Waiting:
+    """The batches of one producer that wait to begin a transaction in one partition."""
+
+    __slots__ = ("client", "leader_epoch", "log_end_offset", "numbered", "partition", "then")
+
+    def __init__(self, partition: Partition, client: Client, numbered: bool) -> None:
+        self.partition = partition
+        self.client = client
+        self.numbered = numbered  # with sequences: none may be missing
+        self.leader_epoch = partition.leader_epoch
+        self.log_end_offset = partition.log.end_offset
+        self.then: list[Then] = []
+
+
+_RETRY_HIDDEN = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""Passing troubles with the coordinator. Producers do not expect them in answer to their records; what they
+retry without looking for another leader is NOT_ENOUGH_REPLICAS."""
+
+
+class Admission:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._waiting: dict[tuple[TopicPartition, Producer], _Waiting] = {}
+        self._to_ask: dict[_Asked, set[TopicPartition]] = {}  # in this turn of the event loop
+
+    def is_admitted(self, partition: Partition, producer: Producer) -> bool:
+        """Whether the producer may write to the partition inside its transaction without asking anybody."""
+        if (partition.name, producer) in self._waiting:
+            return False
+        if partition.log.producers.is_in_transaction(*producer):
+            return True
+        return not self._broker.config.transaction_partition_verification_enable
+
+    def admit(
+        self,
+        partition: Partition,
+        transactional_id: str,
+        producer: Producer,
+        client: Client,
+        then: Then,
+        *,
+        numbered: bool = True,
+    ) -> None:
+        """Call ``then`` when the producer may write to the partition inside its transaction, or may not."""
+        waiting = self._waiting.get((partition.name, producer))
+        if waiting is not None:
+            waiting.then.append(then)
+        elif self.is_admitted(partition, producer):
+            then(None)
+        else:
+            waiting = self._waiting[partition.name, producer] = _Waiting(partition, client, numbered)
+            waiting.then.append(then)
+            self._ask_soon(_Asked(transactional_id, producer, client), partition.name)
+
+    # -- asking the coordinator --------------------------------------------------------
+
+    def _ask_soon(self, asked: _Asked, name: TopicPartition) -> None:
+        if not self._to_ask:
+            self._broker.services.soon(self._ask)
+        self._to_ask.setdefault(asked, set()).add(name)
+
+    def _ask(self) -> None:
+        to_ask, self._to_ask = self._to_ask, {}
+        for asked, names in to_ask.items():
+            coordinator = self._coordinator_of(asked.transactional_id)
+            if coordinator == NO_BROKER:
+                self._settle_all(asked, names, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            else:
+                self._request(coordinator, asked, names)
+
+    def _coordinator_of(self, transactional_id: str) -> int:
+        topic = self._broker.image.topics.get(TRANSACTION_STATE)
+        if topic is None:
+            return NO_BROKER
+        return topic.partitions[partition_of(transactional_id, len(topic.partitions))].leader
+
+    def _request(self, coordinator: int, asked: _Asked, names: set[TopicPartition]) -> None:
+        topics: dict[str, list[int]] = {}
+        for topic, index in sorted(names):
+            topics.setdefault(topic, []).append(index)
+        transaction = {
+            "transactional_id": asked.transactional_id,
+            "producer_id": asked.producer.producer_id,
+            "producer_epoch": asked.producer.epoch,
+            "verify_only": asked.client is not Client.WRITES,
+            "topics": [{"name": topic, "partitions": indexes} for topic, indexes in topics.items()],
+        }
+        self._broker.links.request(
+            coordinator,
+            ADD_PARTITIONS_TO_TXN,
+            {"transactions": [transaction]},
+            lambda answer: self._answered(asked, names, answer),
+        )
+
+    def _answered(self, asked: _Asked, names: set[TopicPartition], answer: Any) -> None:
+        if isinstance(answer, TidelogError):
+            self._settle_all(asked, names, answer.code)
+            return
+        codes = {
+            TopicPartition(topic.name, result.partition_index): ErrorCode(result.partition_error_code)
+            for transaction in answer.results_by_transaction
+            for topic in transaction.topic_results
+            for result in topic.results_by_partition
+        }
+        for name in names:
+            self._settle(asked, name, codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def _settle_all(self, asked: _Asked, names: set[TopicPartition], code: ErrorCode) -> None:
+        for name in names:
+            self._settle(asked, name, code)
+
+    # -- going on ----------------------------------------------------------------------
+
+    def _settle(self, asked: _Asked, name: TopicPartition, code: ErrorCode) -> None:
+        waiting = self._waiting.pop((name, asked.producer))
+        refusal = _refusal(code, waiting.client)
+        if refusal is None and self._is_void(waiting, asked.producer.producer_id):
+            refusal = TidelogError("the transaction has ended meanwhile", ErrorCode.INVALID_TXN_STATE)
+        first, *others = waiting.then
+        first(refusal)
+        written = waiting.partition.log.producers.is_in_transaction(*asked.producer)
+        if refusal is None and waiting.numbered and not written:
+            # The first was refused after all, so the others would leave a gap.
+            refusal = TidelogError(
+                "the batch before this one was refused", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            )
+        for then in others:
+            then(refusal)
+
+    @staticmethod
+    def _is_void(waiting: _Waiting, producer_id: int) -> bool:
+        """Whether the end of the transaction has overtaken the coordinator's answer."""
+        partition = waiting.partition
+        if partition.leader_epoch != waiting.leader_epoch:
+            return True
+        return partition.log.producers.marker_offset(producer_id) >= waiting.log_end_offset
+
+
+def _refusal(code: ErrorCode, client: Client) -> TidelogError | None:
+    if code is ErrorCode.NONE:
+        return None
+    if code in _RETRY_HIDDEN:
+        return TidelogError(
+            f"whether the records belong to a transaction could not be found out: {code.name}",
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+        )
+    if code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and client is Client.ADDS:
+        code = ErrorCode.INVALID_TXN_STATE
+    return TidelogError("the coordinator does not know of this transaction in the partition", code)

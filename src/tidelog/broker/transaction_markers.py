@@ -1,0 +1,179 @@
+"""Carries the end of transactions to all partitions they wrote to, however long that takes.
+
+For each leader of such partitions one request is under way at a time, with all markers that have come
+together meanwhile. A partition whose leader changes, is away or refuses for now is tried again, with the
+leader it has then; one whose topic was deleted needs no marker any more.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+from tidelog.transactions.effects import SendMarkers
+from tidelog.types import NO_BROKER, TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+WRITE_TXN_MARKERS = 27
+BACKOFF_MS = 20
+BACKOFF_MAX_MS = 1000
+ORDERS_PER_REQUEST = 500
+
+_EXPECTED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""What passes without anybody's help, and so need not be told."""
+
+
+class MarkerOrder:
+    """The end of one transaction, until the last partition has it."""
+
+    __slots__ = ("_done", "backoff_ms", "closed", "coordinator_epoch", "markers", "missing")
+
+    def __init__(self, markers: SendMarkers, coordinator_epoch: int, done: Callable[[], None]) -> None:
+        self.markers = markers
+        self.coordinator_epoch = coordinator_epoch
+        self._done = done
+        self.missing = set(markers.partitions)
+        self.closed = False  # All is written, or another coordinator sees to it.
+        self.backoff_ms = BACKOFF_MS
+
+    def close_if_complete(self) -> None:
+        if not self.missing and not self.closed:
+            self.closed = True
+            self._done()
+
+    def fields(self, partitions: Iterable[TopicPartition]) -> Fields:
+        topics: dict[str, list[int]] = {}
+        for topic, index in sorted(partitions):
+            topics.setdefault(topic, []).append(index)
+        return {
+            "producer_id": self.markers.producer_id,
+            "producer_epoch": self.markers.epoch,
+            "transaction_result": self.markers.commits,
+            "topics": [{"name": topic, "partition_indexes": indexes} for topic, indexes in topics.items()],
+            "coordinator_epoch": self.coordinator_epoch,
+            "transaction_version": self.markers.client_version,
+        }
+
+
+Due = dict[MarkerOrder, set[TopicPartition]]
+
+
+class MarkerSender:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._waiting: dict[int, Due] = {}  # by leader
+        self._asked: set[int] = set()  # leaders that have not answered yet, or are about to be asked
+
+    def send(self, order: MarkerOrder) -> None:
+        """Have a marker written to all partitions of the order; then its ``done`` is called."""
+        self._look_for_leaders(order, order.missing)
+
+    def _look_for_leaders(self, order: MarkerOrder, partitions: Iterable[TopicPartition]) -> None:
+        leaderless = set()
+        for partition in list(partitions):
+            leader = self._leader_of(partition)
+            if leader is None:
+                order.missing.discard(partition)  # Deleted.
+            elif leader == NO_BROKER:
+                leaderless.add(partition)
+            else:
+                self._waiting.setdefault(leader, {}).setdefault(order, set()).add(partition)
+                self._ask_soon(leader)
+        if leaderless:
+            self._try_later(order, leaderless)
+        order.close_if_complete()
+
+    def _leader_of(self, partition: TopicPartition) -> int | None:
+        topic = self._broker.image.topics.get(partition.topic)
+        if topic is None or partition.partition >= len(topic.partitions):
+            return None
+        return topic.partitions[partition.partition].leader
+
+    def _ask_soon(self, leader: int) -> None:
+        if leader not in self._asked:
+            self._asked.add(leader)
+            self._broker.services.soon(lambda: self._ask(leader))
+
+    def _ask(self, leader: int) -> None:
+        waiting = self._waiting.get(leader, {})
+        due: Due = {}
+        for order in list(waiting)[:ORDERS_PER_REQUEST]:
+            partitions = waiting.pop(order)
+            if not order.closed:
+                due[order] = partitions
+        if not due:
+            self._asked.discard(leader)
+            return
+        body = {"markers": [order.fields(partitions) for order, partitions in due.items()]}
+        self._broker.links.request(
+            leader, WRITE_TXN_MARKERS, body, lambda answer: self._answered(leader, due, answer)
+        )
+
+    def _answered(self, leader: int, due: Due, answer: Any) -> None:
+        errors = {} if isinstance(answer, TidelogError) else _errors(answer)
+        for order, partitions in due.items():
+            if order.closed:
+                continue
+            again = set()
+            for partition in partitions:
+                code = errors.get((order.markers.producer_id, partition), ErrorCode.REQUEST_TIMED_OUT)
+                if _is_settled(order, partition, code):
+                    order.missing.discard(partition)
+                else:
+                    again.add(partition)
+            if again:
+                self._try_later(order, again)
+            order.close_if_complete()
+        self._ask(leader)
+
+    def _try_later(self, order: MarkerOrder, partitions: set[TopicPartition]) -> None:
+        def again() -> None:
+            if not order.closed:
+                self._look_for_leaders(order, partitions & order.missing)
+
+        self._broker.services.later(order.backoff_ms, again)
+        order.backoff_ms = min(2 * order.backoff_ms, BACKOFF_MAX_MS)
+
+
+def _errors(answer: Any) -> dict[tuple[int, TopicPartition], ErrorCode]:
+    return {
+        (marker.producer_id, TopicPartition(topic.name, partition.partition_index)): ErrorCode(
+            partition.error_code
+        )
+        for marker in answer.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    }
+
+
+def _is_settled(order: MarkerOrder, partition: TopicPartition, code: ErrorCode) -> bool:
+    """Whether a partition needs this marker no more."""
+    if code is ErrorCode.NONE:
+        return True
+    if code is ErrorCode.INVALID_PRODUCER_EPOCH:
+        # Somebody else ended the transaction there, with a newer epoch: nothing is open that this could end.
+        logger.warning(
+            "%s has a newer epoch of producer %s than the end of its transaction",
+            partition, order.markers.producer_id,
+        )  # fmt: skip
+        return True
+    if code not in _EXPECTED:
+        logger.warning(
+            "the end of the transaction of %s is not yet in %s: %s",
+            order.markers.transactional_id, partition, code.name,
+        )  # fmt: skip
+    return False

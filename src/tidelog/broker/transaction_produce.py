@@ -1,0 +1,51 @@
+"""Produce with a transactional id: a batch is admitted before it is appended.
+
+A batch that needs nobody's leave is appended at once, in the order in which its producer sent it. One that
+waits is copied: the bytes of a request are only lent until the next one is read.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.broker.partition import Partition
+from tidelog.broker.transaction_admission import client_of_produce
+from tidelog.errors import TidelogError
+from tidelog.protocol.batch import HEADER_SIZE, TRANSACTIONAL_MASK, parse_header
+from tidelog.transactions.rules import Producer
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+Append = Callable[[memoryview, bool], None]
+"""Append a batch, which belongs to a transaction that its coordinator knows, or claims to belong to none."""
+
+
+def when_admitted(
+    broker: "Broker",
+    partition: Partition,
+    transactional_id: str,
+    records: memoryview,
+    version: int,
+    append: Append,
+    refuse: Callable[[TidelogError], None],
+) -> None:
+    if len(records) < HEADER_SIZE:
+        append(records, False)
+        return
+    header = parse_header(records)
+    if not header.attributes & TRANSACTIONAL_MASK or header.producer_id < 0:
+        append(records, False)
+        return
+    producer = Producer(header.producer_id, header.producer_epoch)
+    if broker.admission.is_admitted(partition, producer):
+        append(records, True)
+        return
+    kept = memoryview(bytearray(records))
+
+    def then(refusal: TidelogError | None) -> None:
+        if refusal is None:
+            append(kept, True)
+        else:
+            refuse(refusal)
+
+    broker.admission.admit(partition, transactional_id, producer, client_of_produce(version), then)
