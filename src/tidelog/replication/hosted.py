@@ -232,6 +232,12 @@ class Hosted:
             seen = self.seen[sender] = Seen(directory, Progress(now_ms))
         seen.progress.fetched(offset, self.log.end_offset, now_ms)
 
+    def note_alive(self, sender: int, directory: UUID | None, now_ms: int) -> None:
+        """Somebody goes on waiting for what comes behind what it has."""
+        seen = self.seen.get(sender)
+        if seen is not None and seen.directory == directory:
+            seen.progress.fetched(seen.progress.end_offset, self.log.end_offset, now_ms)
+
     def change_replicas(self, replicas: tuple[int, ...]) -> None:
         """Others vote from now on."""
         replica = self.replica

@@ -100,8 +100,10 @@ class Serving:
                 standing.items.pop(forgotten, None)
         refusals = self._count(standing, ask, now_ms)
         for hosted, election in self._elections.items():
-            if hosted in standing.items and election.voters.counts(ask.sender, ask.directory):
-                election.voter_heard(ask.sender, now_ms)
+            if hosted in standing.items:
+                hosted.note_alive(ask.sender, ask.directory, now_ms)
+                if election.voters.counts(ask.sender, ask.directory):
+                    election.voter_heard(ask.sender, now_ms)
         self._reply(standing, refusals)
 
     def _count(self, standing: Standing, ask: FetchAsk, now_ms: int) -> list[FetchPart]:

@@ -40,6 +40,7 @@ class Controllers(QuorumCluster):
         """Start, and wait until everything is in order and every disk is known."""
         self.start()
         self.until(lambda: self.is_whole() and all(voter.directory for voter in self.voters()))
+        self.run(50)  # The leader hears that everybody has everything.
         return self
 
     def voters(self) -> list[Voter]:

@@ -83,7 +83,9 @@ def _voters(quorum: MetadataQuorum, services: Services) -> list[Fields]:
                 _state(voter.voter_id, voter.directory, replica.log.end_offset, -1, services.now_ms())
             )
         else:
-            progress = replica.progress.get(voter.voter_id)
+            seen = quorum.hosted.seen.get(voter.voter_id)
+            counts = seen is not None and voter.directory in (None, seen.directory)
+            progress = seen.progress if seen is not None and counts else None
             found.append(_progress(voter.voter_id, voter.directory, progress, services))
     return found
 
