@@ -233,7 +233,13 @@ def test_the_broker_comes_back(broker: Broker, group: str, how: str) -> None:
 
 @pytest.mark.parametrize(
     ("client", "strategy"),
-    [("confluent", "range"), ("confluent", "cooperative-sticky"), ("kafka-python", ""), ("aiokafka", "")],
+    [
+        ("confluent", "range"),
+        # Kafka takes what librdkafka's own assignor attaches for a user's, and refuses.
+        pytest.param("confluent", "cooperative-sticky", marks=pytest.mark.not_kafka),
+        ("kafka-python", ""),
+        ("aiokafka", ""),
+    ],
 )
 def test_a_group_changes_its_protocol_and_back(at: str, group: str, client: str, strategy: str) -> None:
     topic = topic_with(at, 4, 3)
@@ -316,22 +322,20 @@ def test_refusals(at: str, group: str) -> None:
         bad_regex = beat(subscribed_topic_names=None, subscribed_topic_regex="(")
         assert bad_regex.error_code is ErrorCode.invalid_regular_expression
         joined = beat(instance_id="i")
-        assert (joined.error_code, joined.member_id, joined.member_epoch) == (ErrorCode.none, "m", 1)
+        epoch = joined.member_epoch
+        assert (joined.error_code, joined.member_id, epoch > 0) == (ErrorCode.none, "m", True)
         assert [list(part.partitions) for part in joined.assignment.topic_partitions] == [[0]]
-        again = stays(member_epoch=1, instance_id="i")
+        again = stays(member_epoch=epoch, instance_id="i")
         assert (again.error_code, again.assignment) == (ErrorCode.none, None)
-        assert stays(member_epoch=2, instance_id="i").error_code is ErrorCode.fenced_member_epoch
-        assert stays(member_epoch=1, member_id="x").error_code is ErrorCode.unknown_member_id
+        assert stays(member_epoch=epoch + 1, instance_id="i").error_code is ErrorCode.fenced_member_epoch
+        assert stays(member_epoch=epoch, member_id="x").error_code is ErrorCode.unknown_member_id
         assert beat(member_id="x", instance_id="i").error_code is ErrorCode.unreleased_instance_id
         assert (
             stays(member_epoch=1, member_id="x", instance_id="i").error_code is ErrorCode.fenced_instance_id
         )
-        for member, epoch, error in (
-            ("m", 1, ErrorCode.none),
-            ("m", 7, ErrorCode.stale_member_epoch),
-            ("x", 1, ErrorCode.unknown_member_id),
-        ):
-            assert commit(wire, group, topic, member, epoch) is error
+        assert commit(wire, group, topic, "m", epoch) is ErrorCode.none
+        assert commit(wire, group, topic, "m", epoch + 1) is ErrorCode.stale_member_epoch
+        assert commit(wire, group, topic, "x", epoch) is ErrorCode.unknown_member_id
         left = stays(member_epoch=-2, instance_id="i")
         assert (left.error_code, left.member_epoch) == (ErrorCode.none, -2)
         assert beat(member_id="x", instance_id="i").error_code is ErrorCode.none
