@@ -64,7 +64,6 @@ class Channel:
         self._queue: deque[tuple[int, bytes | bytearray, Question]] = deque()
         self._unanswered: dict[int, Question] = {}
         self._correlation_id = 0
-        self._reachable = True  # as of the last attempt: one line in the log for each change
         self._closed = False
 
     def next_correlation_id(self) -> int:
@@ -133,11 +132,8 @@ class Channel:
             self._opening = None
 
     def _unreachable(self, address: str, reason: str) -> None:
-        level = logging.WARNING if self._reachable else logging.DEBUG
-        logger.log(level, "node %s does not answer at %s: %s", self.peer, address, reason)
-        self._reachable = False
         self._back_off()
-        self._around.presence.unreachable(self.peer)
+        self._around.presence.unreachable(self.peer, address, reason)
         self._give_up_queue()
 
     def _back_off(self) -> None:
@@ -156,9 +152,6 @@ class Channel:
         if self._closed:
             connection.close("this node stops")
             return
-        if not self._reachable:
-            logger.info("node %s answers again", self.peer)
-        self._reachable = True
         self._connection = connection
         queue, self._queue = self._queue, deque()
         for correlation_id, frame, question in queue:

@@ -100,7 +100,6 @@ class WirePeers:
         if address is None:
             return
         if await nobody_listens(*address) and not self.presence.is_there(peer):
-            self.presence.found_dead(peer, "{}:{}".format(*address))
             self._peer_dead(peer)
 
     def channel(self, to: int, purpose: str) -> Channel:

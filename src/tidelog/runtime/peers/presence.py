@@ -21,7 +21,7 @@ class Presence:
         self._lost = lost
         self._open: dict[int, int] = {}  # peer → open connections with it
         self._told_ms: dict[int, int] = {}
-        self._dead: set[int] = set()  # nobody listens at their addresses, as far as we know
+        self._logged: dict[int, str] = {}  # why a peer is not there: a line in the log when that changes
         self._stopped = False
 
     def stop(self) -> None:
@@ -32,8 +32,9 @@ class Presence:
         return peer in self._open
 
     def opened(self, peer: int) -> None:
-        self._dead.discard(peer)
         self._open[peer] = self._open.get(peer, 0) + 1
+        if self._logged.pop(peer, None) is not None:
+            logger.info("node %s is there", peer)
 
     def closed(self, peer: int) -> None:
         left = self._open[peer] - 1
@@ -41,23 +42,23 @@ class Presence:
             self._open[peer] = left
         else:
             del self._open[peer]
-            if not self._stopped:
-                logger.warning("node %s is gone: all of its connections closed", peer)
+            self._log(peer, "all of its connections closed")
             self._tell(peer)
 
-    def found_dead(self, peer: int, address: str) -> None:
-        if peer not in self._dead:
-            self._dead.add(peer)
-            logger.warning("node %s is dead: nobody listens at %s", peer, address)
-
-    def unreachable(self, peer: int) -> None:
+    def unreachable(self, peer: int, address: str, reason: str) -> None:
         """An attempt to connect has failed. While the peer itself holds a connection to us, the way there is
         broken, not the peer.
         """
+        self._log(peer, f"it does not answer at {address}: {reason}")
         told_ms = self._told_ms.get(peer)
         if peer in self._open or (told_ms is not None and self._services.uptime_ms() - told_ms < QUIET_MS):
             return
         self._tell(peer)
+
+    def _log(self, peer: int, why: str) -> None:
+        if not self._stopped and self._logged.get(peer) != why:
+            self._logged[peer] = why
+            logger.warning("node %s is not there: %s", peer, why)
 
     def _tell(self, peer: int) -> None:
         if not self._stopped:

@@ -1,0 +1,121 @@
+"""Whatever changes the cluster can be asked of any broker, and is there at that broker when it answers."""
+
+import threading
+
+import pytest
+
+from interop.wire import Wire
+from tidelog.errors import ErrorCode
+from tidelog.testing import Broker, Cluster
+
+pytestmark = pytest.mark.interop
+
+TIMEOUT_MS = 20_000
+
+
+def create(wire: Wire, name: str, partitions: int = 3) -> None:
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 3}
+    (result,) = wire.call("create_topics", 7, topics=[topic], timeout=TIMEOUT_MS).topics
+    assert result.error_code == 0, result
+
+
+def partitions_of(wire: Wire, name: str) -> int:
+    """As this broker knows it; 0 when it does not."""
+    (topic,) = wire.call("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics
+    return len(topic.partitions)
+
+
+@pytest.fixture
+def brokers(tidelog_shared_cluster: Cluster) -> list[Broker]:
+    return list(tidelog_shared_cluster)
+
+
+def test_topics_are_made_changed_and_deleted_through_each(brokers: list[Broker]) -> None:
+    for number, broker in enumerate(brokers):
+        name = f"through-{number}"
+        with Wire(broker.bootstrap) as wire:
+            create(wire, name)
+            assert partitions_of(wire, name) == 3
+
+            more = [{"name": name, "count": 5, "assignments": None}]
+            (result,) = wire.call("create_partitions", 3, topics=more, timeout=TIMEOUT_MS).results
+            assert result.error_code == 0, result
+            assert partitions_of(wire, name) == 5
+
+            change = {"name": "retention.ms", "config_operation": 0, "value": "12345"}
+            resource = {"resource_type": 2, "resource_name": name, "configs": [change]}
+            (result,) = wire.call("incremental_alter_configs", 1, resources=[resource]).responses
+            assert result.error_code == 0, result
+            wanted = {"resource_type": 2, "resource_name": name, "configuration_keys": ["retention.ms"]}
+            (found,) = wire.call("describe_configs", 4, resources=[wanted]).results
+            assert [config.value for config in found.configs] == ["12345"]
+
+            gone = wire.call("delete_topics", 6, topics=[{"name": name}], timeout=TIMEOUT_MS)
+            assert [result.error_code for result in gone.responses] == [0]
+            assert partitions_of(wire, name) == 0
+
+
+def test_refusals_are_the_controllers(brokers: list[Broker]) -> None:
+    with Wire(brokers[0].bootstrap) as wire:
+        create(wire, "twice")
+    for broker in brokers:
+        with Wire(broker.bootstrap) as wire:
+            again = {"name": "twice", "num_partitions": 1, "replication_factor": 1}
+            (result,) = wire.call("create_topics", 7, topics=[again], timeout=TIMEOUT_MS).topics
+            assert result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_topic_that_is_missing_is_made_by_whoever_is_asked_for_it(brokers: list[Broker]) -> None:
+    for number, broker in enumerate(brokers):
+        with Wire(broker.bootstrap) as wire:
+            wanted = [{"name": f"missing-{number}"}]
+            (topic,) = wire.call("metadata", 12, topics=wanted, allow_auto_topic_creation=True).topics
+            assert topic.error_code == 0
+            assert topic.partitions
+
+
+def test_no_producer_id_is_given_twice(brokers: list[Broker]) -> None:
+    given = []
+    for _ in range(5):
+        for broker in brokers:
+            with Wire(broker.bootstrap) as wire:
+                answer = wire.call(
+                    "init_producer_id", 4, transactional_id=None, producer_id=-1, producer_epoch=-1
+                )
+                assert answer.error_code == 0
+                given.append(answer.producer_id)
+    assert len(set(given)) == len(given)
+
+
+def test_a_request_outlives_the_controller(tidelog_cluster: Cluster) -> None:
+    """Asked while nobody decides: answered as soon as the next controller does."""
+    controller = tidelog_cluster.controller()
+    others = [broker for broker in tidelog_cluster if broker is not controller]
+    failures: list[object] = []
+
+    def keep_creating(broker: Broker, prefix: str) -> None:
+        with Wire(broker.bootstrap) as wire:
+            for number in range(40):
+                topic = {"name": f"{prefix}-{number}", "num_partitions": 1, "replication_factor": 2}
+                (result,) = wire.call("create_topics", 7, topics=[topic], timeout=TIMEOUT_MS).topics
+                # Decided just before the old controller died, and asked for again.
+                if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    failures.append(result)
+                if number == 10:
+                    reached.release()
+
+    reached = threading.Semaphore(0)
+    threads = [
+        threading.Thread(target=keep_creating, args=(broker, f"by-{number}"))
+        for number, broker in enumerate(others)
+    ]
+    for thread in threads:
+        thread.start()
+    reached.acquire()
+    controller.kill()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    for number, broker in enumerate(others):
+        with Wire(broker.bootstrap) as wire:
+            assert all(partitions_of(wire, f"by-{number}-{each}") == 1 for each in range(40))
