@@ -13,12 +13,21 @@ from uuid import UUID
 
 from tidelog.broker.membership import Membership
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
+from tidelog.broker.partition import SYNC_EVERY_MESSAGE
 from tidelog.broker.partitions import Logs, PartitionTable
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.elections import InSyncWish, Rules
 from tidelog.controller.image import ClusterImage, TopicImage
-from tidelog.controller.messages import ControllerAsk, ControllerGot, InSyncAsk, InSyncGot, RegisterAsk
+from tidelog.controller.messages import (
+    ControllerAsk,
+    ControllerGot,
+    InSyncAsk,
+    InSyncGot,
+    OfflineAsk,
+    OfflineGot,
+    RegisterAsk,
+)
 from tidelog.controller.records import ClusterFounded, MetadataRecord
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.log import Log
@@ -92,6 +101,8 @@ class Node:
         self.host.on_role = self._role_changed
         self.host.on_proposal = self._proposed
         self.host.on_failed = self._failed
+        self.partitions.on_offline = self._went_offline
+        self._offline: set[tuple[UUID, int]] = set()  # partitions that the controllers must hear of
         self._proposals: dict[PartitionKey, ProposeInSync] = {}
         self._serving: set[int] = set()  # brokers that are not fenced
         self._broker_epochs: dict[int, int] = {}
@@ -187,6 +198,9 @@ class Node:
     def _controller_answered(self, got: ControllerGot) -> None:
         if isinstance(got, InSyncGot):
             self._proposal_answered(got)
+        elif isinstance(got, OfflineGot):
+            if got.error is ErrorCode.NONE:
+                self._offline.difference_update(got.partitions)
         else:
             self.membership.answered(got)
 
@@ -222,7 +236,11 @@ class Node:
 
     def rules_of(self, topic: TopicImage) -> Rules:
         config = TopicConfig.resolve(topic.configs, self.config)
-        return Rules(config.min_insync_replicas, config.unclean_leader_election_enable)
+        return Rules(
+            config.min_insync_replicas,
+            config.unclean_leader_election_enable,
+            synced=config.flush_messages == SYNC_EVERY_MESSAGE,
+        )
 
     # --- the replicas the metadata gives us -----------------------------------------------------------------
 
@@ -265,8 +283,26 @@ class Node:
         broker = self.metadata.image.brokers.get(broker_id)
         return -1 if broker is None else broker.broker_epoch
 
+    # --- logs that have failed ------------------------------------------------------------------------------
+
     def _failed(self, hosted: Hosted, error: StorageError) -> None:
-        logger.error("%s is offline: %s", hosted.key, error.message)
+        if hosted is not self.metadata.hosted:
+            topic_id, index = cast(tuple[UUID, int], hosted.key)
+            self._went_offline(topic_id, index)
+
+    def _went_offline(self, topic_id: UUID, index: int) -> None:
+        """Let the controllers know, until one has heard: somebody else must lead."""
+        if not self._offline:
+            self._services.soon(self._tell_offline)
+        self._offline.add((topic_id, index))
+
+    def _tell_offline(self) -> None:
+        if self._stopped or not self._offline:
+            return
+        if self.membership.broker_epoch >= 0:
+            told = tuple(sorted(self._offline))
+            self._ask_controller(OfflineAsk(self.me, self.membership.broker_epoch, told))
+        self._services.later(PROPOSAL_REPEAT_MS, self._tell_offline)
 
     # --- in-sync sets ---------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ move its partitions to their new leader.
 from tidelog.controller.image import BrokerImage, ClusterImage
 from tidelog.services import Services
 
-SHOWN_FOR_MS = 30_000  # after a broker was fenced; one that is still away then is not worth a client's time
+SHOWN_FOR_MS = 5_000  # after a broker was fenced; one that is still away then is not worth a client's time
 
 
 class Reachable:

@@ -18,6 +18,8 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    OfflineAsk,
+    OfflineGot,
     RegisterAsk,
     RegisterGot,
 )
@@ -28,6 +30,9 @@ from tidelog.errors import ErrorCode, TidelogError
 logger = logging.getLogger(__name__)
 
 Answer = Callable[[ControllerGot], None]
+
+
+NEWCOMER_MS = 20_000
 
 
 class SessionTiming(NamedTuple):
@@ -41,11 +46,15 @@ class Controller:
         self._rules_of = rules_of
         self._timing = timing
         self._deadlines: dict[int, int] = {}  # broker → when it is taken for dead
+        self._registered_ms: dict[int, int] = {}  # when brokers came (back) under this controller
+        self._now_ms = 0
         self.active = False
 
     def activate(self, now_ms: int) -> None:
         """This node leads the metadata log now, and everything earlier leaders decided is applied."""
         self.active = True
+        self._now_ms = now_ms
+        self._registered_ms.clear()
         self._deadlines = {
             broker_id: now_ms + self._timing.session_ms
             for broker_id, broker in self._store.image.brokers.items()
@@ -59,6 +68,7 @@ class Controller:
     # --- silence --------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> None:
+        self._now_ms = now_ms
         if not self.active:
             return
         for broker_id in [broker for broker, deadline in self._deadlines.items() if deadline <= now_ms]:
@@ -82,9 +92,16 @@ class Controller:
             if broker is None or broker.fenced:
                 return []
             logger.warning("broker %s is fenced: nothing was heard of it", broker_id)
-            return elections.fence(image, broker_id, self._rules_of)
+            return elections.fence(image, broker_id, self._rules_of, self._rank)
 
         self._store.submit(decide, lambda error: None)
+
+    def _rank(self, broker_id: int) -> int:
+        """Who has just come back leads only if nobody else can: its caches are cold, and clients that lost it
+        a moment ago wait before they connect to it again.
+        """
+        since_ms = self._registered_ms.get(broker_id)
+        return 0 if since_ms is None or self._now_ms - since_ms > NEWCOMER_MS else 1
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -102,26 +119,53 @@ class Controller:
                     lambda image: elections.change_in_sync(image, wish, self._rules_of),
                     lambda error: answer(InSyncGot(wish, error.code if error else ErrorCode.NONE)),
                 )
+            case OfflineAsk(broker_id, broker_epoch, partitions):
+                self._store.submit(
+                    lambda image: elections.take_offline(
+                        image, broker_id, broker_epoch, partitions, self._rules_of
+                    ),
+                    lambda error: answer(
+                        OfflineGot(
+                            broker_id, broker_epoch, partitions, error.code if error else ErrorCode.NONE
+                        )
+                    ),
+                )
 
     def _register(self, ask: RegisterAsk, now_ms: int, answer: Answer) -> None:
         def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
             known = image.brokers.get(ask.broker_id)
             if known is not None and known.incarnation == ask.incarnation:
                 return []  # The same process asks again: its answer was lost.
-            if known is not None and not known.fenced and self._deadlines.get(ask.broker_id, 0) > now_ms:
+            # A data directory is locked by the process that uses it: the same one shows that the old process
+            # is dead. Another one may belong to a second broker with this id.
+            same = known is not None and known.directory is not None and known.directory == ask.directory
+            lives = self._deadlines.get(ask.broker_id, 0) > now_ms
+            if known is not None and not known.fenced and lives and not same:
                 raise TidelogError(
                     f"broker {ask.broker_id} is registered and alive", ErrorCode.DUPLICATE_BROKER_REGISTRATION
                 )
             epoch = 1 + max((broker.broker_epoch for broker in image.brokers.values()), default=0)
             registration = BrokerRegistered(
-                ask.broker_id, ask.incarnation, ask.host, ask.port, ask.rack, epoch, fenced=True
+                ask.broker_id,
+                ask.incarnation,
+                ask.host,
+                ask.port,
+                ask.rack,
+                epoch,
+                fenced=True,
+                directory=ask.directory,
             )
-            return elections.register(image, registration, self._rules_of, forgot=ask.forgot, empty=ask.empty)
+            empty = known is not None and known.directory is not None and not same
+            if empty:
+                logger.warning("broker %s has come back with another disk", ask.broker_id)
+            return elections.register(image, registration, self._rules_of, forgot=ask.forgot, empty=empty)
 
         def done(error: TidelogError | None) -> None:
             broker = self._store.image.brokers.get(ask.broker_id)
             code = error.code if error else ErrorCode.NONE
             epoch = broker.broker_epoch if broker is not None and not error else -1
+            if not error:
+                self._registered_ms[ask.broker_id] = now_ms
             answer(RegisterGot(ask.broker_id, ask.incarnation, code, epoch))
 
         if not self.active:

@@ -5,7 +5,7 @@ minimum (nothing was committed without them, so they hold everything that was); 
 known to be whole, the last leader once it is back; then, only where the topic allows it, anybody.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
@@ -22,6 +22,12 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
 Alive = Callable[[int], bool]
+Rank = Callable[[int], int]
+"""Who is preferred as a leader: smaller is better, equals go by their place among the replicas."""
+
+
+def _all_alike(broker_id: int) -> int:
+    return 0
 
 
 class Rules(NamedTuple):
@@ -29,23 +35,34 @@ class Rules(NamedTuple):
 
     min_in_sync: int
     unclean_allowed: bool
+    synced: bool = (
+        False  # An ok means "on disk": a machine that lost power has forgotten nothing that counts.
+    )
 
 
 RulesOf = Callable[[TopicImage], Rules]
 
 
-def next_state(partition: PartitionImage, alive: Alive, rules: Rules) -> PartitionImage:
+def next_state(
+    partition: PartitionImage, alive: Alive, rules: Rules, rank: Rank = _all_alike
+) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
-    members = tuple(replica for replica in partition.in_sync if alive(replica))
+
+    def serves(replica: int) -> bool:
+        return alive(replica) and replica not in partition.offline
+
+    members = tuple(replica for replica in partition.in_sync if serves(replica))
     if members:
-        return _led_by_member(partition, members, rules)
-    return _led_by_other(partition, alive, rules)
+        return _led_by_member(partition, members, rules, rank)
+    return _led_by_other(partition, serves, rules)
 
 
-def _led_by_member(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
+def _led_by_member(
+    partition: PartitionImage, members: tuple[int, ...], rules: Rules, rank: Rank
+) -> PartitionImage:
     leader = partition.leader
     if leader not in members:
-        leader = next(replica for replica in partition.replicas if replica in members)
+        leader = min((replica for replica in partition.replicas if replica in members), key=rank)
     gone = tuple(replica for replica in partition.in_sync if replica not in members)
     eligible: tuple[int, ...] = ()
     if len(members) < rules.min_in_sync:
@@ -104,10 +121,11 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         list(new.eligible),
         new.last_leader,
         unclean=new.unclean_epoch == new.leader_epoch,
+        offline=list(new.offline),
     )
 
 
-def settle_all(image: ClusterImage, rules_of: RulesOf) -> Iterator[PartitionChanged]:
+def settle_all(image: ClusterImage, rules_of: RulesOf, rank: Rank = _all_alike) -> Iterator[PartitionChanged]:
     """Every partition that has to change, given who is fenced in this image."""
 
     def alive(replica: int) -> bool:
@@ -117,15 +135,17 @@ def settle_all(image: ClusterImage, rules_of: RulesOf) -> Iterator[PartitionChan
     for topic in image.topics.values():
         rules = rules_of(topic)
         for index, partition in enumerate(topic.partitions):
-            new = next_state(partition, alive, rules)
+            new = next_state(partition, alive, rules, rank)
             if new != partition:
                 yield record_of(topic.topic_id, index, new)
 
 
-def fence(image: ClusterImage, broker_id: int, rules_of: RulesOf) -> list[MetadataRecord]:
+def fence(
+    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = _all_alike
+) -> list[MetadataRecord]:
     """A broker is taken for dead: it leads nothing and is a member of nothing from now on."""
     change = BrokerFencingChanged(broker_id, True)
-    return [change, *settle_all(image.apply([change]), rules_of)]
+    return [change, *settle_all(image.apply([change]), rules_of, rank)]
 
 
 def unfence(image: ClusterImage, broker_id: int, rules_of: RulesOf) -> list[MetadataRecord]:
@@ -140,21 +160,25 @@ def register(
     """A broker process has started. It begins fenced; what it led before, it leads no more.
 
     ``forgot``: it stopped without syncing and its machine lost power, so it may lack records it once held.
-    ``empty``: its disk is a new one. Either way it no longer counts as holding what was committed.
+    ``empty``: its disk is a new one. Either way it no longer counts as holding what was committed. The same
+    goes for single logs that had failed: the disk may be whole again, what was on it is not to be relied on.
     """
     records: list[MetadataRecord] = [registration]
     draft = image.apply(records)
-    if forgot or empty:
-        forgotten = list(_forget(draft, registration.broker_id, empty=empty))
-        records += forgotten
-        draft = draft.apply(forgotten)
+    forgotten = list(_forget(draft, registration.broker_id, rules_of, forgot=forgot, empty=empty))
+    records += forgotten
+    draft = draft.apply(forgotten)
     return records + list(settle_all(draft, rules_of))
 
 
-def _forget(image: ClusterImage, broker_id: int, *, empty: bool) -> Iterator[PartitionChanged]:
+def _forget(
+    image: ClusterImage, broker_id: int, rules_of: RulesOf, *, forgot: bool, empty: bool
+) -> Iterator[PartitionChanged]:
     for topic in image.topics.values():
+        lost = empty or (forgot and not rules_of(topic).synced)
         for index, partition in enumerate(topic.partitions):
-            if broker_id not in partition.replicas:
+            failed = broker_id in partition.offline
+            if broker_id not in partition.replicas or not (lost or failed):
                 continue
             last_leader = partition.last_leader
             new = msgspec.structs.replace(
@@ -164,9 +188,38 @@ def _forget(image: ClusterImage, broker_id: int, *, empty: bool) -> Iterator[Par
                 in_sync=tuple(replica for replica in partition.in_sync if replica != broker_id),
                 eligible=tuple(replica for replica in partition.eligible if replica != broker_id),
                 last_leader=NO_BROKER if empty and last_leader == broker_id else last_leader,
+                offline=tuple(replica for replica in partition.offline if replica != broker_id),
             )
             if new != partition:
                 yield record_of(topic.topic_id, index, new)
+
+
+def take_offline(
+    image: ClusterImage,
+    broker_id: int,
+    broker_epoch: int,
+    partitions: Iterable[tuple[UUID, int]],
+    rules_of: RulesOf,
+) -> list[MetadataRecord]:
+    """Logs of a broker have failed: for these partitions it is as if it were dead."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.broker_epoch != broker_epoch:
+        raise TidelogError("another run of the broker is registered", ErrorCode.STALE_BROKER_EPOCH)
+
+    def alive(replica: int) -> bool:
+        other = image.brokers.get(replica)
+        return other is not None and not other.fenced
+
+    records: list[MetadataRecord] = []
+    for topic_id, index in partitions:
+        topic = image.topic_by_id(topic_id)
+        if topic is None or index >= len(topic.partitions):
+            continue
+        partition = topic.partitions[index]
+        if broker_id in partition.replicas and broker_id not in partition.offline:
+            failed = msgspec.structs.replace(partition, offline=(*partition.offline, broker_id))
+            records.append(record_of(topic_id, index, next_state(failed, alive, rules_of(topic))))
+    return records
 
 
 class InSyncWish(NamedTuple):
@@ -198,7 +251,7 @@ def change_in_sync(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf) -> 
         raise TidelogError("members must be replicas, the leader among them", ErrorCode.INVALID_REQUEST)
     for member in wish.members:
         other = image.brokers.get(member)
-        if other is None or other.fenced:
+        if other is None or other.fenced or member in partition.offline:
             raise TidelogError(f"broker {member} is fenced", ErrorCode.INELIGIBLE_REPLICA)
     gone = tuple(replica for replica in partition.in_sync if replica not in wish.members)
     eligible: tuple[int, ...] = ()

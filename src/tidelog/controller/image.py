@@ -33,6 +33,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
     rack: str | None
     broker_epoch: int = 0
     fenced: bool = False
+    directory: UUID | None = None  # of its data
 
 
 class PartitionImage(msgspec.Struct, frozen=True):
@@ -48,6 +49,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
     # Epoch of the latest leader that was chosen though committed records might be missing from it. A replica
     # whose log is older may hold such records, and gives them up when it follows again.
     unclean_epoch: int = -1
+    offline: tuple[int, ...] = ()  # replicas whose logs have failed, until their brokers start again
 
 
 class TopicImage(msgspec.Struct, frozen=True):
@@ -88,8 +90,12 @@ class _Draft:
         self.topic_names = dict(image.topic_names)
         self.broker_configs = dict(image.broker_configs)
         self.next_producer_id = image.next_producer_id
+        # Partitions of topics that are being changed: one at a time would copy the whole topic for each.
+        self._changing: dict[UUID, list[PartitionImage]] = {}
 
     def finish(self) -> ClusterImage:
+        for topic_id in list(self._changing):
+            self._topic(topic_id)
         return ClusterImage(
             self.cluster_id, self.brokers, self.topics, self.topic_names, self.broker_configs,
             self.next_producer_id,
@@ -100,9 +106,9 @@ class _Draft:
             case ClusterFounded(cluster_id):
                 invariant(not self.cluster_id, "a cluster is founded once", self.cluster_id, cluster_id)
                 self.cluster_id = cluster_id
-            case BrokerRegistered(broker_id, incarnation, host, port, rack, broker_epoch, fenced):
+            case BrokerRegistered(broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory):
                 self.brokers[broker_id] = BrokerImage(
-                    broker_id, incarnation, host, port, rack, broker_epoch, fenced
+                    broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory
                 )
             case BrokerFencingChanged(broker_id, fenced):
                 self.brokers[broker_id] = msgspec.structs.replace(self.brokers[broker_id], fenced=fenced)
@@ -131,10 +137,12 @@ class _Draft:
                 self.next_producer_id = next_id
 
     def _change_partition(self, record: PartitionChanged) -> None:
-        topic = self._topic(record.topic_id)
-        old = topic.partitions[record.partition]
+        partitions = self._changing.get(record.topic_id)
+        if partitions is None:
+            partitions = self._changing[record.topic_id] = list(self._topic(record.topic_id).partitions)
+        old = partitions[record.partition]
         invariant(record.leader_epoch >= old.leader_epoch, "leader epochs only rise", record, old)
-        new = PartitionImage(
+        partitions[record.partition] = PartitionImage(
             old.replicas if record.replicas is None else tuple(record.replicas),
             tuple(record.in_sync),
             record.leader,
@@ -143,13 +151,16 @@ class _Draft:
             tuple(record.eligible),
             record.last_leader,
             record.leader_epoch if record.unclean else old.unclean_epoch,
+            tuple(record.offline),
         )
-        partitions = (*topic.partitions[: record.partition], new, *topic.partitions[record.partition + 1 :])
-        self.topics[topic.name] = msgspec.structs.replace(topic, partitions=partitions)
 
     def _topic(self, topic_id: UUID) -> TopicImage:
         invariant(topic_id in self.topic_names, "a metadata record names an unknown topic", topic_id)
-        return self.topics[self.topic_names[topic_id]]
+        name = self.topic_names[topic_id]
+        changed = self._changing.pop(topic_id, None)
+        if changed is not None:
+            self.topics[name] = msgspec.structs.replace(self.topics[name], partitions=tuple(changed))
+        return self.topics[name]
 
 
 def _new_partitions(assignments: Iterable[Iterable[int]]) -> tuple[PartitionImage, ...]:

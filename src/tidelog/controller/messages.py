@@ -1,5 +1,5 @@
 """What brokers say to the active controller, and what it answers. On the wire they are Kafka's own requests
-(BrokerRegistration, BrokerHeartbeat, AlterPartition)."""
+(BrokerRegistration, BrokerHeartbeat, AlterPartition, AssignReplicasToDirs)."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -15,7 +15,7 @@ class RegisterAsk(NamedTuple):
     port: int
     rack: str | None
     forgot: bool  # the machine lost power before everything was synced
-    empty: bool  # the disk is a new one
+    directory: UUID | None = None  # of its data; a new one is a new disk
 
 
 class RegisterGot(NamedTuple):
@@ -49,5 +49,20 @@ class InSyncGot(NamedTuple):
     error: ErrorCode
 
 
-ControllerAsk = RegisterAsk | HeartbeatAsk | InSyncAsk
-ControllerGot = RegisterGot | HeartbeatGot | InSyncGot
+class OfflineAsk(NamedTuple):
+    """A broker cannot write these partitions any more: their logs have failed, or could not be opened."""
+
+    broker_id: int
+    broker_epoch: int
+    partitions: tuple[tuple[UUID, int], ...]
+
+
+class OfflineGot(NamedTuple):
+    broker_id: int
+    broker_epoch: int
+    partitions: tuple[tuple[UUID, int], ...]
+    error: ErrorCode
+
+
+ControllerAsk = RegisterAsk | HeartbeatAsk | InSyncAsk | OfflineAsk
+ControllerGot = RegisterGot | HeartbeatGot | InSyncGot | OfflineGot

@@ -23,6 +23,7 @@ class BrokerRegistered(msgspec.Struct, frozen=True, tag="broker-registered"):
     rack: str | None = None
     broker_epoch: int = 0  # rises with every registration; what an older run of the broker says is refused
     fenced: bool = False
+    directory: UUID | None = None  # of its data
 
 
 class BrokerFencingChanged(msgspec.Struct, frozen=True, tag="broker-fencing-changed"):
@@ -58,6 +59,7 @@ class PartitionChanged(msgspec.Struct, frozen=True, tag="partition-changed"):
     last_leader: int
     unclean: bool = False  # the leader was chosen though committed records may be missing from it
     replicas: list[int] | None = None  # None: unchanged
+    offline: list[int] = []  # replicas whose logs have failed; they hold nothing that can be counted on
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):

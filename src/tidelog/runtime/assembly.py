@@ -77,8 +77,9 @@ class Assembly:
         forgot = boot.machine_was_off(self._data, was_clean=directory.was_clean)
         config = self._config
         return RegisterAsk(
-            config.node_id, incarnation, address.host, address.port, config.broker_rack, forgot, False
-        )
+            config.node_id, incarnation, address.host, address.port, config.broker_rack, forgot,
+            directory.directory_id,
+        )  # fmt: skip
 
     def _address_of(self, node_id: int) -> Address | None:
         """What the metadata says; before it says anything, what the settings do."""

@@ -102,6 +102,7 @@ class BrokerProcess:
             cluster_id=config.cluster_id,
             now_ms=services.now_ms(),
             handles_max=config.log_open_files_max,
+            new_id=services.new_uuid,
         )
         # Bound and listening before registering: the port must be known, and the others must reach us.
         sockets = [_bind(listener, config) for listener in config.listeners]

@@ -47,7 +47,9 @@ class BrokerMachine(Machine):
     def boot(self, services: SimServices) -> None:
         cluster, now_ms = self.cluster, services.now_ms()
         config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings})
-        directory = self._directory = DataDirectory.open(self.disk, DATA, node_id=self.node_id, now_ms=now_ms)
+        directory = self._directory = DataDirectory.open(
+            self.disk, DATA, node_id=self.node_id, now_ms=now_ms, new_id=services.new_uuid
+        )
         try:
             self.disk.sync_directory("")
         except OSError as error:
@@ -65,8 +67,9 @@ class BrokerMachine(Machine):
         metadata_log = directory.open_metadata_log(now_ms)
         metadata = MetadataSettings(Voter(self.node_id), VoterSet.of(self.cluster.voters))
         registration = RegisterAsk(
-            self.node_id, services.new_uuid(), f"host{self.node_id}", 9092, None, self.forgot, self.wiped
-        )
+            self.node_id, services.new_uuid(), f"host{self.node_id}", 9092, None, self.forgot,
+            directory.directory_id,
+        )  # fmt: skip
         return Node(
             config, registration, metadata, metadata_log, self.disk, directory, services, self, chance,
             SESSION,
@@ -109,14 +112,14 @@ class BrokerMachine(Machine):
             self._reply(message.client, Reply(message.number, ErrorCode.NETWORK_EXCEPTION))
 
     def _reply(self, client: int, reply: Reply) -> None:
-        self.network.send(self.node_id, client, reply, in_order=True)
+        super().send(client, reply, in_order=True)
 
     def peer_lost(self, peer: int) -> None:
         if self.node is not None and peer < FIRST_CLIENT:
             self.node.peer_lost(peer)
 
-    def send(self, to: int, message: Any) -> None:
-        super().send(to, detached(message))
+    def send(self, to: int, message: Any, *, in_order: bool = False) -> None:
+        super().send(to, detached(message), in_order=in_order)
 
     def dying(self) -> None:
         self.node = self.broker = self._directory = None

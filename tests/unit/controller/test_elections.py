@@ -120,6 +120,56 @@ class TestBrokers:
         assert partition(after).last_leader != A
 
 
+    def test_where_an_ok_means_synced_a_power_failure_takes_nothing(self, image: ClusterImage) -> None:
+        again = BrokerRegistered(C, UUID(int=7), "h", C, None, 9, fenced=True)
+        synced = Rules(min_in_sync=2, unclean_allowed=False, synced=True)
+        after = image.apply(elections.register(image, again, lambda topic: synced, forgot=True, empty=False))
+        after = after.apply(elections.fence(after, A, lambda topic: synced))
+        after = after.apply(elections.fence(after, B, lambda topic: synced))
+        assert partition(after).in_sync == (B,)
+        assert partition(after).eligible == (A,)
+
+    def test_who_has_just_come_back_leads_last(self, image: ClusterImage) -> None:
+        after = image.apply(elections.fence(image, A, rules_of, lambda broker: int(broker == B)))
+        assert partition(after).leader == C
+
+
+class TestFailedLogs:
+    def offline(self, image: ClusterImage, broker: int) -> ClusterImage:
+        return image.apply(elections.take_offline(image, broker, broker, [(TOPIC_ID, 0)], rules_of))
+
+    def test_another_one_leads(self, image: ClusterImage) -> None:
+        after = partition(self.offline(image, A))
+        assert (after.leader, after.leader_epoch, after.in_sync, after.offline) == (B, 1, (B, C), (A,))
+
+    def test_it_is_told_once(self, image: ClusterImage) -> None:
+        after = self.offline(image, A)
+        assert elections.take_offline(after, A, A, [(TOPIC_ID, 0)], rules_of) == []
+
+    def test_it_cannot_join_again(self, image: ClusterImage) -> None:
+        after = self.offline(image, A)
+        wish = InSyncWish(B, B, TOPIC_ID, 0, 1, 1, (A, B, C))
+        with pytest.raises(TidelogError) as refusal:
+            elections.change_in_sync(after, wish, rules_of)
+        assert refusal.value.code is ErrorCode.INELIGIBLE_REPLICA
+
+    def test_a_new_run_of_the_broker_begins_as_one_that_forgot(self, image: ClusterImage) -> None:
+        after = self.offline(image, A)
+        again = BrokerRegistered(A, UUID(int=7), "h", A, None, 9, fenced=True)
+        after = after.apply(elections.register(after, again, rules_of, forgot=False, empty=False))
+        assert (partition(after).offline, partition(after).in_sync) == ((), (B, C))
+
+    def test_an_earlier_run_is_not_heard(self, image: ClusterImage) -> None:
+        with pytest.raises(TidelogError) as refusal:
+            elections.take_offline(image, A, A + 9, [(TOPIC_ID, 0)], rules_of)
+        assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+    def test_the_last_one_offline_leaves_nobody(self, image: ClusterImage) -> None:
+        for broker in (A, B, C):
+            image = self.offline(image, broker)
+        assert partition(image).leader == -1
+
+
 class TestInSync:
     def wish(self, **change: object) -> InSyncWish:
         return InSyncWish(A, A, TOPIC_ID, 0, 0, 0, (A, B))._replace(**change)  # type: ignore[arg-type]

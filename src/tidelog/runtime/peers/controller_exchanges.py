@@ -11,6 +11,8 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    OfflineAsk,
+    OfflineGot,
     RegisterAsk,
     RegisterGot,
 )
@@ -20,6 +22,7 @@ from tidelog.protocol.wire import Malformed
 from tidelog.runtime.peers.exchange import UNANSWERED, Exchange, by_topic
 
 PLAINTEXT = 0
+LOST = UUID(int=1)  # Kafka's id for a directory that cannot be used any more
 
 
 class Registering(Exchange[Asked, Answered]):
@@ -36,7 +39,7 @@ class Registering(Exchange[Asked, Answered]):
             "incarnation_id": ask.incarnation,
             "listeners": [listener],
             "rack": ask.rack,
-            "log_dirs": [] if ask.empty else [ask.incarnation],
+            "log_dirs": [] if ask.directory is None else [ask.directory],
             "previous_broker_epoch": -1 if ask.forgot else 0,
         }
 
@@ -51,7 +54,7 @@ class Registering(Exchange[Asked, Answered]):
             listener.port,
             request.rack,
             request.previous_broker_epoch < 0,
-            not request.log_dirs,
+            request.log_dirs[0] if request.log_dirs else None,
         )
         return [Asked(request.broker_id, ask)]
 
@@ -188,6 +191,43 @@ class InSyncChanges(Exchange[Asked, Answered]):
     def token(self, message: Asked | Answered) -> Hashable:
         said = message.ask if isinstance(message, Asked) else message.got
         return cast(InSyncAsk | InSyncGot, said).wish
+
+
+class FailedLogs(Exchange[Asked, Answered]):
+    """Kafka's brokers tell with this request on which of their disks a replica lies; ours have one, and tell
+    what is lost.
+    """
+
+    api_key = 73
+
+    def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
+        ask = cast(OfflineAsk, asks[0].ask)
+        topics = by_topic(ask.partitions, lambda key: key, lambda key: {"partition_index": key[1]})
+        lost = {"id_": LOST, "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics]}
+        return {"broker_id": ask.broker_id, "broker_epoch": ask.broker_epoch, "directories": [lost]}
+
+    def asks(self, request: Any) -> list[Asked]:
+        partitions = tuple(
+            (topic.topic_id, part.partition_index)
+            for directory in request.directories
+            if directory.id_ == LOST
+            for topic in directory.topics
+            for part in topic.partitions
+        )
+        return [Asked(request.broker_id, OfflineAsk(request.broker_id, request.broker_epoch, partitions))]
+
+    def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
+        error = UNANSWERED if gots[0] is None else cast(OfflineGot, gots[0].got).error
+        return {"error_code": error, "directories": []}
+
+    def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
+        ask = cast(OfflineAsk, asks[0].ask)
+        error = ErrorCode(answer.error_code)
+        yield Answered(peer, OfflineGot(ask.broker_id, ask.broker_epoch, ask.partitions, error))
+
+    def token(self, message: Asked | Answered) -> Hashable:
+        said = cast(OfflineAsk | OfflineGot, message.ask if isinstance(message, Asked) else message.got)
+        return said.broker_epoch, said.partitions
 
 
 def _wish_key(wish: InSyncWish) -> tuple[UUID, int]:

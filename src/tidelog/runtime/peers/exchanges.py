@@ -7,9 +7,10 @@ VoteAsked           Vote                   topics have names there, not ids: a t
                                            but for the metadata log, which has a name
 LeaderBegan         BeginQuorumEpoch       as for votes
 RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is -1 when the broker forgot something,
-                                           else 0; ``log_dirs`` is empty when its disk is
+                                           else 0
 HeartbeatAsk        BrokerHeartbeat        –
 InSyncAsk           AlterPartition         –
+OfflineAsk          AssignReplicasToDirs   the directory is Kafka's "lost"
 SnapshotAsk         FetchSnapshot          as for votes
 =================== ====================== ===============================================================
 
@@ -25,11 +26,13 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    OfflineAsk,
+    OfflineGot,
     RegisterAsk,
     RegisterGot,
 )
 from tidelog.replication.messages import LeaderBegan, SnapshotAsk, SnapshotGot, VoteAnswered, VoteAsked
-from tidelog.runtime.peers.controller_exchanges import Heartbeats, InSyncChanges, Registering
+from tidelog.runtime.peers.controller_exchanges import FailedLogs, Heartbeats, InSyncChanges, Registering
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.replica_exchanges import NewLeaders, Snapshots, Voting
 
@@ -38,11 +41,12 @@ NEW_LEADERS = NewLeaders()
 REGISTERING = Registering()
 HEARTBEATS = Heartbeats()
 IN_SYNC_CHANGES = InSyncChanges()
+FAILED_LOGS = FailedLogs()
 SNAPSHOTS = Snapshots()
 
 BY_API: dict[int, Exchange[Any, Any]] = {
     exchange.api_key: exchange
-    for exchange in (VOTING, NEW_LEADERS, REGISTERING, HEARTBEATS, IN_SYNC_CHANGES, SNAPSHOTS)
+    for exchange in (VOTING, NEW_LEADERS, REGISTERING, HEARTBEATS, IN_SYNC_CHANGES, FAILED_LOGS, SNAPSHOTS)
 }
 
 _BY_TYPE: dict[type, Exchange[Any, Any]] = {
@@ -55,6 +59,8 @@ _BY_TYPE: dict[type, Exchange[Any, Any]] = {
     HeartbeatGot: HEARTBEATS,
     InSyncAsk: IN_SYNC_CHANGES,
     InSyncGot: IN_SYNC_CHANGES,
+    OfflineAsk: FAILED_LOGS,
+    OfflineGot: FAILED_LOGS,
     SnapshotAsk: SNAPSHOTS,
     SnapshotGot: SNAPSHOTS,
 }

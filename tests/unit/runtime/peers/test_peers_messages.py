@@ -17,6 +17,8 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    OfflineAsk,
+    OfflineGot,
     RegisterAsk,
     RegisterGot,
 )
@@ -82,11 +84,11 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             VoteAnswered(other, (TOPIC, 3), VoteGot(other, 12, False, 3, False)),
         ),
         "registration": (
-            Asked(me, RegisterAsk(me, DISK, "localhost", 9092, None, False, False)),
+            Asked(me, RegisterAsk(me, DISK, "localhost", 9092, None, False, None)),
             Answered(other, RegisterGot(me, DISK, ErrorCode.NONE, 77)),
         ),
         "refused registration": (
-            Asked(me, RegisterAsk(me, TOPIC, "a.example", 1, "räck", True, True)),
+            Asked(me, RegisterAsk(me, TOPIC, "a.example", 1, "räck", True, DISK)),
             Answered(other, RegisterGot(me, TOPIC, TAKEN, -1)),
         ),
         "heartbeat": (
@@ -100,6 +102,10 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
         "in-sync set": (
             Asked(me, InSyncAsk(wish(me, 0, (1, 2, 3)))),
             Answered(other, InSyncGot(wish(me, 0, (1, 2, 3)), ErrorCode.INELIGIBLE_REPLICA)),
+        ),
+        "failed logs": (
+            Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)))),
+            Answered(other, OfflineGot(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), ErrorCode.NONE)),
         ),
         "snapshot": (
             SnapshotAsk(me, METADATA, 5, DISK, SNAPSHOT, 4096, 1 << 20),
