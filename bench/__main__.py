@@ -13,6 +13,7 @@ from bench import kafka
 from bench.cases import (
     consume,
     failover,
+    groups,
     latency,
     position,
     produce,
@@ -33,6 +34,7 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "consume": (consume.run, "reading 1 KB records from the page cache"),
     "fetch-position": (position.run, "a fetch at the start, middle and end of a 10 GB log"),
     "startup": (startup.run, "start to first acknowledged write, idle memory, 1,000 partitions"),
+    "groups": (groups.run, "50 members on 200 partitions, and 1,000 commits of offsets a second"),
     "replicated": (replicated.run, "three brokers, acks=all: throughput, latency, start, 1,000 partitions"),
     "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),
     "steady": (steady.run, "ten minutes of full load on three brokers without a false failover"),
