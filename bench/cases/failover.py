@@ -4,7 +4,8 @@ A topic with one partition led by each broker gets a write every 5 ms; a fault s
 longest time without an acknowledgement on any partition is what is reported, from the last one before to the
 first one after. The client is librdkafka with its defaults and acks=all. Only for the frozen broker its
 ``socket.timeout.ms`` is 1 s: with the default of 60 s the client itself waits that long for the frozen
-socket, which no server can shorten.
+socket, which no server can shorten. Every run has a client of its own: librdkafka remembers for ten seconds
+that a broker did not answer, and would wait for the successor that was the victim of the run before.
 """
 
 import signal
@@ -98,28 +99,28 @@ def _measure_all(cluster: ClusterServer, options: Options, report: Report) -> No
     if cluster.name != "tidelog":
         rounds = min(rounds, PEER_ROUNDS_MAX)
     for fault in FAULTS:
-        load = SteadyLoad(cluster.bootstrap, TOPIC, BROKERS, fault.settings)
-        load.start()
-        try:
-            report.rows.append(_measure(cluster, topics, load, fault, rounds, options))
-        finally:
-            load.stop()
+        report.rows.append(_measure(cluster, topics, fault, rounds, options))
 
 
 def _measure(
-    cluster: ClusterServer, topics: Topics, load: SteadyLoad, fault: Fault, rounds: int, options: Options
+    cluster: ClusterServer, topics: Topics, fault: Fault, rounds: int, options: Options
 ) -> dict[str, Any]:
     gaps: list[float] = []
     returns: list[float] = []
-    failed = 0
-    retries = load.retries
+    failed = retries = 0
     for number in range(rounds):
         with options.console.status(f"{cluster.name}: {fault.name}, {number + 1} of {rounds}"):
-            gap, at_return = _strike(cluster, topics, load, fault)
+            victim = _victim(cluster, topics, fault.of_controller)
+            load = SteadyLoad(cluster.bootstrap, TOPIC, BROKERS, fault.settings)
+            load.start()
+            try:
+                gap, at_return = _strike(cluster, load, fault, victim)
+            finally:
+                load.stop()
         gaps.append(gap * 1000)
         returns.append(at_return * 1000)
         failed += len(load.failed)
-        load.forget()
+        retries += load.retries
     return {
         "fault": fault.name,
         "server": cluster.name,
@@ -128,14 +129,13 @@ def _measure(
         "worst_ms": max(gaps),
         "return_ms": max(returns),
         "failed": failed,
-        "retries": load.retries - retries,
+        "retries": retries,
         "gaps_ms": [round(gap) for gap in gaps],
     }
 
 
-def _strike(cluster: ClusterServer, topics: Topics, load: SteadyLoad, fault: Fault) -> tuple[float, float]:
+def _strike(cluster: ClusterServer, load: SteadyLoad, fault: Fault, victim: int) -> tuple[float, float]:
     """The gap of the fault, and the one of the broker's return."""
-    victim = _victim(cluster, topics, fault.of_controller)
     load.wait_for_writes(time.monotonic() + STEADY_SECONDS, 30)
     struck = time.monotonic()
     fault.strike(cluster, victim)

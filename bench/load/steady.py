@@ -21,7 +21,6 @@ VALUE = b"x" * 100
 class SteadyLoad:
     def __init__(self, bootstrap: str, topic: str, partitions: int, settings: dict[str, Any]) -> None:
         self._topic = topic
-        self._sent: list[list[float]] = [[] for _ in range(partitions)]
         self._acks: list[list[tuple[float, float]]] = [[] for _ in range(partitions)]  # (when, when sent)
         self.failed: list[str] = []
         self._retries: dict[str, int] = {}  # by broker connection, as the client counts them
@@ -68,12 +67,6 @@ class SteadyLoad:
                 if after > since:
                     longest = max(longest, after - before)
         return longest
-
-    def forget(self) -> None:
-        """Start counting anew; the last acknowledgement of each partition stays as the beginning of a gap."""
-        for acks in self._acks:
-            del acks[:-1]
-        self.failed.clear()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
