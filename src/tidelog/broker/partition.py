@@ -218,8 +218,8 @@ class Partition:
 
         A reader that names the epoch of the last record it has learns from this that the log was truncated.
         """
-        if last_epoch < 0:
-            return None
+        if last_epoch < 0 or self.replica.role is not Role.LEADER:
+            return None  # A follower that does not know the epoch may only be behind.
         epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.end_offset)
         if epoch == NO_EPOCH:
             epoch, end_offset = self.log.epochs.latest, self.log.end_offset

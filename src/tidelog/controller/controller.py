@@ -138,7 +138,7 @@ class Controller:
                 return []  # The same process asks again: its answer was lost.
             # A data directory is locked by the process that uses it: the same one shows that the old process
             # is dead. Another one may belong to a second broker with this id.
-            same = known is not None and known.directory is not None and known.directory == ask.directory
+            same = known is not None and known.directory in (None, ask.directory)
             lives = self._deadlines.get(ask.broker_id, 0) > now_ms
             if known is not None and not known.fenced and lives and not same:
                 raise TidelogError(
@@ -155,7 +155,7 @@ class Controller:
                 fenced=True,
                 directory=ask.directory,
             )
-            empty = known is not None and known.directory is not None and not same
+            empty = known is not None and not same
             if empty:
                 logger.warning("broker %s has come back with another disk", ask.broker_id)
             return elections.register(image, registration, self._rules_of, forgot=ask.forgot, empty=empty)
