@@ -18,8 +18,8 @@ from .calls import eventually
 FLUSH_TIMEOUT_S = 120.0
 PAUSE_S = 0.004  # between two records of one partition
 # What no server can shorten is shortened here. By default librdkafka waits 60 s for a peer that was frozen or
-# cut off and so never closed its connection, and up to 10 s before it tries a broker again that did not answer
-# lately, which in a series of faults may be the next leader.
+# cut off and so never closed its connection, and up to 10 s before it tries a broker again that did not
+# answer lately, which in a series of faults may be the next leader.
 CLIENT_SETTINGS: dict[str, Any] = {"socket.timeout.ms": 1000, "reconnect.backoff.max.ms": 500, "log_level": 2}
 
 
