@@ -77,6 +77,8 @@ def test_and_back(eager: bool) -> None:
     group = groups.shard.groups[GROUP]
     assert isinstance(group, ClassicGroup)
     assert group.state is State.PREPARING
+    for member in old:
+        assert groups.heartbeat(member.member_id, member.generation) == ErrorCode.REBALANCE_IN_PROGRESS
     assert {embedded.read_assignment(member.assignment).partitions for member in group.members.values()} == {
         (("t", tuple(sorted(member.held))),) for member in old
     }
