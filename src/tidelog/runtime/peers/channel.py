@@ -85,6 +85,13 @@ class Channel:
     def _lose_soon(self, question: Question) -> None:
         self._services.soon(lambda: question.lost(sent=False))
 
+    def hurry(self) -> None:
+        """The node has shown up: no reason to wait any longer before the next attempt."""
+        self._not_before_ms = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._open()
+
     def forget(self, correlation_id: int) -> None:
         """Nobody waits for this answer any more."""
         self._unanswered.pop(correlation_id, None)
@@ -166,7 +173,7 @@ class Channel:
 
     def disconnected(self, connection: PeerConnection, reason: str) -> None:
         if not self._closed:
-            logger.warning("lost the connection for %s to node %s: %s", self._purpose, self.peer, reason)
+            logger.info("lost the connection for %s to node %s: %s", self._purpose, self.peer, reason)
         if self._connection is connection:
             self._connection = None
         self._back_off()

@@ -57,7 +57,7 @@ class WirePeers:
         self._me = me
         self._services = services
         self._cluster_id = cluster_id
-        self.presence = Presence(services, self._lost)
+        self.presence = Presence(services, self._found, self._lost)
         self._around = Surroundings(loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES)
         self._channels: dict[tuple[int, str], Channel] = {}
         self._asker_of = ""  # the cluster id that ``_asker`` names
@@ -85,6 +85,11 @@ class WirePeers:
         self.presence.stop()
         for channel in self._channels.values():
             channel.close()
+
+    def _found(self, peer: int) -> None:
+        for channel in list(self._channels.values()):
+            if channel.peer == peer:
+                channel.hurry()
 
     def _lost(self, peer: int) -> None:
         self._peer_lost(peer)

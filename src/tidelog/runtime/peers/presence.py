@@ -16,8 +16,9 @@ QUIET_MS = 200  # between two reports that nobody answers at a peer's address
 
 
 class Presence:
-    def __init__(self, services: Services, lost: Callable[[int], None]) -> None:
+    def __init__(self, services: Services, found: Callable[[int], None], lost: Callable[[int], None]) -> None:
         self._services = services
+        self._found = found
         self._lost = lost
         self._open: dict[int, int] = {}  # peer → open connections with it
         self._told_ms: dict[int, int] = {}
@@ -32,9 +33,12 @@ class Presence:
         return peer in self._open
 
     def opened(self, peer: int) -> None:
-        self._open[peer] = self._open.get(peer, 0) + 1
+        before = self._open.get(peer, 0)
+        self._open[peer] = before + 1
         if self._logged.pop(peer, None) is not None:
             logger.info("node %s is there", peer)
+        if not before:
+            self._found(peer)
 
     def closed(self, peer: int) -> None:
         left = self._open[peer] - 1

@@ -108,6 +108,25 @@ class TestLosingANode:
             await again.stop()
 
     @on_loop
+    async def test_is_asked_at_once_when_it_shows_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who comes back says so itself: nobody waits for the next attempt then."""
+        monkeypatch.setattr(channel, "BACKOFF_MS", 3_600_000)
+        monkeypatch.setattr(channel, "BACKOFF_MAX_MS", 3_600_000)
+        async with LoopbackCluster(2) as nodes:
+            one, two = nodes
+            _, port = two.cluster.addresses[2]
+            await two.die()
+            one.peers.send(2, HEARTBEAT)
+            await until(lambda: one.lost)
+            one.peers.send(2, HEARTBEAT)
+            again = LoopbackNode(two.cluster, 2)
+            beating(again)
+            await again.listen(port)
+            again.peers.send(1, Asked(2, HeartbeatAsk(2, 78, 5)))
+            await until(lambda: BEAT in one.received)
+            await again.stop()
+
+    @on_loop
     async def test_an_unknown_address_is_no_death(self) -> None:
         async with LoopbackCluster(2) as (one, two):
             address = one.cluster.addresses.pop(2)
@@ -229,7 +248,7 @@ class TestNonsense:
         async with LoopbackCluster(1) as (one,):
             listener = await loop.create_server(lambda: hostile(NONSENSE[kind]), "127.0.0.1", 0)
             one.cluster.addresses[2] = listener.sockets[0].getsockname()
-            with caplog.at_level(logging.WARNING):
+            with caplog.at_level(logging.INFO):
                 one.peers.send(2, fetch_ask(1))
                 one.peers.send(2, HEARTBEAT)
                 await until(lambda: one.lost)
