@@ -6,8 +6,11 @@ changed is taken back by :meth:`Nemesis.calm`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tidelog.errors import ErrorCode
+from tidelog.replication.messages import FetchAsk, VoteAnswered
+from tidelog.sim.clients.client import Reply
 from tidelog.sim.disk import EIO
 from tidelog.sim.machine import DATA, Machine
 from tidelog.sim.network import Network, Weather
@@ -25,6 +28,18 @@ class Fault(NamedTuple):
     weight: int = 2
 
 
+def is_promise(message: Any) -> bool:
+    """Something that must be true from now on, whatever happens to its sender."""
+    match message:
+        case FetchAsk():
+            return bool(message.items)
+        case VoteAnswered():
+            return message.got.granted and not message.got.pre
+        case Reply():
+            return message.error is ErrorCode.NONE and message.offset >= 0
+    return False
+
+
 class Nemesis:
     def __init__(
         self,
@@ -32,6 +47,7 @@ class Nemesis:
         network: Network,
         machines: Mapping[int, Machine],
         *,
+        only: Sequence[str] = (),
         without: Sequence[str] = (),
         pace_ms: tuple[float, float] = (100, 2000),
         favourites: Callable[[], Sequence[int]] = tuple,
@@ -43,12 +59,18 @@ class Nemesis:
         self._pace_ms = pace_ms
         self.raging = False
         self.struck: dict[str, int] = {}  # how often each fault was done
-        self._faults = self._mixture(frozenset(without))
+        self._faults = self._mixture(frozenset(only), frozenset(without))
 
-    def _mixture(self, without: frozenset[str]) -> list[Fault]:
+    def _mixture(self, only: frozenset[str], without: frozenset[str]) -> list[Fault]:
+        """Faults and families of them are named alike. What is asked for by name is never left out."""
         chance = self.world.chance
-        wanted = [fault for fault in FAULTS if fault.name not in without and fault.family not in without]
-        chosen = [fault for fault in wanted if fault.family == "recovery" or chance.random() < 0.5]
+        wanted = [fault for fault in FAULTS if without.isdisjoint((fault.name, fault.family))]
+        always = {*only, "recovery"}
+        chosen = []
+        for fault in wanted:
+            named = not always.isdisjoint((fault.name, fault.family))
+            if named or (not only and chance.random() < 0.5):
+                chosen.append(fault)
         self.world.note("faults: " + ", ".join(fault.name for fault in chosen if fault.family != "recovery"))
         return chosen
 
@@ -86,6 +108,7 @@ class Nemesis:
             machine.repair()
             machine.resume()
             machine.damaged = False
+            machine.ambush = None
             if failed:
                 machine.kill()
             machine.start()
@@ -169,6 +192,15 @@ def _blink(nemesis: Nemesis) -> str:
     machine = nemesis.victim()
     machine.lose_power()
     nemesis.later(100, machine.start)
+    return str(machine.node_id)
+
+
+def _worst_moment(nemesis: Nemesis) -> str:
+    """The power goes right after a promise has left: a vote, a fetch that acknowledges, an ok to a client.
+    Chance alone would hardly ever find it.
+    """
+    machine = nemesis.victim()
+    machine.ambush = is_promise
     return str(machine.node_id)
 
 
@@ -328,6 +360,7 @@ FAULTS = (
     Fault("power", "power", _power, 3),
     Fault("power all", "power", _power_all, 1),
     Fault("blink", "power", _blink),
+    Fault("worst moment", "power", _worst_moment, 3),
     Fault("cut", "network", _cut, 3),
     Fault("halves", "network", _halves),
     Fault("bridge", "network", _bridge),

@@ -31,6 +31,7 @@ class Machine:
         self.damaged = False  # its disk has failed; the process must be started anew after the repair
         # Whoever wants to strike at the worst moment is told of everything that is sent.
         self.on_sent: Callable[[Machine, Any], None] | None = None
+        self.ambush: Callable[[Any], bool] | None = None  # loses power right after such a message has left
 
     # --- for subclasses -------------------------------------------------------------------------------------
 
@@ -77,10 +78,24 @@ class Machine:
         if services is not None:
             services.run(lambda: self.peer_lost(peer))
 
-    def send(self, to: int, message: Any) -> None:
-        self.network.send(self.node_id, to, message)
+    def send(self, to: int, message: Any, *, in_order: bool = False) -> None:
+        self.network.send(self.node_id, to, message, in_order=in_order)
         if self.on_sent is not None:
             self.on_sent(self, message)
+        if self.ambush is not None and self.ambush(message):
+            self._spring(type(message).__name__)
+
+    def _spring(self, what: str) -> None:
+        self.ambush = None
+        services = self.services
+
+        def strike() -> None:
+            if self.services is services:
+                self.world.note(f"node {self.node_id} loses power right after its {what}")
+                self.lose_power()
+                self.world.after(self.world.chance.uniform(1, 100), self.start)
+
+        self.world.after(0.0, strike)
 
     def kill(self) -> None:
         """The process dies; the machine, and with it everything written, lives on."""

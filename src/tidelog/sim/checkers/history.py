@@ -86,11 +86,6 @@ class PartitionHistory:
 
     def read(self, session: Session, entry: Entry) -> None:
         self.reads += 1
-        if entry.offset < session.next_offset:
-            raise Violation(
-                f"{self._name}: nonmonotonic poll, reader {session.reader} got offset {entry.offset} "
-                f"when it was at {session.next_offset}"
-            )
         if entry.value not in self._written:
             raise Violation(f"{self._name}: offset {entry.offset} was read as {entry.value!r}: invented")
         if session.began == ANYWHERE:
@@ -105,6 +100,12 @@ class PartitionHistory:
             raise Violation(
                 f"{self._name}: inconsistent offset {offset}, {how} as {value!r}, before it was {known!r}"
             )
+
+    def went_back(self, session: Session, offset: int, position: int) -> None:
+        """A whole batch from before a reader's place: a client would drop it, a broker must not send it."""
+        raise Violation(
+            f"{self._name}: nonmonotonic poll, reader {session.reader} got offset {offset} at {position}"
+        )
 
     def out_of_range(self, session: Session, offset: int) -> None:
         """A leader does not know the place where a reader stands, which has only seen committed records."""
@@ -142,8 +143,7 @@ class PartitionHistory:
         if self._written[value].acks == ACKS_ALL:
             return
         entry = found.get(told.offset)
-        epoch = entry.epoch if entry is not None else leader_epoch
-        if (entry is None or entry.value != value) and epoch <= told.epoch:
+        if (entry is None or entry.value != value) and leader_epoch <= told.epoch:
             raise Violation(
                 f"{self._name}: lost write {value!r}, acknowledged at {told.offset} in epoch {told.epoch}, "
                 f"and no leader came after that"

@@ -99,10 +99,9 @@ class Losses:
         """
         unclean, self._metadata.unclean = self._metadata.unclean, []
         for topic, index, partition in unclean:
-            unsound = self._unsound.get((topic.topic_id, index), {})
-            if partition.leader in unsound:
-                continue  # Judged when the last of them lost power.
             if topic.configs.get("unclean.leader.election.enable") != "true":
+                if partition.leader in self._unsound.get((topic.topic_id, index), {}):
+                    continue  # Judged when the last of them lost power.
                 raise Violation(f"{topic.name}-{index}: an unclean election without leave: {partition}")
             floor = self._end_of((topic.topic_id, index), partition.leader)
             self._world.note(f"{topic.name}-{index}: unclean election, from {floor} on all is given up")

@@ -129,8 +129,11 @@ class Client:
         """Ask some broker who leads; also to be called when an answer shows that we are behind."""
         if topic not in self._looking:
             self._looking.add(topic)
-            broker = self.world.chance.choice(self._brokers)
-            self.ask(broker, LookupCall(self.client_id, self.next_number(), topic), self._looked_up(topic))
+            self.ask(
+                self.any_broker(),
+                LookupCall(self.client_id, self.next_number(), topic),
+                self._looked_up(topic),
+            )
 
     def _looked_up(self, topic: str) -> Done:
         def done(reply: Reply) -> None:
@@ -139,6 +142,9 @@ class Client:
                 self._leaders[topic] = _newer(self._leaders.get(topic, ()), reply.leaders)
 
         return done
+
+    def any_broker(self) -> int:
+        return self.world.chance.choice(self._brokers)
 
     def backoff_ms(self) -> float:
         return self.world.chance.uniform(*BACKOFF_MS)

@@ -16,6 +16,7 @@ from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, Reply
 PATIENCE_MS = 12_000.0  # delivery.timeout.ms
 BROKER_TIMEOUT_MS = 1500
 PRODUCE_PAUSE_MS = 20.0  # on average
+BATCH_SIZES = (1, 1, 1, 4)
 
 
 class State(Enum):
@@ -25,11 +26,11 @@ class State(Enum):
 
 
 class Batch:
-    __slots__ = ("born_ms", "epoch", "number", "sequence", "state", "value")
+    __slots__ = ("born_ms", "epoch", "number", "sequence", "state", "values")
 
-    def __init__(self, number: int, value: bytes, sequence: int, epoch: int, born_ms: float) -> None:
-        self.number = number
-        self.value = value
+    def __init__(self, number: int, values: list[bytes], sequence: int, epoch: int, born_ms: float) -> None:
+        self.number = number  # of the first value
+        self.values = values
         self.sequence = sequence
         self.epoch = epoch
         self.born_ms = born_ms
@@ -70,15 +71,22 @@ class Producer:
         if self.stopped:
             return
         if len(self._queue) < self._in_flight_max:
-            self.sent += 1
-            value = b"%d/%d" % (self._client.client_id, self.sent)
-            batch = Batch(self.sent, value, self._sequence, self._epoch, self._world.now_ms)
-            self._sequence += 1
-            write = Write(self._client.client_id, self.sent, self.acks, self._idempotent)
-            self._history.sent(value, write)
+            batch = self._new_batch()
             self._queue.append(batch)
             self._pump()
         self.start()
+
+    def _new_batch(self) -> Batch:
+        first = self.sent + 1
+        self.sent += self._world.chance.choice(BATCH_SIZES)
+        values = []
+        for number in range(first, self.sent + 1):
+            value = b"%d/%d" % (self._client.client_id, number)
+            self._history.sent(value, Write(self._client.client_id, number, self.acks, self._idempotent))
+            values.append(value)
+        batch = Batch(first, values, self._sequence, self._epoch, self._world.now_ms)
+        self._sequence += len(values)
+        return batch
 
     # --- sending --------------------------------------------------------------------------------------------
 
@@ -108,12 +116,13 @@ class Producer:
         return True
 
     def _encode(self, batch: Batch) -> bytes:
-        record = Record(0, int(self._world.now_ms), None, batch.value, ())
+        now_ms = int(self._world.now_ms)
+        records = [Record(place, now_ms, None, value, ()) for place, value in enumerate(batch.values)]
         if not self._idempotent:
-            return bytes(encode_batch([record]))
+            return bytes(encode_batch(records))
         return bytes(
             encode_batch(
-                [record],
+                records,
                 producer_id=self._client.client_id,
                 producer_epoch=batch.epoch,
                 base_sequence=batch.sequence,
@@ -128,8 +137,9 @@ class Producer:
         )
         if reply.error is ErrorCode.NONE:
             self._queue.remove(batch)
-            self.acknowledged += 1
-            self._history.told(batch.value, reply.offset, reply.epoch)
+            self.acknowledged += len(batch.values)
+            for place, value in enumerate(batch.values):
+                self._history.told(value, reply.offset + place, reply.epoch)
         elif reply.error in RETRIABLE or (self._idempotent and self._may_come_later(batch, reply.error)):
             self._client.look_up(self._topic)
             self._rest(batch)

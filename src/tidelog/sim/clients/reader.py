@@ -14,12 +14,17 @@ COMMITS = 0.2
 
 
 class Reader:
-    def __init__(self, client: Client, history: PartitionHistory, topic: str, partition: int) -> None:
+    def __init__(
+        self, client: Client, history: PartitionHistory, topic: str, partition: int, *, anywhere: bool = False
+    ) -> None:
+        """``anywhere``: reads from any broker that has the partition, not only from its leader."""
         self._client = client
         self._world = client.world
         self._history = history
         self._topic = topic
         self.partition = partition
+        self._anywhere = anywhere
+        self._doubts = False  # the next poll goes to the leader
         self._position = 0
         self._last_epoch = -1
         self._committed = 0
@@ -44,10 +49,15 @@ class Reader:
             self._client.client_id, self._client.next_number(), self._topic, self.partition,
             self._position, known[1], self._last_epoch, MAX_BYTES,
         )  # fmt: skip
-        self._client.ask(known[0], call, self._got)
+        broker = self._client.any_broker() if self._anywhere and not self._doubts else known[0]
+        self._doubts = False
+        self._client.ask(broker, call, lambda reply: self._got(reply, at_leader=broker == known[0]))
 
-    def _got(self, reply: Reply) -> None:
-        if reply.error is ErrorCode.OFFSET_OUT_OF_RANGE or reply.diverging is not None:
+    def _got(self, reply: Reply, *, at_leader: bool) -> None:
+        lost = reply.error is ErrorCode.OFFSET_OUT_OF_RANGE or reply.diverging is not None
+        if lost and not at_leader:
+            self._doubts = True  # A follower may be behind; the leader knows, and consumers ask it.
+        elif lost:
             self._history.out_of_range(self._session, self._position)
             end = reply.start_offset if reply.diverging is None else reply.diverging[1]
             self._go_to(max(0, min(end, self._position)))
@@ -68,7 +78,7 @@ class Reader:
                     f"{self._topic}-{self.partition}: {damage.message} reached a reader"
                 ) from damage
             if header.next_offset <= self._position:
-                continue
+                self._history.went_back(self._session, header.base_offset, self._position)
             for entry in entries(data[position : position + header.size]):
                 if entry.offset >= self._position:
                     self._history.read(self._session, entry)
