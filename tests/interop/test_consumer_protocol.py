@@ -1,5 +1,6 @@
 """Groups whose partitions the broker assigns (KIP-848), with unmodified clients."""
 
+import re
 import uuid
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +18,7 @@ from . import calls
 from .conftest import BOOTSTRAP, KAFKA, broker_kind
 from .members import Member, await_shares, members
 from .test_groups import coordinator, produce, topic_with
+from .test_java import CONSUMER, DUMP, JARS, java
 from .wire import Wire
 
 pytestmark = pytest.mark.interop
@@ -356,3 +358,46 @@ def commit(wire: Wire, group: str, topic: str, member: str, epoch: int) -> Error
     )
     error: ErrorCode = answer.topics[0].partitions[0].error_code
     return error
+
+
+# -- Kafka's own tools, in Java ------------------------------------------------------------------------------
+
+needs_java = pytest.mark.skipif(JARS is None, reason="TIDELOG_TEST_JARS names no directory with Kafka's jars")
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+
+@needs_java
+def test_javas_consumer_and_its_tools(at: str, group: str) -> None:
+    topic = topic_with(at, 2, 10)
+    place = ["--bootstrap-server", at, "--group", group]
+    speaks = ["--command-property", "group.protocol=consumer"]
+    expected = [f"{partition}-{number}" for partition in range(2) for number in range(10)]
+    for flag, wanted in (("--topic", topic), ("--include", f"{topic[:-1]}.")):
+        read = [flag, wanted, "--from-beginning", "--max-messages", "20", "--timeout-ms", "60000"]
+        lines = java(CONSUMER, *place, *speaks, *read).splitlines()
+        assert sorted(lines) == expected
+        java(GROUPS, *place, "--reset-offsets", "--to-earliest", "--topic", topic, "--execute")
+    with Reader(at, group, topic) as reader:
+        calls.eventually(lambda: reader.assigned == {(topic, 0), (topic, 1)}, "it has both partitions")
+        await_state(at, group, ConsumerGroupState.STABLE)
+        assert "uniform" in java(GROUPS, *place, "--describe", "--state")
+        described = java(GROUPS, *place, "--describe", "--members", "--verbose")
+        assert f"{topic}:0,1" in described
+        assert "Consumer" in java(GROUPS, "--bootstrap-server", at, "--list", "--type")
+
+
+@needs_java
+@pytest.mark.not_kafka
+@pytest.mark.tidelog_settings({**SETTINGS, "offsets.topic.num.partitions": 1})
+def test_kafkas_dumper_reads_the_records_of_a_group(broker: Broker, group: str) -> None:
+    topic = topic_with(broker.bootstrap, 2, 1)
+    with Reader(broker.bootstrap, group, f"^{topic}|other", group_instance_id="i") as reader:
+        calls.eventually(lambda: reader.assigned == {(topic, 0), (topic, 1)}, "it has both partitions")
+    broker.stop()
+    (segment,) = (broker.data_directory / "__consumer_offsets-0").glob("*.log")
+    told = java(DUMP, "--offsets-decoder", "--files", str(segment))
+    kinds = {int(kind) for kind in re.findall(r'key: \{"type":"(\d+)"', told)}
+    assert {3, 5, 6, 7, 8, 16} <= kinds, told
+    assert '"instanceId":"i"' in told
+    assert '"metadataHash"' in told
+    assert "could not be decoded" not in told.lower()
