@@ -1,6 +1,7 @@
 """Every way a classic group can go from one state to another, walked; and that there is no other."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from group_harness import GROUP, Groups
@@ -119,3 +120,9 @@ def test_there_is_no_other_way(start: State, end: State) -> None:
     else:
         with pytest.raises(InvariantViolation):
             group._move(end, groups.now)
+
+
+def test_the_documentation_has_the_same_table() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "groups.md").read_text()
+    rows = [f"| {start.value} | {end.value} | {why} |" for (start, end), why in TRANSITIONS.items()]
+    assert "| from | to | when |\n|---|---|---|\n" + "\n".join(rows) + "\n\n" in page
