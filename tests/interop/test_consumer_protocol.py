@@ -12,7 +12,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kio.schema.errors import ErrorCode
 
-from tidelog.testing import Broker, running_broker
+from tidelog.testing import Broker, Cluster, running_broker
 
 from . import calls
 from .conftest import BOOTSTRAP, KAFKA, broker_kind
@@ -228,6 +228,34 @@ def test_the_broker_comes_back(broker: Broker, group: str, how: str) -> None:
         assert {member.member_id for member in describe(broker.bootstrap, group).members} == before
         assert [each.count("assigned") for each in started] == assigned
         assert [each.count("refused") for each in started] == [0, 0]
+
+
+@pytest.mark.not_kafka
+@pytest.mark.tidelog_settings(
+    {"offsets.topic.num.partitions": 1, "group.consumer.session.timeout.ms": 30_000}
+)
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_another_broker_takes_over(tidelog_cluster: Cluster, group: str, how: str) -> None:
+    """The coordinator is gone: members keep their partitions and their epoch with the next one."""
+    bootstrap = tidelog_cluster.bootstrap
+    topic = f"t-{uuid.uuid4().hex[:12]}"
+    administrator(bootstrap).create_topics([NewTopic(topic, 4, 3)])[topic].result()
+    for partition in range(4):
+        produce(bootstrap, topic, partition, 5)
+    options = {"bootstrap": bootstrap, "group": group, "topic": topic, "protocol": "consumer"}
+    with members() as started:
+        started += [Member("confluent", **options), Member("confluent", **options)]
+        await_shares(started, 4)
+        calls.eventually(lambda: sum(len(each.records) for each in started) == 20, "all is read")
+        assigned = [each.count("assigned") for each in started]
+        tidelog_cluster.await_in_sync(topic, "__consumer_offsets")
+        getattr(tidelog_cluster.leader_of("__consumer_offsets"), how)()
+        for partition in range(4):
+            produce(bootstrap, topic, partition, 5)
+        calls.eventually(lambda: sum(len(each.records) for each in started) >= 40, "members read on")
+        assert [each.count("assigned") for each in started] == assigned
+        started.append(Member("confluent", **options))
+        await_shares(started, 4)
 
 
 # -- both protocols ------------------------------------------------------------------------------------------

@@ -27,9 +27,11 @@ def resolve(group: ConsumerGroup, view: View) -> bool:
     wanted = {member.regex for member in group.members.values() if member.regex}
     for pattern in group.regexes.keys() - wanted:
         group.put(RecordKind.REGEX, pattern, None)
+    seen, group.seen_topics = group.seen_topics, view.topics.topics
+    if not wanted:
+        return False
     names = view.topics.topics.keys()
-    fresh = names - group.seen_topics.keys() - INTERNAL_TOPICS
-    group.seen_topics = view.topics.topics
+    fresh = names - seen.keys() - INTERNAL_TOPICS
     changed = False
     for pattern in sorted(wanted):
         known = group.regexes.get(pattern)
