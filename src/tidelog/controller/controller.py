@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tidelog.controller import elections
+from tidelog.controller import elections, leadership
 from tidelog.controller.elections import RulesOf
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import (
@@ -48,12 +48,15 @@ class Controller:
         self._deadlines: dict[int, int] = {}  # broker → when it is taken for dead
         self._registered_ms: dict[int, int] = {}  # when brokers came (back) under this controller
         self._now_ms = 0
+        self._balanced_ms = 0
+        self.balance_interval_ms = 0  # 0: leaders stay where they are
         self.active = False
 
     def activate(self, now_ms: int) -> None:
         """This node leads the metadata log now, and everything earlier leaders decided is applied."""
         self.active = True
         self._now_ms = now_ms
+        self._balanced_ms = now_ms
         self._registered_ms.clear()
         self._deadlines = {
             broker_id: now_ms + self._timing.session_ms
@@ -75,6 +78,21 @@ class Controller:
             # A disk that fails while the first one is fenced ends the activity, and with it all sessions.
             if self._deadlines.pop(broker_id, None) is not None:
                 self._fence(broker_id)
+
+    def keep_in_order(self, now_ms: int) -> None:
+        """Leadership where it belongs: away from brokers that are drained, and now and then back to the
+        preferred replicas.
+        """
+        if not self.active:
+            return
+        image = self._store.image
+        if any(leadership.drain(image, self._rank)):
+            self._store.submit(lambda latest: leadership.drain(latest, self._rank), lambda error: None)
+        interval_ms = self.balance_interval_ms
+        if interval_ms and now_ms - self._balanced_ms >= interval_ms:
+            self._balanced_ms = now_ms
+            if next(leadership.misplaced(image), None) is not None:
+                self._store.submit(lambda latest: leadership.balance(latest, self._rank), lambda error: None)
 
     def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> None:
         """Its connections closed: probably its process is dead. It has a short time to show that it is not,
@@ -101,7 +119,8 @@ class Controller:
         a moment ago wait before they connect to it again.
         """
         since_ms = self._registered_ms.get(broker_id)
-        return 0 if since_ms is None or self._now_ms - since_ms > NEWCOMER_MS else 1
+        newcomer = since_ms is not None and self._now_ms - since_ms <= NEWCOMER_MS
+        return 2 * leadership.is_draining(self._store.image, broker_id) + newcomer
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -208,14 +227,24 @@ class Controller:
 
     def _relieve(self, ask: HeartbeatAsk, reply: Callable[..., None]) -> None:
         """A broker wants to stop: others take over first, then it may go."""
-        self._deadlines.pop(ask.broker_id, None)
+        self._deadlines[ask.broker_id] = self._now_ms + self._timing.session_ms
+        may_stop = False
 
         def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
+            nonlocal may_stop
             broker = image.brokers.get(ask.broker_id)
+            may_stop = True
             if broker is None or broker.fenced:
                 return []
-            return elections.fence(image, ask.broker_id, self._rules_of)
+            moved = list(leadership.move_away(image, ask.broker_id, self._rank))
+            if moved:
+                may_stop = False  # First it hears itself that others lead; until then it serves.
+                return moved
+            return elections.fence(image, ask.broker_id, self._rules_of, self._rank)
 
-        self._store.submit(
-            decide, lambda error: reply(error.code if error else ErrorCode.NONE, may_stop=not error)
-        )
+        def done(error: TidelogError | None) -> None:
+            if may_stop and not error:
+                self._deadlines.pop(ask.broker_id, None)
+            reply(error.code if error else ErrorCode.NONE, fenced=may_stop, may_stop=may_stop and not error)
+
+        self._store.submit(decide, done)

@@ -53,8 +53,21 @@ def next_state(
 
     members = tuple(replica for replica in partition.in_sync if serves(replica))
     if members:
-        return _led_by_member(partition, members, rules, rank)
+        return finish_reassignment(_led_by_member(partition, members, rules, rank), rank)
     return _led_by_other(partition, serves, rules)
+
+
+def finish_reassignment(partition: PartitionImage, rank: Rank = _all_alike) -> PartitionImage:
+    """When every replica of the target is in sync, the others leave; the leader hands over if it is one of
+    them.
+    """
+    target = partition.target
+    if not (partition.adding or partition.removing) or not set(target) <= set(partition.in_sync):
+        return partition
+    in_sync = tuple(member for member in partition.in_sync if member in target)
+    leader = partition.leader if partition.leader in target else min(in_sync, key=rank)
+    done = _changed(partition, leader, in_sync, (), unclean=False)
+    return msgspec.structs.replace(done, replicas=target, adding=(), removing=())
 
 
 def _led_by_member(
@@ -121,7 +134,10 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         list(new.eligible),
         new.last_leader,
         unclean=new.unclean_epoch == new.leader_epoch,
+        replicas=list(new.replicas),
         offline=list(new.offline),
+        adding=list(new.adding),
+        removing=list(new.removing),
     )
 
 
@@ -258,4 +274,4 @@ def change_in_sync(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf) -> 
     if len(wish.members) < rules_of(topic).min_in_sync:
         eligible = _union(partition.eligible, gone, without=wish.members)
     new = msgspec.structs.replace(partition, in_sync=wish.members, eligible=eligible)
-    return [record_of(wish.topic_id, wish.partition, new)]
+    return [record_of(wish.topic_id, wish.partition, finish_reassignment(new))]

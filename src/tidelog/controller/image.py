@@ -13,6 +13,7 @@ from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerFencingChanged,
     BrokerRegistered,
+    BrokerUnregistered,
     ClusterFounded,
     MetadataRecord,
     PartitionChanged,
@@ -34,6 +35,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
     broker_epoch: int = 0
     fenced: bool = False
     directory: UUID | None = None  # of its data
+    leaving: bool = False  # wants to stop: leads nothing that somebody else can lead
 
 
 class PartitionImage(msgspec.Struct, frozen=True):
@@ -50,6 +52,20 @@ class PartitionImage(msgspec.Struct, frozen=True):
     # whose log is older may hold such records, and gives them up when it follows again.
     unclean_epoch: int = -1
     offline: tuple[int, ...] = ()  # replicas whose logs have failed, until their brokers start again
+    # While replicas are moved: those of ``replicas`` that come, and those that go when all others are in sync.
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas as they are to be; the first one is preferred as leader."""
+        if not self.removing:
+            return self.replicas
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.adding or self.removing)
 
 
 class TopicImage(msgspec.Struct, frozen=True):
@@ -110,15 +126,20 @@ class _Draft:
                 self.brokers[broker_id] = BrokerImage(
                     broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory
                 )
-            case BrokerFencingChanged(broker_id, fenced):
-                self.brokers[broker_id] = msgspec.structs.replace(self.brokers[broker_id], fenced=fenced)
-            case TopicCreated(name, topic_id, assignments, configs):
+            case BrokerFencingChanged(broker_id, fenced, leaving):
+                self.brokers[broker_id] = msgspec.structs.replace(
+                    self.brokers[broker_id], fenced=fenced, leaving=leaving
+                )
+            case BrokerUnregistered(broker_id):
+                del self.brokers[broker_id]
+                self.broker_configs.pop(str(broker_id), None)
+            case TopicCreated(name, topic_id, assignments, configs, away):
                 invariant(name not in self.topics, "a topic is created once", name)
-                self.topics[name] = TopicImage(name, topic_id, _new_partitions(assignments), configs)
+                self.topics[name] = TopicImage(name, topic_id, _new_partitions(assignments, away), configs)
                 self.topic_names[topic_id] = name
-            case PartitionsAdded(topic_id, assignments):
+            case PartitionsAdded(topic_id, assignments, away):
                 topic = self._topic(topic_id)
-                partitions = topic.partitions + _new_partitions(assignments)
+                partitions = topic.partitions + _new_partitions(assignments, away)
                 self.topics[topic.name] = msgspec.structs.replace(topic, partitions=partitions)
             case PartitionChanged():
                 self._change_partition(record)
@@ -152,6 +173,8 @@ class _Draft:
             record.last_leader,
             record.leader_epoch if record.unclean else old.unclean_epoch,
             tuple(record.offline),
+            tuple(record.adding),
+            tuple(record.removing),
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:
@@ -163,10 +186,13 @@ class _Draft:
         return self.topics[name]
 
 
-def _new_partitions(assignments: Iterable[Iterable[int]]) -> tuple[PartitionImage, ...]:
+def _new_partitions(assignments: Iterable[Iterable[int]], away: Iterable[int]) -> tuple[PartitionImage, ...]:
+    absent = frozenset(away)
     partitions = []
     for replicas in map(tuple, assignments):
-        partitions.append(PartitionImage(replicas, replicas, replicas[0], 0, last_leader=replicas[0]))
+        members = tuple(replica for replica in replicas if replica not in absent) if absent else replicas
+        invariant(bool(members), "a partition is created with a replica that is there", replicas, absent)
+        partitions.append(PartitionImage(replicas, members, members[0], 0, last_leader=members[0]))
     return tuple(partitions)
 
 

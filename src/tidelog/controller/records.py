@@ -31,6 +31,13 @@ class BrokerFencingChanged(msgspec.Struct, frozen=True, tag="broker-fencing-chan
 
     broker_id: int
     fenced: bool
+    leaving: bool = False  # wants to stop: leads nothing that somebody else can lead
+
+
+class BrokerUnregistered(msgspec.Struct, frozen=True, tag="broker-unregistered"):
+    """The cluster knows nothing of this broker any more, its settings included."""
+
+    broker_id: int
 
 
 class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
@@ -40,14 +47,16 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
     topic_id: UUID
     assignments: list[list[int]]  # replicas of each partition; the first one is preferred as leader
     configs: dict[str, str]
+    away: list[int] = []  # of these brokers, those that were fenced: no members until they have caught up
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
     topic_id: UUID
     assignments: list[list[int]]  # of the new partitions only, numbered on from the existing ones
+    away: list[int] = []  # as in TopicCreated
 
 
-class PartitionChanged(msgspec.Struct, frozen=True, tag="partition-changed"):
+class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="partition-changed"):
     """Who leads and who is in sync from now on; all of it, so that a reader needs no history."""
 
     topic_id: UUID
@@ -60,6 +69,8 @@ class PartitionChanged(msgspec.Struct, frozen=True, tag="partition-changed"):
     unclean: bool = False  # the leader was chosen though committed records may be missing from it
     replicas: list[int] | None = None  # None: unchanged
     offline: list[int] = []  # replicas whose logs have failed; they hold nothing that can be counted on
+    adding: list[int] = []  # of the replicas, those that a reassignment brings
+    removing: list[int] = []  # and those that go when all of the others are in sync
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):
@@ -86,6 +97,7 @@ MetadataRecord = (
     ClusterFounded
     | BrokerRegistered
     | BrokerFencingChanged
+    | BrokerUnregistered
     | TopicCreated
     | PartitionsAdded
     | PartitionChanged

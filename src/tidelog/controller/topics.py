@@ -66,7 +66,7 @@ def _check_collision(image: ClusterImage, name: str) -> None:
 
 
 def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> list[list[int]]:
-    brokers = list(image.brokers)
+    brokers = sorted(image.brokers)
     if wish.assignments:
         if wish.partitions != -1 or wish.replicas != -1:
             raise InvalidRequest(
@@ -75,13 +75,37 @@ def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> list[l
         return placement.check_manual(wish.assignments, brokers, first_partition=0)
     partitions = config.num_partitions if wish.partitions == -1 else wish.partitions
     _check_partition_count(partitions)
-    replicas = config.default_replication_factor if wish.replicas == -1 else wish.replicas
+    replicas = _default_replicas(image, config) if wish.replicas == -1 else wish.replicas
     if replicas < 1:
         raise TidelogError(
             f"replication factor must be at least 1, not {replicas}", ErrorCode.INVALID_REPLICATION_FACTOR
         )
     # Every topic starts at another broker; otherwise all one-partition topics would be led by the first.
-    return placement.spread(brokers, partitions, replicas, first_partition=0, start=len(image.topics))
+    return placement.spread(
+        _candidates(image, replicas),
+        partitions,
+        replicas,
+        first_partition=0,
+        start=len(image.topics),
+        racks=_racks(image),
+    )
+
+
+def _default_replicas(image: ClusterImage, config: BrokerConfig) -> int:
+    """The default is meant for a cluster that has as many brokers; a smaller one keeps as many copies as it
+    can.
+    """
+    return min(config.default_replication_factor, max(len(image.brokers), 1))
+
+
+def _candidates(image: ClusterImage, replicas: int) -> list[int]:
+    """Brokers that serve; those that are away as well when there are too few of them."""
+    serving = [node.broker_id for node in image.brokers.values() if not node.fenced]
+    return serving if len(serving) >= replicas else list(image.brokers)
+
+
+def _racks(image: ClusterImage) -> dict[int, str | None]:
+    return {node.broker_id: node.rack for node in image.brokers.values()}
 
 
 def _check_partition_count(partitions: int) -> None:
@@ -109,7 +133,10 @@ def add_partitions(
     replicas = len(first)
     if assignments is None:
         start = brokers.index(first[0]) if first[0] in brokers else 0
-        placed = placement.spread(brokers, added, replicas, first_partition=existing, start=start)
+        candidates = _candidates(image, replicas)
+        placed = placement.spread(
+            candidates, added, replicas, first_partition=existing, start=start, racks=_racks(image)
+        )
     else:
         if len(assignments) != added:
             raise TidelogError(

@@ -1,0 +1,61 @@
+"""AlterPartitionReassignments, versions 0 and 1: move partitions to other replicas, or stop moving them.
+Ignored: the timeout.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.deciding import submit_together
+from tidelog.broker.handlers.submission import Decide
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.controller import leadership, reassignment
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
+from tidelog.controller.rules import rules_from
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    may_resize = getattr(request, "allow_replication_factor_change", True)
+    wanted = [(topic.name, each) for topic in request.topics for each in topic.partitions]
+    wishes = [_wish(broker, topic, each, may_resize=may_resize) for topic, each in wanted]
+
+    def answer(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
+        if failure is not None:
+            return {"error_code": failure.code, "error_message": failure.message}
+        results: dict[str, list[Fields]] = {}
+        for (topic, each), refusal in zip(wanted, refusals, strict=True):
+            results.setdefault(topic, []).append(_result(each.partition_index, refusal))
+        return {
+            "error_code": ErrorCode.NONE,
+            "error_message": None,
+            "allow_replication_factor_change": may_resize,
+            "responses": [{"name": topic, "partitions": parts} for topic, parts in results.items()],
+        }
+
+    return submit_together(broker, wishes, answer)
+
+
+def _wish(broker: Broker, name: str, partition: Any, *, may_resize: bool) -> Decide:
+    index, replicas = partition.partition_index, partition.replicas
+
+    def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
+        topic = leadership.require_partition(image, name, index)
+        if replicas is None:
+            return reassignment.cancel(image, topic.topic_id, index, rules_from(broker.config)(topic))
+        if not may_resize and len(replicas) != len(topic.partitions[index].target):
+            raise TidelogError(
+                f"the replication factor would change to {len(replicas)}",
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+            )
+        return reassignment.begin(image, topic.topic_id, index, replicas)
+
+    return decide
+
+
+def _result(index: int, refusal: TidelogError | None) -> Fields:
+    if refusal is None:
+        return {"partition_index": index, "error_code": ErrorCode.NONE, "error_message": None}
+    return {"partition_index": index, "error_code": refusal.code, "error_message": refusal.message}

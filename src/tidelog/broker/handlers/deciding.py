@@ -1,0 +1,40 @@
+"""Many wishes of one request as one decision: one batch in the metadata log instead of a thousand, and still
+an answer for each.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.submission import Decide
+from tidelog.broker.promise import Promise
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
+from tidelog.errors import TidelogError
+from tidelog.protocol.messages import Fields
+
+
+def submit_together(
+    broker: Broker,
+    wishes: Sequence[Decide],
+    answer: Callable[[TidelogError | None, list[TidelogError | None]], Fields],
+) -> Promise[Fields]:
+    """Decide every wish on top of those before it. ``answer`` gets what went wrong with all of them, if
+    anything did, and each one's own refusal.
+    """
+    promise: Promise[Fields] = Promise()
+    refusals: list[TidelogError | None] = [None] * len(wishes)
+
+    def decide(image: ClusterImage) -> list[MetadataRecord]:
+        records: list[MetadataRecord] = []
+        for place, wish in enumerate(wishes):
+            try:
+                decided = wish(image)
+            except TidelogError as refusal:
+                refusals[place] = refusal
+                continue
+            records += decided
+            image = image.apply(decided)
+        return records
+
+    broker.store.submit(decide, lambda failure: promise.keep(answer(failure, refusals)))
+    return promise

@@ -1,0 +1,64 @@
+"""ElectLeaders, versions 0 to 2: the first replica as leader, or, by an operator's explicit wish, any living
+replica of a partition that has no leader. Ignored: the timeout.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.deciding import submit_together
+from tidelog.broker.handlers.submission import Decide
+from tidelog.broker.request import Outcome, RequestContext
+from tidelog.controller import leadership
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.rules import rules_from
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    kind = getattr(request, "election_type", PREFERRED)
+    if kind not in (PREFERRED, UNCLEAN):
+        return {"error_code": ErrorCode.INVALID_REQUEST}
+    everything = request.topic_partitions is None
+    wanted = list(_all(broker.image) if everything else _named(request))
+    wishes = [_wish(broker, topic, index, unclean=kind == UNCLEAN) for topic, index in wanted]
+
+    def answer(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
+        if failure is not None:
+            return {"error_code": failure.code}
+        results: dict[str, list[Fields]] = {}
+        for (topic, index), refusal in zip(wanted, refusals, strict=True):
+            # Who asks for everything wants to hear of what changed or could not change.
+            if everything and refusal is not None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            results.setdefault(topic, []).append(_result(index, refusal))
+        return {
+            "error_code": ErrorCode.NONE,
+            "replica_election_results": [
+                {"topic": topic, "partition_result": partitions} for topic, partitions in results.items()
+            ],
+        }
+
+    return submit_together(broker, wishes, answer)
+
+
+def _all(image: ClusterImage) -> Iterator[tuple[str, int]]:
+    return ((topic.name, index) for topic in image.topics.values() for index in range(len(topic.partitions)))
+
+
+def _named(request: Any) -> Iterator[tuple[str, int]]:
+    return ((each.topic, index) for each in request.topic_partitions for index in each.partitions)
+
+
+def _wish(broker: Broker, topic: str, index: int, *, unclean: bool) -> Decide:
+    rules_of = rules_from(broker.config)
+    return lambda image: leadership.elect(image, topic, index, rules_of, unclean=unclean)
+
+
+def _result(index: int, refusal: TidelogError | None) -> Fields:
+    if refusal is None:
+        return {"partition_id": index, "error_code": ErrorCode.NONE, "error_message": None}
+    return {"partition_id": index, "error_code": refusal.code, "error_message": refusal.message}
