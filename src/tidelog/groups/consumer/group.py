@@ -34,6 +34,7 @@ from tidelog.groups.consumer.records import (
 )
 from tidelog.groups.consumer.view import Topic
 from tidelog.groups.consumer.waits import Waits
+from tidelog.groups.deadlines import Deadline
 from tidelog.groups.effects import Effects, KeyValue, Now
 from tidelog.groups.group import CONSUMER
 from tidelog.groups.offsets import Committed
@@ -65,6 +66,7 @@ class ConsumerGroup:
         self._owners: dict[UUID, dict[int, str]] = {}  # who holds a partition, or has yet to give it up
         # Not in the log.
         self.waits = Waits()
+        self.alarm: Deadline | None = None  # when to look at them
         self.seen_topics: Mapping[str, Topic] = {}  # what the regular expressions were last resolved against
         self.retargeted_ms = -(1 << 62)  # when the target was computed, on the clock that only goes forward
         self._state: str | None = None  # None: not known since the last record

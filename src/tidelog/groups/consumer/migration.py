@@ -124,8 +124,8 @@ def downgraded(group: ConsumerGroup, view: View) -> classic_records.GroupState:
     members = tuple(
         _written(group, member_id, record, protocol, view) for member_id, record in group.members.items()
     )
-    # Of the epoch that the members are in: with a newer generation their heartbeats would be refused, and they
-    # would come back as strangers.
+    # Of the epoch that the members are in: with a newer generation their heartbeats would be refused, and
+    # they would come back as strangers.
     generation = group.target_epoch
     return classic_records.GroupState(
         embedded.PROTOCOL_TYPE, generation, protocol, members[0].member_id, view.now.wall_ms, members

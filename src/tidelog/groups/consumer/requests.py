@@ -20,7 +20,6 @@ from tidelog.groups.consumer.heartbeats import JOIN, Heartbeat
 from tidelog.groups.consumer.record_format import KINDS, decode, encode
 from tidelog.groups.consumer.records import Update
 from tidelog.groups.consumer.view import NO_TOPICS, Topics, View
-from tidelog.groups.deadlines import Deadline
 from tidelog.groups.effects import Answer, Effects, KeyValue, Now, Reload, Waiter, Write
 from tidelog.groups.records import group_record
 from tidelog.groups.shard_state import ShardState
@@ -35,7 +34,6 @@ class ConsumerRequests(ShardState):
         self, config: Callable[[], BrokerConfig], topics: Callable[[], Topics] = lambda: NO_TOPICS
     ) -> None:
         super().__init__(config, topics)
-        self._alarms: dict[str, Deadline] = {}
         self.replayers.update(dict.fromkeys(KINDS, self._replay_consumer))
 
     def _replay_consumer(self, key: bytes, value: bytes | None) -> None:
@@ -56,7 +54,9 @@ class ConsumerRequests(ShardState):
                 heartbeats.resume(group, self._view(now))
                 self._watch(group)
             else:
-                del self.groups[group.group_id]  # Only tombstones are left of it.
+                del self.groups[group.group_id]  # Only tombstones are left of it, and perhaps offsets.
+                if self.offsets.has_any(group.group_id):
+                    self._ensure(group.group_id)
 
     # -- members that speak the consumer protocol --------------------------------------
 
@@ -130,20 +130,16 @@ class ConsumerRequests(ShardState):
         """Look at the group's deadlines when the first of them may have passed."""
         if group.waits.next_check_ms is None:
             return
-        group_id = group.group_id
-        alarm = self._alarms.get(group_id)
-        if alarm is None:
-            alarm = self._alarms[group_id] = self.deadlines.new(lambda now: self._time_passed(group_id, now))
-        alarm.set(group.waits.next_check_ms)
+        if group.alarm is None:
+            group.alarm = self.deadlines.new(lambda now: self._time_passed(group, now))
+        group.alarm.set(group.waits.next_check_ms)
 
-    def _time_passed(self, group_id: str, now: Now) -> Effects:
-        group = self.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            del self._alarms[group_id]
+    def _time_passed(self, group: ConsumerGroup, now: Now) -> Effects:
+        if self.groups.get(group.group_id) is not group:
             return []
         view = self._view(now)
         for member_id, wait in heartbeats.expire(group, view).items():
-            logger.info("member %s of group %s is out: %s", member_id, group_id, wait.value)
+            logger.info("member %s of group %s is out: %s", member_id, group.group_id, wait.value)
         return self._changed(group, None, None, view)
 
     # -- the log -----------------------------------------------------------------------

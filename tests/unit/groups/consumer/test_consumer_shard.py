@@ -158,6 +158,17 @@ def test_a_group_with_members_is_not_deleted() -> None:
     assert GROUP not in MixedGroups(groups.log).shard.groups
 
 
+def test_offsets_outlive_the_records_of_a_group() -> None:
+    groups = MixedGroups()
+    groups.enter("a")
+    groups.beat("a", LEAVE)
+    groups.log += [(record, -1) for record in groups.consumer_group.tombstones()]
+    groups.commit_offset(5)
+    after = MixedGroups(groups.log)
+    assert after.offset() == 5
+    assert after.shard.groups[GROUP].state_name == "Empty"
+
+
 def test_an_empty_group_without_offsets_goes() -> None:
     groups = MixedGroups()
     groups.enter("a")
