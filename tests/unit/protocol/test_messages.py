@@ -251,13 +251,102 @@ ANSWERS: dict[int, dict[str, Any]] = {
         ]
     },
     37: {"results": [{"name": "orders", "error_code": ErrorCode.INVALID_PARTITIONS, "error_message": "x"}]},
+    43: {
+        "replica_election_results": [
+            {
+                "topic": "orders",
+                "partition_result": [
+                    {
+                        "partition_id": 1,
+                        "error_code": ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+                        "error_message": "no",
+                    }
+                ],
+            }
+        ],
+    },
     44: {"responses": _ALTERED},
+    45: {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "responses": [
+            {
+                "name": "orders",
+                "partitions": [
+                    {
+                        "partition_index": 1,
+                        "error_code": ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+                        "error_message": "no",
+                    }
+                ],
+            }
+        ],
+    },
+    46: {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "topics": [
+            {
+                "name": "orders",
+                "partitions": [
+                    {
+                        "partition_index": 1,
+                        "replicas": (1, 2, 3),
+                        "adding_replicas": (3,),
+                        "removing_replicas": (1,),
+                    }
+                ],
+            }
+        ],
+    },
+    43: {
+        "replica_election_results": [
+            {
+                "topic": "orders",
+                "partition_result": [
+                    {"partition_id": 0, "error_code": ErrorCode.ELECTION_NOT_NEEDED, "error_message": "x"}
+                ],
+            }
+        ]
+    },
+    45: {
+        "allow_replication_factor_change": True,
+        "responses": [
+            {
+                "name": "orders",
+                "partitions": [
+                    {
+                        "partition_index": 0,
+                        "error_code": ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+                        "error_message": "x",
+                    }
+                ],
+            }
+        ],
+    },
+    46: {
+        "topics": [
+            {
+                "name": "orders",
+                "partitions": [
+                    {
+                        "partition_index": 0,
+                        "replicas": [1, 2, 3],
+                        "adding_replicas": [3],
+                        "removing_replicas": [1],
+                    }
+                ],
+            }
+        ]
+    },
+    64: {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": "x"},
     60: {
         "cluster_id": "c",
         "controller_id": 1,
         "brokers": [{"broker_id": 1, "host": "h", "port": 9, "rack": "r"}],
         "endpoint_type": 1,
     },
+    64: {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": "no such broker"},
     67: {"error_code": ErrorCode.NONE, "producer_id_start": 5000, "producer_id_len": 1000},
     68: {
         "error_code": ErrorCode.NONE,
