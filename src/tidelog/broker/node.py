@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 PROPOSAL_REPEAT_MS = 500
 TICK_MS = 50
+KEEP_IN_ORDER_MS = 500
 
 
 class Asked(NamedTuple):
@@ -86,6 +87,7 @@ class Node:
         self.metadata.on_change = self._metadata_changed
         self.metadata.on_active = self._activity_changed
         self.controller = Controller(self.metadata, self.rules_of, session)
+        self.configure(config)
         self.membership = Membership(
             registration,
             services,
@@ -110,6 +112,7 @@ class Node:
         self._dead_peers: set[int] = set()  # those of them that are known to have ended
         self._stopped = False
         # Whoever embeds the node listens here.
+        self._ordered_ms = 0  # when leadership was last looked after
         self._registered = False
         self.on_registered: Callable[[], None] = lambda: None
         self.on_metadata: Callable[[ClusterImage], None] = self._follow
@@ -136,7 +139,11 @@ class Node:
     def _tick(self) -> None:
         if self._stopped:
             return
-        self.controller.tick(self._services.uptime_ms())
+        now_ms = self._services.uptime_ms()
+        self.controller.tick(now_ms)
+        if now_ms - self._ordered_ms >= KEEP_IN_ORDER_MS:
+            self._ordered_ms = now_ms
+            self.controller.keep_in_order(now_ms)
         self.metadata.tick()
         self._services.later(TICK_MS, self._tick)
 
@@ -234,10 +241,16 @@ class Node:
         if not self.metadata.image.cluster_id:
             self.metadata.submit(decide, lambda error: None)
 
+    def configure(self, config: BrokerConfig) -> None:
+        """Settings have changed while running."""
+        self.config = config
+        seconds = config.leader_imbalance_check_interval_seconds if config.auto_leader_rebalance_enable else 0
+        self.controller.balance_interval_ms = 1000 * seconds
+
     def rules_of(self, topic: TopicImage) -> Rules:
         config = TopicConfig.resolve(topic.configs, self.config)
         return Rules(
-            config.min_insync_replicas,
+            min(config.min_insync_replicas, len(topic.partitions[0].target)),
             config.unclean_leader_election_enable,
             synced=config.flush_messages == SYNC_EVERY_MESSAGE,
         )

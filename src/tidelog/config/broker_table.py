@@ -192,7 +192,27 @@ class BrokerTable:
         Whole(1), 1, "Partitions of a topic that is created without a number of them.", dynamic=True
     )
     default_replication_factor: int = row(
-        Whole(1, 32767), 1, "Replicas of a topic that is created without a number of them.", dynamic=True
+        Whole(1, 32767),
+        3,
+        "Replicas of a topic that is created without a number of them; a cluster with fewer brokers makes as "
+        "many as it has brokers.",
+        dynamic=True,
+    )
+    auto_leader_rebalance_enable: bool = row(
+        Bool(),
+        True,
+        "Whether leadership goes back to the first replica of a partition by itself.",
+        dynamic=True,
+    )
+    leader_imbalance_check_interval_seconds: int = row(
+        Whole(1), 30, "How often that is looked after.", dynamic=True
+    )
+    broker_drain: bool = row(
+        Bool(),
+        False,
+        "Whether this broker leads nothing, as long as somebody else can; `tidelog broker drain` sets it.",
+        dynamic=True,
+        ours=True,
     )
     default_replication_mode: str = _default_of("replication.mode", ours=True)
     min_insync_replicas: int = _default_of("min.insync.replicas")

@@ -41,9 +41,9 @@ class TopicConfig:
     )
     min_insync_replicas: int = row(
         Whole(1),
-        1,
+        2,
         "How many replicas must hold a write before a producer that asked for acks=all is told ok; with "
-        "fewer in sync such writes are refused.",
+        "fewer in sync such writes are refused. A topic with fewer replicas needs as many as it has.",
         synonyms=(Synonym("min.insync.replicas"),),
     )
     unclean_leader_election_enable: bool = row(

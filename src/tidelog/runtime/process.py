@@ -109,7 +109,7 @@ class BrokerProcess:
         advertised = _advertised(config, sockets)
         assembly = Assembly(config, self._path, directory, services, loop, advertised[0])
         node, broker, server = assembly.node, assembly.broker, assembly.server
-        broker.on_config = lambda changed: self._configure(server, changed)
+        broker.on_config = lambda changed: self._configure(node, server, changed)
         for bound in sockets:
             await server.listen(bound)
         node.start()
@@ -156,7 +156,8 @@ class BrokerProcess:
         return 0
 
     @staticmethod
-    def _configure(server: Server, config: BrokerConfig) -> None:
+    def _configure(node: Node, server: Server, config: BrokerConfig) -> None:
+        node.configure(config)
         logging.getLogger().setLevel(config.logging_level.upper())
         server.configure(config)
 

@@ -45,7 +45,7 @@ class Shell:
         self.fake = broker
         self.coordinator: Coordinator[Machine] = Coordinator(broker.broker, TOPIC, Machine)
         broker.partitions.on_role.append(self.coordinator.role_changed)
-        broker.create(TOPIC, partitions, cleanup_policy="compact")
+        broker.create(TOPIC, partitions, cleanup_policy="compact", min_insync_replicas=1)
         broker.services.settle()
         self.done: list[tuple[str, ErrorCode]] = []
 

@@ -315,10 +315,11 @@ class TestAutoCreation:
         answer = broker.call("metadata", topics=topics, allow_auto_topic_creation=allowed)
         assert {each.error_code for each in answer.topics} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
 
-    def test_too_few_brokers(self) -> None:
+    def test_a_small_cluster_makes_as_many_copies_as_it_can(self) -> None:
         broker = FakeBroker(default_replication_factor=3)
         answer = broker.call("metadata", topics=[{"name": "a"}], allow_auto_topic_creation=True)
-        assert codes(answer.topics) == [("a", ErrorCode.INVALID_REPLICATION_FACTOR)]
+        assert codes(answer.topics) == [("a", 0)]
+        assert answer.topics[0].partitions[0].replica_nodes == (1,)
 
     def test_named_twice(self, broker: FakeBroker) -> None:
         topics = [{"name": "a"}, {"name": "a"}]

@@ -1,0 +1,263 @@
+"""Leadership and replicas that move on purpose: preferred leaders, drained brokers, reassignments."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.controller import brokers, elections, leadership, reassignment
+from tidelog.controller.elections import InSyncWish, Rules
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.records import BrokerConfigChanged, BrokerRegistered, PartitionChanged, TopicCreated
+from tidelog.errors import ErrorCode, TidelogError
+
+TOPIC_ID = UUID(int=9)
+SAFE = Rules(min_in_sync=2, unclean_allowed=False)
+
+
+def rules_of(topic: TopicImage) -> Rules:
+    return SAFE
+
+
+def alike(broker_id: int) -> int:
+    return 0
+
+
+@pytest.fixture
+def image() -> ClusterImage:
+    registered = [BrokerRegistered(each, UUID(int=each), "h", each, None, each) for each in range(1, 6)]
+    return ClusterImage().apply([*registered, TopicCreated("t", TOPIC_ID, [[1, 2, 3], [2, 3, 1]], {})])
+
+
+def partition(image: ClusterImage, index: int = 0) -> PartitionImage:
+    return image.topics["t"].partitions[index]
+
+
+def join(image: ClusterImage, *members: int) -> ClusterImage:
+    now = partition(image)
+    wish = InSyncWish(now.leader, now.leader, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, members)
+    return image.apply(elections.change_in_sync(image, wish, rules_of))
+
+
+class TestPreferredLeader:
+    def test_goes_home_when_it_is_in_sync(self, image: ClusterImage) -> None:
+        away = image.apply(elections.fence(image, 1, rules_of))
+        back = away.apply(elections.unfence(away, 1, rules_of))
+        with pytest.raises(TidelogError) as refusal:
+            leadership.elect(back, "t", 0, rules_of, unclean=False)
+        assert refusal.value.code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        joined = join(back, 2, 3, 1)
+        after = partition(joined.apply(leadership.elect(joined, "t", 0, rules_of, unclean=False)))
+        assert (after.leader, after.leader_epoch, after.in_sync) == (1, 2, (2, 3, 1))
+
+    def test_is_not_elected_again(self, image: ClusterImage) -> None:
+        with pytest.raises(TidelogError) as refusal:
+            leadership.elect(image, "t", 0, rules_of, unclean=False)
+        assert refusal.value.code is ErrorCode.ELECTION_NOT_NEEDED
+
+    @pytest.mark.parametrize(("name", "index"), [("x", 0), ("t", 2), ("t", -1)])
+    def test_of_no_partition(self, image: ClusterImage, name: str, index: int) -> None:
+        with pytest.raises(TidelogError) as refusal:
+            leadership.elect(image, name, index, rules_of, unclean=False)
+        assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_the_balance_leaves_newcomers_in_peace(self, image: ClusterImage) -> None:
+        away = image.apply(elections.fence(image, 1, rules_of))
+        back = join(away.apply(elections.unfence(away, 1, rules_of)), 2, 3, 1)
+        assert leadership.balance(back, lambda broker: int(broker == 1)) == []
+        assert partition(back.apply(leadership.balance(back, alike))).leader == 1
+
+
+class TestUncleanByHand:
+    def test_only_where_nobody_leads(self, image: ClusterImage) -> None:
+        with pytest.raises(TidelogError) as refusal:
+            leadership.elect(image, "t", 0, rules_of, unclean=True)
+        assert refusal.value.code is ErrorCode.ELECTION_NOT_NEEDED
+
+    def test_takes_whoever_lives_and_says_so(self, image: ClusterImage) -> None:
+        for broker in (2, 3, 1):
+            image = image.apply(elections.fence(image, broker, rules_of))
+        assert partition(image).leader == -1
+        with pytest.raises(TidelogError) as refusal:
+            leadership.elect(image, "t", 0, rules_of, unclean=True)
+        assert refusal.value.code is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        change = elections.unfence(image, 2, rules_of)
+        image = image.apply(change)
+        if partition(image).leader == -1:
+            image = image.apply(leadership.elect(image, "t", 0, rules_of, unclean=True))
+            assert partition(image).unclean_epoch == partition(image).leader_epoch
+        assert partition(image).leader == 2
+
+
+class TestDrain:
+    def test_leadership_moves_and_stays_away(self, image: ClusterImage) -> None:
+        draining = image.apply([BrokerConfigChanged("1", {leadership.DRAIN_SETTING: "true"})])
+        after = draining.apply(leadership.drain(draining, alike))
+        assert [each.leader for each in after.topics["t"].partitions] == [2, 2]
+        assert partition(after).in_sync == (1, 2, 3)
+        assert list(leadership.misplaced(after)) == []
+        assert leadership.drain(after, alike) == []
+
+    def test_who_stops_hands_over_first(self, image: ClusterImage) -> None:
+        after = image.apply(list(leadership.move_away(image, 1, alike)))
+        assert partition(after).leader == 2
+        assert partition(after).in_sync == (1, 2, 3)
+
+    def test_nobody_else_can_lead(self, image: ClusterImage) -> None:
+        alone = image.apply(elections.fence(image, 2, rules_of))
+        alone = alone.apply(elections.fence(alone, 3, rules_of))
+        assert list(leadership.move_away(alone, 1, alike)) == []
+
+
+class TestReassignment:
+    def test_the_old_ones_leave_when_the_new_ones_are_in_sync(self, image: ClusterImage) -> None:
+        moving = image.apply(reassignment.begin(image, TOPIC_ID, 0, [4, 5, 3]))
+        now = partition(moving)
+        assert (set(now.replicas), now.adding, now.removing) == ({1, 2, 3, 4, 5}, (4, 5), (1, 2))
+        assert (now.leader, now.in_sync) == (1, (1, 2, 3))
+        half = join(moving, 1, 2, 3, 4)
+        assert partition(half).removing == (1, 2)
+        done = partition(join(half, 1, 2, 3, 4, 5))
+        assert (done.replicas, done.adding, done.removing) == ((4, 5, 3), (), ())
+        assert set(done.in_sync) == {3, 4, 5}
+        assert done.leader in done.in_sync
+        assert done.leader_epoch == 1
+
+    def test_a_leader_that_stays_goes_on(self, image: ClusterImage) -> None:
+        moving = image.apply(reassignment.begin(image, TOPIC_ID, 0, [1, 4]))
+        done = partition(join(moving, 1, 2, 3, 4))
+        assert (done.replicas, done.leader, done.leader_epoch) == ((1, 4), 1, 0)
+
+    def test_fewer_replicas_at_once(self, image: ClusterImage) -> None:
+        done = partition(image.apply(reassignment.begin(image, TOPIC_ID, 0, [2])))
+        assert (done.replicas, done.in_sync, done.leader, done.leader_epoch) == ((2,), (2,), 2, 1)
+
+    def test_cancelled(self, image: ClusterImage) -> None:
+        moving = join(image.apply(reassignment.begin(image, TOPIC_ID, 0, [4, 5, 3])), 1, 2, 3, 4)
+        back = partition(moving.apply(reassignment.cancel(moving, TOPIC_ID, 0, SAFE)))
+        assert (set(back.replicas), back.adding, back.removing) == ({1, 2, 3}, (), ())
+        assert (back.leader, set(back.in_sync)) == (1, {1, 2, 3})
+
+    def test_nothing_to_cancel(self, image: ClusterImage) -> None:
+        with pytest.raises(TidelogError) as refusal:
+            reassignment.cancel(image, TOPIC_ID, 0, SAFE)
+        assert refusal.value.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+    @pytest.mark.parametrize("target", [[], [1, 1], [1, 99]])
+    def test_targets_that_make_no_sense(self, image: ClusterImage, target: list[int]) -> None:
+        with pytest.raises(TidelogError) as refusal:
+            reassignment.begin(image, TOPIC_ID, 0, target)
+        assert refusal.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+    def test_what_is_under_way_is_listed(self, image: ClusterImage) -> None:
+        moving = image.apply(reassignment.begin(image, TOPIC_ID, 1, [4]))
+        assert [(each.topic.name, each.number) for each in reassignment.ongoing(moving)] == [("t", 1)]
+
+
+class TestUnregister:
+    def test_one_that_is_gone_and_holds_nothing(self, image: ClusterImage) -> None:
+        gone = image.apply(elections.fence(image, 5, rules_of))
+        assert 5 not in gone.apply(brokers.unregister(gone, 5)).brokers
+
+    @pytest.mark.parametrize("broker_id", [4, 99])
+    def test_not_one_that_serves_or_never_was(self, image: ClusterImage, broker_id: int) -> None:
+        with pytest.raises(TidelogError):
+            brokers.unregister(image, broker_id)
+
+    def test_not_one_with_replicas(self, image: ClusterImage) -> None:
+        gone = image.apply(elections.fence(image, 1, rules_of))
+        with pytest.raises(TidelogError):
+            brokers.unregister(gone, 1)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("fence"), st.integers(1, 5)),
+    st.tuples(st.just("unfence"), st.integers(1, 5)),
+    st.tuples(st.just("forgot"), st.integers(1, 5)),
+    st.tuples(st.just("offline"), st.integers(1, 5)),
+    st.tuples(st.just("join"), st.integers(1, 5)),
+    st.tuples(st.just("leave"), st.integers(1, 5)),
+    st.tuples(st.just("reassign"), st.permutations(range(1, 6)).map(lambda order: tuple(order[:3]))),
+    st.tuples(st.just("cancel"), st.just(0)),
+    st.tuples(st.just("preferred"), st.just(0)),
+)
+
+
+class TestWhateverHappens:
+    @given(steps=st.lists(STEPS, max_size=40))
+    def test_the_rules_hold(self, steps: list[tuple[str, object]]) -> None:
+        registered = [BrokerRegistered(each, UUID(int=each), "h", each, None, each) for each in range(1, 6)]
+        image = ClusterImage().apply([*registered, TopicCreated("t", TOPIC_ID, [[1, 2, 3]], {})])
+        for step, (kind, value) in enumerate(steps):
+            before = partition(image)
+            image = image.apply(self._records(image, kind, value, step))
+            self._check(image, before)
+
+    @staticmethod
+    def _records(image: ClusterImage, kind: str, value: object, step: int) -> list[object]:
+        now = partition(image)
+        broker = value if isinstance(value, int) else 0
+        node = image.brokers.get(broker)
+        epoch = 100 + step
+        wish = InSyncWish(
+            now.leader,
+            image.brokers[now.leader].broker_epoch if now.leader > 0 else -1,
+            TOPIC_ID,
+            0,
+            now.leader_epoch,
+            now.partition_epoch,
+            now.in_sync,
+        )
+        try:
+            match kind:
+                case "fence":
+                    return elections.fence(image, broker, rules_of) if node and not node.fenced else []
+                case "unfence":
+                    return elections.unfence(image, broker, rules_of) if node and node.fenced else []
+                case "forgot":
+                    again = BrokerRegistered(broker, UUID(int=epoch), "h", 1, None, epoch, fenced=True)
+                    return elections.register(image, again, rules_of, forgot=True, empty=False)
+                case "offline":
+                    epoch_now = image.brokers[broker].broker_epoch
+                    return elections.take_offline(image, broker, epoch_now, [(TOPIC_ID, 0)], rules_of)
+                case "join":
+                    members = tuple(dict.fromkeys((*now.in_sync, broker)))
+                    return elections.change_in_sync(image, wish._replace(members=members), rules_of)
+                case "leave":
+                    members = tuple(each for each in now.in_sync if each != broker)
+                    return elections.change_in_sync(image, wish._replace(members=members), rules_of)
+                case "reassign":
+                    return reassignment.begin(image, TOPIC_ID, 0, value)  # type: ignore[arg-type]
+                case "cancel":
+                    return reassignment.cancel(image, TOPIC_ID, 0, SAFE)
+            return leadership.elect(image, "t", 0, rules_of, unclean=False)
+        except TidelogError:
+            return []
+
+    @staticmethod
+    def _check(image: ClusterImage, before: PartitionImage) -> None:
+        now = partition(image)
+        serving = {node.broker_id for node in image.brokers.values() if not node.fenced}
+        assert now.leader_epoch >= before.leader_epoch
+        assert now.leader == before.leader or now.leader_epoch > before.leader_epoch
+        assert set(now.in_sync) <= set(now.replicas)
+        assert set(now.adding) <= set(now.replicas)
+        assert set(now.removing) <= set(now.replicas)
+        if now.leader != -1:
+            assert now.leader in now.in_sync
+            assert set(now.in_sync) <= serving
+            assert not set(now.in_sync) & set(now.offline)
+        if now.eligible:
+            assert len(now.in_sync) < SAFE.min_in_sync
+            assert not set(now.eligible) & set(now.in_sync)
+
+
+def test_records_carry_everything() -> None:
+    """A reader of the log needs no history of a partition but its last record."""
+    full = PartitionImage((1, 2, 3), (1, 2), 1, 7, 3, (3,), 1, 7, (3,), (2,), (3,))
+    record = elections.record_of(TOPIC_ID, 0, full)
+    assert isinstance(record, PartitionChanged)
+    image = ClusterImage().apply([TopicCreated("t", TOPIC_ID, [[9]], {}), record])
+    rebuilt = partition(image)
+    assert rebuilt == PartitionImage((1, 2, 3), (1, 2), 1, 7, 1, (3,), 1, 7, (3,), (2,), (3,))
