@@ -11,7 +11,6 @@ from tidelog.broker.validation import AppendRules, check_batch, recompressed
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import batch as batches
-from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Limits, Role
@@ -112,9 +111,9 @@ class Partition:
     ) -> Appended:
         """Check, number and write one batch. Raises the refusal; then nothing was written.
 
-        A batch that is in the log already is not written again: the answer is where it lies. One that begins
-        a transaction here needs somebody who has asked the coordinator (``in_transaction``), or nobody would
-        ever commit or abort it. ``coordinators``: the batch is a coordinator's own.
+        A batch that is in the log already is not written again: the answer is where it lies. One of a
+        transaction needs somebody who has asked the transaction's coordinator (``in_transaction``), or nobody
+        might ever commit or abort it. ``coordinators``: the batch is a coordinator's own.
         """
         log = self.log
         self._check_leads(acks)
@@ -128,7 +127,10 @@ class Partition:
                 if original is not None:
                     return Appended(original.base_offset, original.last_offset + 1, original.append_time_ms)
             if header.attributes & batches.TRANSACTIONAL_MASK and not in_transaction:
-                self._check_in_transaction(header)
+                raise TidelogError(
+                    "records of a transaction need its transactional id",
+                    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                )
         if rules.codec >= 0 and header.attributes & batches.CODEC_MASK != rules.codec:
             records = recompressed(records, rules)
         base_offset = log.end_offset
@@ -148,13 +150,6 @@ class Partition:
         refusal = replica.before_append(acks)
         if refusal:
             raise TidelogError(_reason(refusal, replica.min_in_sync), refusal)
-
-    def _check_in_transaction(self, header: BatchHeader) -> None:
-        if not self.log.producers.is_in_transaction(header.producer_id, header.producer_epoch):
-            raise TidelogError(
-                f"producer {header.producer_id} has no transaction open in this partition",
-                ErrorCode.INVALID_TXN_STATE,
-            )
 
     def append_marker(
         self, producer_id: int, epoch: int, marker: Marker, now_ms: int, client_version: int

@@ -198,13 +198,20 @@ class Admission:
         partition = waiting.partition
         if partition.leader_epoch != waiting.leader_epoch:
             return True
+        if waiting.client is Client.WRITES:
+            # Its end has a newer epoch, which the partition will know. A marker that came meanwhile is that
+            # of
+            # the transaction before, for which the coordinator has waited.
+            return False
         return partition.log.producers.marker_offset(producer_id) >= waiting.log_end_offset
 
 
 def _refusal(code: ErrorCode, client: Client) -> TidelogError | None:
     if code is ErrorCode.NONE:
         return None
-    if code in _RETRY_HIDDEN:
+    if code in _RETRY_HIDDEN and not (
+        code is ErrorCode.CONCURRENT_TRANSACTIONS and client is Client.WRITES  # Which expect it.
+    ):
         return TidelogError(
             f"whether the records belong to a transaction could not be found out: {code.name}",
             ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -12,8 +12,8 @@ state              versions 0 and 1        version 2
 =================  ======================  =======================================================
 Ongoing            begins to end           begins to end
 Empty              refused                 an abort begins to end, a commit is refused
-PrepareCommit      commit: wait            the same, of a retry
-PrepareAbort       abort: wait             the same, of a retry
+PrepareCommit      commit: wait            retried commit, or the end of the next one: wait
+PrepareAbort       abort: wait             retried abort, or the end of the next one: wait
 CompleteCommit     commit: done already    retried commit: done already; another abort begins to end
 CompleteAbort      abort: done already     retried abort: done already; another abort begins to end
 =================  ======================  =======================================================
@@ -259,8 +259,11 @@ def _check_end(transaction: Transaction, wish: EndWish) -> bool:
         _refuse_id(transaction, producer)
     if transaction.state in _MAY_BE_RETRIED and producer.epoch == transaction.last_epoch:
         return True
-    if transaction.state in PREPARED or producer.epoch != transaction.epoch:
+    if producer.epoch != transaction.epoch:
         _fence(transaction, producer)
+    if transaction.state in PREPARED:
+        # The end of its next transaction; Kafka fences the producer here, which has done nothing wrong.
+        _wait(transaction)
     return False
 
 

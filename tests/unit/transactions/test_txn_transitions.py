@@ -375,7 +375,9 @@ class TestEnd:
             assert ended.answer == Producer(producer.producer_id, producer.epoch + 1)
         elif outcome is End.WAIT:
             assert ended.error is ErrorCode.CONCURRENT_TRANSACTIONS
-        elif (state in PREPARED and not retries) or (state in (State.EMPTY, State.ONGOING) and retries):
+        elif state in PREPARED and not retries:
+            assert ended.error is ErrorCode.CONCURRENT_TRANSACTIONS
+        elif state in (State.EMPTY, State.ONGOING) and retries:
             assert ended.error is ErrorCode.PRODUCER_FENCED
         else:
             assert ended.error is ErrorCode.INVALID_TXN_STATE
