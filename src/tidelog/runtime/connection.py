@@ -293,8 +293,9 @@ class Connection(asyncio.BufferedProtocol):
         server.requests += 1
         by_node = gate is not None and self._is_node(gate, client_id)
         if not by_node and not server.ready:
-            # As good as a refused connection: clients try the next broker, or this one again.
-            self.close("the broker is still starting", quiet=True)
+            # Still starting. As good as a refused connection, and as little worth a line in the log: clients
+            # try the next broker, or this one again.
+            self.end()
             return None
         slot = self._take_slot(by_node)
         if api_key == produce.API_KEY:
