@@ -54,6 +54,9 @@ class BrokerMachine(Machine):
             self.disk.sync_directory("")
         except OSError as error:
             raise StorageError(str(error)) from error
+        if self.damaged:
+            # Whoever failed to write is trusted no more than somebody who was off: it may have lost as much.
+            cluster.checker.power_lost(self.node_id, self.disk, DATA)
         node = self.node = self._make_node(config, directory, services)
         self.broker = Broker(config, node.metadata, node.partitions, services)
         node.on_metadata = self._metadata_changed

@@ -104,14 +104,13 @@ class Nemesis:
         for machine in self.machines.values():
             machine.clock.run_at(1.0)
             machine.clock.jumped_ms = 0.0
-            failed = bool(machine.disk.failing) or machine.disk.capacity_bytes is not None or machine.damaged
             machine.repair()
             machine.resume()
-            machine.damaged = False
             machine.ambush = None
-            if failed:
+            if machine.damaged:
                 machine.kill()
             machine.start()
+            machine.damaged = False
 
     # --- for faults -----------------------------------------------------------------------------------------
 
@@ -329,8 +328,8 @@ def _repair(nemesis: Nemesis) -> str:
     for machine in broken:
         machine.repair()
         machine.kill()
-        machine.damaged = False
         machine.start()
+        machine.damaged = False
     return " ".join(str(machine.node_id) for machine in broken)
 
 

@@ -7,6 +7,7 @@ acknowledged can be looked for at the end, however many snapshots were made in b
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
 from tidelog.broker.metadata_quorum import MetadataQuorum
@@ -18,6 +19,7 @@ from tidelog.invariant import invariant
 from tidelog.log.log import Log
 from tidelog.replication.election import Timing
 from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Bytes, FetchGot, Message, VoteAnswered
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterSet
@@ -25,7 +27,7 @@ from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.faults import Nemesis
-from tidelog.sim.machine import DATA, Machine
+from tidelog.sim.machine import DATA, DISK_DELAY_MS, Machine
 from tidelog.sim.network import Network
 from tidelog.sim.process import SimServices
 from tidelog.sim.world import World
@@ -33,6 +35,11 @@ from tidelog.sim.world import World
 DIRECTORY = f"{DATA}/__cluster_metadata-0"
 CONFIG = TopicConfig(segment_bytes=4096, index_interval_bytes=512, segment_index_bytes=1024, flush_messages=1)
 TIMING = Timing(founding_ms=3000)
+# So impatient that they elect without end, and often several at a time.
+HASTY = Timing(
+    silence_ms=200, majority_ms=300, trust_ms=100, ask_ms=2, round_ms=25, grace_ms=1, settle_ms=10,
+    founding_ms=300,
+)  # fmt: skip
 TICK_MS = 50
 FAULTS_MS = 20_000.0
 WAIT_MS = 15_000.0  # within which healthy controllers must be whole again
@@ -56,14 +63,14 @@ class ControllerMachine(Machine):
         chance = self.world.chance.random
         host = Host(self.node_id, services, self, chance)
         settings = MetadataSettings(
-            Voter(self.node_id), VoterSet.of(cluster.founders), TIMING, cluster.snapshot_bytes, 5000
+            Voter(self.node_id), VoterSet.of(cluster.founders), cluster.timing, cluster.snapshot_bytes, 5000
         )
         quorum = open_metadata(self.disk, log, settings, services, host, chance)
         self.host, self.quorum = host, quorum
         quorum.on_change = lambda image: cluster.metadata.applied(
             self.node_id, quorum.committed_offset, image
         )
-        host.on_role = cluster.replicas.role_changed
+        host.on_role = cluster.role_changed
         host.on_committed = cluster.replicas.committed
         host.start()
         services.later(TICK_MS, lambda: self._tick(services))
@@ -113,13 +120,17 @@ class QuorumCluster:
         self.metadata = MetadataChecker()
         self.founders = range(1, size + 1)
         self.snapshot_bytes = self.world.chance.choice([200, 1000, 4000, 1 << 30])
+        self.timing = TIMING
         self.ill_luck = 0.0  # that a voter loses power right after its vote
+        self.zeal = 0.0  # that an operator wants something of a new leader at once
         self.machines: dict[int, ControllerMachine] = {}
         for node_id in range(1, size + observers + 1):
             self.machines[node_id] = ControllerMachine(self, node_id)
         self.acknowledged: set[int] = set()
         self.sent = 0
-        self._wiped = False  # somebody is without its disk, or was when it was last looked at
+        # Disks that everybody knew when all was well, and what was done since.
+        self._known_disks: dict[int, UUID | None] = {}
+        self._wiped = self._changed = False
 
     def start(self) -> None:
         for machine in self.machines.values():
@@ -136,6 +147,18 @@ class QuorumCluster:
             self.world.note(f"node {machine.node_id} loses power right after its vote")
             self.world.after(0.0, machine.lose_power)
             self.world.after(chance.uniform(1, 20), machine.start)
+
+    def role_changed(self, hosted: Hosted) -> None:
+        self.replicas.role_changed(hosted)
+        if hosted.replica.role is Role.LEADER and self.world.chance.random() < self.zeal:
+            self.world.after(self.world.chance.uniform(0, 3), self.change_voters)
+
+    def calm(self) -> None:
+        """No more ill luck, and patience."""
+        self.ill_luck = self.zeal = 0.0
+        self.timing = TIMING
+        for quorum in self.quorums():
+            quorum.election.timing = TIMING
 
     # --- looking --------------------------------------------------------------------------------------------
 
@@ -186,50 +209,60 @@ class QuorumCluster:
             services.run(lambda: quorum.submit(decide, done))
 
     def change_voters(self) -> None:
-        """An operator adds or removes a controller."""
-        leader, chance = self.leader(), self.world.chance
-        if leader is None or (self._wiped and not self.is_whole()):
-            return  # Who is known to lack a disk does not throw out another one.
-        self._wiped = False
+        """An operator adds or removes a controller, or two, of whoever takes itself for the leader."""
+        leaders, chance = self.leaders(), self.world.chance
+        self._look()
+        if not leaders or self._wiped:
+            return  # While one is known to lack its disk, nobody throws out another one.
+        self._changed = True
+        machine = self.machines[chance.choice(leaders)]
+        for _ in range(chance.choice([1, 1, 2])):
+            self._change(machine)
+
+    def _change(self, machine: ControllerMachine) -> None:
+        leader, services, chance = machine.quorum, machine.services, self.world.chance
+        if leader is None or services is None:
+            return
         voters = leader.voters.latest
         outside = [node_id for node_id in self.machines if node_id not in voters]
-        machine = self.machines[leader.election.me]
         if outside and (len(voters) < 3 or chance.random() < 0.5):
             node_id = chance.choice(outside)
             other = self.machines[node_id].quorum
             voter = Voter(node_id, other.election.directory if other is not None else None)
             change, name = leader.voters.add, "add"
-        elif len(voters) > 2:
+        else:
             voter = Voter(chance.choice(sorted(voters.ids)))
             change, name = leader.voters.remove, "remove"
-        else:
-            return
-        self.world.note(f"operator: {name} {voter.voter_id}")
-        if machine.services is not None:
-            machine.services.run(lambda: change(voter, 3000, self._changed))
+        self.world.note(f"operator: {name} {voter.voter_id} at {machine.node_id}")
+        services.run(lambda: change(voter, 3000, self._told))
 
-    def _changed(self, error: TidelogError | None) -> None:
+    def _told(self, error: TidelogError | None) -> None:
         self.world.note(f"operator: {error.code.name if error else 'done'}")
 
     def wipe(self) -> None:
         """A controller's disk is replaced by an empty one: one at a time, and only when everybody knows the
         old one, or it could not be told from a new controller (see docs/controllers.md).
         """
-        quorums = self.quorums()
-        if len(quorums) < len(self.machines) or not self.is_whole():
-            return
-        node_id = self.world.chance.choice(sorted(quorums[0].voters.latest.ids))
-        if all(self._knows_disk(quorum.voters.latest, node_id) for quorum in quorums):
-            self.world.note(f"node {node_id} comes back with an empty disk")
-            machine = self.machines[node_id]
+        self._look()
+        known = [
+            node_id
+            for node_id, machine in self.machines.items()
+            if machine.quorum is not None
+            and self._known_disks.get(node_id) == machine.quorum.election.directory
+        ]
+        if known and not self._wiped and not self._changed:
+            machine = self.machines[self.world.chance.choice(known)]
+            self.world.note(f"node {machine.node_id} comes back with an empty disk")
             self._wiped = True
             machine.lose_disk()
-            machine.start()
+            self.world.after(self.world.chance.uniform(0, 500), machine.start)
 
-    @staticmethod
-    def _knows_disk(voters: VoterSet, node_id: int) -> bool:
-        voter = voters.get(node_id)
-        return voter is not None and voter.directory is not None and len(voters) >= 3
+    def _look(self) -> None:
+        if self.is_whole():
+            voters = self.quorums()[0].voters.latest
+            self._wiped = self._changed = False
+            enough = len(voters) >= 3 and all(voter.directory for voter in voters)
+            self._known_disks = {voter.voter_id: voter.directory for voter in voters} if enough else {}
 
     # --- checking -------------------------------------------------------------------------------------------
 
@@ -286,16 +319,22 @@ class QuorumSimulation:
 
     def run(self) -> dict[str, Any]:
         world, chance, cluster = self.world, self.world.chance, self.cluster
-        cluster.start()
         cluster.ill_luck = 0.3
+        cluster.timing = chance.choice([TIMING, TIMING, HASTY])
+        cluster.zeal = chance.choice([0.0, 0.0, 0.5])
+        operator_ms = chance.choice([0, 500, 3000])
+        disk_delay_ms = chance.choice([DISK_DELAY_MS, DISK_DELAY_MS, (2.0, 30.0)])
+        for machine in cluster.machines.values():
+            machine.disk_delay_ms = disk_delay_ms
+        cluster.start()
         self._load()
         self.nemesis.rage()
-        if chance.random() < 0.6:
-            self._again(cluster.change_voters, 3000)
-        if chance.random() < 0.4:
-            self._again(cluster.wipe, 1000)
+        if operator_ms:
+            self._again(cluster.change_voters, operator_ms)
+        else:
+            self._again(cluster.wipe, 300)
         world.run_until(world.now_ms + FAULTS_MS)
-        cluster.ill_luck = 0.0
+        cluster.calm()
         self.nemesis.calm()
         self._expect(cluster.is_whole, "healthy controllers are not whole again")
         before = len(cluster.acknowledged)
