@@ -67,7 +67,7 @@ class MetadataSettings(NamedTuple):
         )
         return cls(
             me,
-            VoterSet(voters or [me]),
+            VoterSet(voters or [msgspec.structs.replace(me, directory=None)]),
             timing,
             config.metadata_log_max_record_bytes_between_snapshots,
             config.metadata_log_max_snapshot_interval_ms,
