@@ -88,8 +88,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.failed:
         fixtures: Mapping[str, object] = getattr(item, "funcargs", None) or {}
+        shown: set[Broker] = set()  # one broker may come by several fixtures
         for name, value in fixtures.items():
             brokers = [value] if isinstance(value, Broker) else value if isinstance(value, Cluster) else []
             for broker in brokers:
-                report.sections.append((f"log of {name} {broker!r}", broker.log_tail(LOG_LINES_IN_REPORT)))
+                if broker not in shown:
+                    tail = broker.log_tail(LOG_LINES_IN_REPORT)
+                    report.sections.append((f"log of {name} {broker!r}", tail))
+                shown.add(broker)
     return report
