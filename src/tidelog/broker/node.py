@@ -13,12 +13,11 @@ from uuid import UUID
 
 from tidelog.broker.membership import Membership
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
-from tidelog.broker.partition import SYNC_EVERY_MESSAGE
 from tidelog.broker.partitions import Logs, PartitionTable
-from tidelog.config import BrokerConfig, TopicConfig
+from tidelog.config import BrokerConfig
 from tidelog.controller.controller import Controller, SessionTiming
-from tidelog.controller.elections import InSyncWish, Rules
-from tidelog.controller.image import ClusterImage, TopicImage
+from tidelog.controller.elections import InSyncWish
+from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
@@ -86,8 +85,7 @@ class Node:
         self.metadata = open_metadata(storage, metadata_log, metadata, services, self.host, chance)
         self.metadata.on_change = self._metadata_changed
         self.metadata.on_active = self._activity_changed
-        self.controller = Controller(self.metadata, self.rules_of, session)
-        self.configure(config)
+        self.controller = Controller(self.metadata, config, session)
         self.membership = Membership(
             registration,
             services,
@@ -103,7 +101,9 @@ class Node:
         self.host.on_role = self._role_changed
         self.host.on_proposal = self._proposed
         self.host.on_failed = self._failed
+        self.host.on_damaged = self._damaged
         self.partitions.on_offline = self._went_offline
+        self._damaged_logs: set[Hosted] = set()  # wait for others to take over before they are repaired
         self._offline: set[tuple[UUID, int]] = set()  # partitions that the controllers must hear of
         self._proposals: dict[PartitionKey, ProposeInSync] = {}
         self._serving: set[int] = set()  # brokers that are not fenced
@@ -206,7 +206,7 @@ class Node:
         if isinstance(got, InSyncGot):
             self._proposal_answered(got)
         elif isinstance(got, OfflineGot):
-            if got.error is ErrorCode.NONE:
+            if got.error is ErrorCode.NONE and not got.healed:
                 self._offline.difference_update(got.partitions)
         else:
             self.membership.answered(got)
@@ -244,16 +244,7 @@ class Node:
     def configure(self, config: BrokerConfig) -> None:
         """Settings have changed while running."""
         self.config = config
-        seconds = config.leader_imbalance_check_interval_seconds if config.auto_leader_rebalance_enable else 0
-        self.controller.balance_interval_ms = 1000 * seconds
-
-    def rules_of(self, topic: TopicImage) -> Rules:
-        config = TopicConfig.resolve(topic.configs, self.config)
-        return Rules(
-            min(config.min_insync_replicas, len(topic.partitions[0].target)),
-            config.unclean_leader_election_enable,
-            synced=config.flush_messages == SYNC_EVERY_MESSAGE,
-        )
+        self.controller.configure(config)
 
     # --- the replicas the metadata gives us -----------------------------------------------------------------
 
@@ -271,6 +262,7 @@ class Node:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self.membership.hurry()
         self._invite_returned(image)
+        self._repair(image)
 
     def _forget_earlier_runs(self, image: ClusterImage) -> None:
         """What a broker held before it restarted says nothing: it may have come back with less."""
@@ -281,7 +273,7 @@ class Node:
                 self.host.broker_restarted(broker_id)
 
     def _invite_returned(self, image: ClusterImage) -> None:
-        """A proposal with a fenced member is refused; once it is back, nobody else would bring it up again."""
+        """A proposal with a fenced member is refused; once it is back, nobody else would bring it up."""
         serving = {broker.broker_id for broker in image.brokers.values() if not broker.fenced}
         returned, self._serving = serving - self._serving, serving
         if returned:
@@ -302,6 +294,34 @@ class Node:
         if hosted is not self.metadata.hosted:
             topic_id, index = cast(tuple[UUID, int], hosted.key)
             self._went_offline(topic_id, index)
+
+    def _damaged(self, hosted: Hosted) -> None:
+        """Somebody else must lead, and this replica must count for nothing, before it drops what is damaged.
+        Where there is nobody else, what is whole goes on being served.
+        """
+        if hosted is not self.metadata.hosted and len(hosted.replica.replicas) > 1:
+            self._damaged_logs.add(hosted)
+            topic_id, index = cast(tuple[UUID, int], hosted.key)
+            self._went_offline(topic_id, index)
+
+    def _repair(self, image: ClusterImage) -> None:
+        for hosted in list(self._damaged_logs):
+            topic_id, index = cast(tuple[UUID, int], hosted.key)
+            topic = image.topic_by_id(topic_id)
+            if topic is None or hosted.closed:
+                self._damaged_logs.discard(hosted)
+            elif self.me in topic.partitions[index].offline and hosted.follows_somebody:
+                hosted.repair()
+                self._damaged_logs.discard(hosted)
+                self._tell_healed((topic_id, index))
+
+    def _tell_healed(self, key: tuple[UUID, int]) -> None:
+        """Until the metadata says so."""
+        topic = self.metadata.image.topic_by_id(key[0])
+        if self._stopped or topic is None or self.me not in topic.partitions[key[1]].offline:
+            return
+        self._ask_controller(OfflineAsk(self.me, self.membership.broker_epoch, (key,), healed=True))
+        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._tell_healed(key))
 
     def _went_offline(self, topic_id: UUID, index: int) -> None:
         """Let the controllers know, until one has heard: somebody else must lead."""

@@ -324,6 +324,14 @@ class BrokerTable:
     log_preallocate: bool = _default_of("preallocate")
     log_flush_interval_messages: int = _default_of("flush.messages")
     log_flush_interval_ms: int = _default_of("flush.ms")
+    log_scrub_bytes_per_second: int = row(
+        Whole(0),
+        4 << 20,
+        "How fast old segments are read back in the background to find damaged records before a reader does; "
+        "0: not at all.",
+        dynamic=True,
+        ours=True,
+    )
     log_flush_scheduler_interval_ms: int = row(
         # Kafka never looks by default, so a topic's flush.ms does nothing there until this is set, too.
         _LONG_MS,

@@ -4,12 +4,13 @@ A read finds the segment, bisects its index and hops over a few headers, whereve
 copied: the caller gets the place in the file. Reads go on when the log has failed.
 """
 
-from tidelog.errors import OffsetOutOfRange, StorageError
+from tidelog.errors import CorruptBatch, OffsetOutOfRange, StorageError
 from tidelog.log import lookup
 from tidelog.log.aborted_index import AbortedTransaction
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
 from tidelog.log.storage import EMPTY_REGION, Region
+from tidelog.log.verification import DamagedSegment, verify_read
 
 
 class Reading(LogState):
@@ -18,7 +19,8 @@ class Reading(LogState):
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Region:
         """Where the batches from the one that holds ``offset`` on lie, up to ``max_bytes`` and before
         ``end_offset``, in one segment. The last batch may be cut by ``max_bytes``, the first one is not when
-        ``at_least_one_batch`` asks so. Empty when nothing is there; raises OffsetOutOfRange.
+        ``at_least_one_batch`` asks so. Empty when nothing is there; raises OffsetOutOfRange, and
+        DamagedSegment where the records are not what was written.
         """
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRange(
@@ -28,6 +30,8 @@ class Reading(LogState):
             return EMPTY_REGION
         try:
             return self._region(offset, max_bytes, end_offset, at_least_one_batch)
+        except CorruptBatch as error:
+            raise DamagedSegment(f"{self.directory} is damaged: {error.message}", offset) from error
         except OSError as error:
             raise StorageError(f"cannot read {self.directory}: {error}") from error
 
@@ -42,6 +46,8 @@ class Reading(LogState):
             return EMPTY_REGION
         if available > max_bytes:
             available = max(max_bytes, size) if at_least_one_batch else max_bytes
+        if position < segment.trusted_from:
+            verify_read(segment, position, available, offset, self._row.end_of(segment, self.end_offset))
         return Region(segment.file(), position, available)
 
     def _end_position(self, segment: Segment, end_offset: int) -> int:

@@ -43,6 +43,11 @@ class SegmentRow:
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
 
+    def end_of(self, segment: Segment, log_end_offset: int) -> int:
+        """Exclusive: where the next segment begins, or the log ends."""
+        number = self.number_of(segment.base_offset) + 1
+        return self.segments[number].base_offset if number < len(self.segments) else log_end_offset
+
     def number_of(self, offset: int) -> int:
         """Number of the segment that holds ``offset``, or would."""
         return bisect_right(self._bases, offset) - 1

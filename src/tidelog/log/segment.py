@@ -37,7 +37,7 @@ class Segment:
     __slots__ = (
         "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes", "aborted",
         "active", "base_offset", "index", "indexed_position", "max_timestamp", "max_timestamp_offset",
-        "on_closed_file", "path", "size", "time_index",
+        "on_closed_file", "path", "size", "time_index", "trusted_from", "verified_to",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,8 @@ class Segment:
         self._suffixes = (suffix,) * len(layout.SEGMENT_SUFFIXES)
         self.base_offset = base_offset
         self.size = size  # Bytes of whole batches; the file may be longer while a write is under way.
+        self.trusted_from = size  # Position: what lies behind was written by this process.
+        self.verified_to = 0  # Position: what lies before was read back and found whole.
         self.active = False
         self.on_closed_file: Callable[[], None] | None = None  # Tells the writer that its file gave way.
         self._indexes_checked = False  # Whether the index files were seen to fit the log file.
@@ -192,6 +194,8 @@ class Segment:
         """Cut at a batch boundary; ``end_offset`` is the first offset that goes. Where what is left ends."""
         self.file().truncate(position)
         self.size = position
+        self.trusted_from = min(self.trusted_from, position)
+        self.verified_to = min(self.verified_to, position)
         self.index.truncate(end_offset)
         self.time_index.truncate(end_offset)
         self.aborted.truncate(end_offset)

@@ -50,6 +50,7 @@ def recover(
         reason = error.message
     if segment.size < file_size:
         file.truncate(segment.size)
+    segment.trusted_from = 0
     return Recovered(next_offset, file_size - segment.size, reason)
 
 

@@ -59,6 +59,7 @@ class Host:
         self.on_role: Callable[[Hosted], None] = lambda hosted: None
         self.on_proposal: Callable[[Hosted, ProposeInSync], None] = lambda hosted, proposal: None
         self.on_failed: Callable[[Hosted, StorageError], None] = lambda hosted, error: None
+        self.on_damaged: Callable[[Hosted], None] = lambda hosted: None
 
     def start(self) -> None:
         self._ticked_ms = self._services.uptime_ms()
@@ -247,6 +248,9 @@ class Host:
 
     def tell_leader(self, hosted: Hosted, effect: TellLeader) -> None:
         self._peers.send(effect.voter, LeaderBegan(self.me, hosted.key, effect.epoch))
+
+    def damaged(self, hosted: Hosted) -> None:
+        self.on_damaged(hosted)
 
     def failed(self, hosted: Hosted, error: StorageError) -> None:
         self.on_failed(hosted, error)

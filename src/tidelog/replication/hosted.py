@@ -67,6 +67,9 @@ class Listener(Protocol):
 
     def failed(self, hosted: "Hosted", error: StorageError) -> None: ...
 
+    def damaged(self, hosted: "Hosted") -> None:
+        """Old records are not what was written; they have to come from another replica."""
+
 
 class Observer(Protocol):
     """Whoever serves this replica to clients."""
@@ -131,6 +134,7 @@ class Hosted:
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
         self.closed = False
+        self.damaged_from: int | None = None  # offset of the first record that is not what was written
         self.restless = False  # The clock looks at it; see Replica.settled.
         # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
         self.unclean_epoch = -1
@@ -321,6 +325,32 @@ class Hosted:
             and (self.snapshots is None or not self.snapshots.fetching)
             and self.replica.durable_end_offset >= self.log.end_offset
         )
+
+    # --- damage ---------------------------------------------------------------------------------------------
+
+    def damaged(self, offset: int, reason: str) -> None:
+        """Records from ``offset`` on cannot be relied on. Everything else is still served."""
+        if self.closed or (self.damaged_from is not None and self.damaged_from <= offset):
+            return
+        logger.error("%s: damaged from offset %s on: %s", self.key, offset, reason)
+        self.damaged_from = offset
+        self._listener.damaged(self)
+
+    @property
+    def follows_somebody(self) -> bool:
+        return self.replica.role is Role.FOLLOWER and self.replica.leader >= 0
+
+    def repair(self) -> None:
+        """Drop what is damaged and everything behind it: the leader has it. Only once nobody counts on this
+        replica any more, because it holds less than was committed from here on.
+        """
+        if self.damaged_from is None or self.replica.role is not Role.FOLLOWER:
+            return
+        target = max(self.damaged_from, self.log.start_offset)
+        self.damaged_from = None
+        self.replica.high_watermark = min(self.replica.high_watermark, target)
+        self._truncate(target)
+        self._listener.grown(self)
 
     # --- effects --------------------------------------------------------------------------------------------
 

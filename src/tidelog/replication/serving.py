@@ -10,6 +10,7 @@ heartbeat that keeps followers from electing.
 from collections.abc import Callable, Mapping
 
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
+from tidelog.log.verification import DamagedSegment
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
@@ -223,6 +224,9 @@ def _part(hosted: Hosted, item: FetchItem, room: int) -> FetchPart | None:
             records = log.read(item.offset, limit, log.end_offset, at_least_one_batch=True)
         except OffsetOutOfRange:
             return _refusal(hosted, item, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except DamagedSegment as damage:
+            hosted.damaged(damage.offset, damage.message)
+            return _refusal(hosted, item, ErrorCode.KAFKA_STORAGE_ERROR)
         except StorageError:
             return _refusal(hosted, item, ErrorCode.KAFKA_STORAGE_ERROR)
     elif not _has_news(hosted, item):

@@ -13,6 +13,7 @@ from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import Checkpoint, DataDirectory
 from tidelog.replication.syncing import Syncer
 from tidelog.runtime.compactor import Compactor
+from tidelog.runtime.scrubber import Scrubber
 from tidelog.services import Timer
 from tidelog.types import TopicPartition
 
@@ -28,6 +29,7 @@ class Housekeeping:
         self._directory = directory
         self._syncer = syncer
         self._compactor = Compactor(broker, directory.path)
+        self.scrubber = Scrubber(broker)
         self._timers: dict[str, Timer] = {}
         self._stopped = False
 
@@ -44,8 +46,11 @@ class Housekeeping:
         self._every("removal", lambda: REMOVAL_INTERVAL_MS, self._remove)
         self._every("compaction", lambda: self._broker.config.log_cleaner_backoff_ms, self._compactor.run)
 
+        self.scrubber.start()
+
     def stop(self) -> None:
         self._stopped = True
+        self.scrubber.stop()
         self._compactor.stop()
         for timer in self._timers.values():
             timer.cancel()

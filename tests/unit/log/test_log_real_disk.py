@@ -210,6 +210,8 @@ def test_a_large_sparse_log_costs_the_same_everywhere(tmp_path: Path, disk: Stor
         segment.seal()
     log = open_log(disk, ONE_SEGMENT.but(segment_bytes=1 << 30), clean=True, directory=str(directory))
     assert log.end_offset == 2 * count * 10
+    for found_segment in log.segments:
+        found_segment.trusted_from = 0  # Their checksums are made up.
     for offset in (0, 5, 9_995, 10_000, 15_555, 19_999):
         region = log.read(offset, 100, log.end_offset, at_least_one_batch=True)
         assert region.size == size

@@ -14,6 +14,7 @@ from tidelog.broker.nearer_replica import nearer_replica
 from tidelog.broker.partition import Partition
 from tidelog.broker.request import RequestContext
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
+from tidelog.log.verification import DamagedSegment
 from tidelog.protocol import fetch
 from tidelog.protocol.fetch import NO_SESSION, FetchPartition, FetchRequest, Part, PartitionAnswer, Records
 from tidelog.protocol.produce import NodeAddress, TopicKey
@@ -192,6 +193,8 @@ class PendingFetch:
                     if read_committed and records.size:
                         aborted = log.aborted_in(wanted.fetch_offset, records.size, end_offset)
         except TidelogError as refusal:
+            if isinstance(refusal, DamagedSegment):
+                partition.hosted.damaged(refusal.offset, refusal.message)
             return PartitionAnswer(
                 wanted.partition, refusal.code, high_watermark, stable_offset, log.start_offset
             )

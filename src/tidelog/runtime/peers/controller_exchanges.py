@@ -23,6 +23,7 @@ from tidelog.runtime.peers.exchange import UNANSWERED, Exchange, by_topic
 
 PLAINTEXT = 0
 LOST = UUID(int=1)  # Kafka's id for a directory that cannot be used any more
+HERE = UUID(int=2)  # and for one that needs no name because there is one only
 
 
 class Registering(Exchange[Asked, Answered]):
@@ -203,18 +204,19 @@ class FailedLogs(Exchange[Asked, Answered]):
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
         ask = cast(OfflineAsk, asks[0].ask)
         topics = by_topic(ask.partitions, lambda key: key, lambda key: {"partition_index": key[1]})
-        lost = {"id_": LOST, "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics]}
-        return {"broker_id": ask.broker_id, "broker_epoch": ask.broker_epoch, "directories": [lost]}
+        where = HERE if ask.healed else LOST
+        there = {"id_": where, "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics]}
+        return {"broker_id": ask.broker_id, "broker_epoch": ask.broker_epoch, "directories": [there]}
 
     def asks(self, request: Any) -> list[Asked]:
+        if len(request.directories) != 1 or request.directories[0].id_ not in (LOST, HERE):
+            raise Malformed("replicas lie on the one disk of their broker, or are lost")
+        directory = request.directories[0]
         partitions = tuple(
-            (topic.topic_id, part.partition_index)
-            for directory in request.directories
-            if directory.id_ == LOST
-            for topic in directory.topics
-            for part in topic.partitions
+            (topic.topic_id, part.partition_index) for topic in directory.topics for part in topic.partitions
         )
-        return [Asked(request.broker_id, OfflineAsk(request.broker_id, request.broker_epoch, partitions))]
+        ask = OfflineAsk(request.broker_id, request.broker_epoch, partitions, directory.id_ == HERE)
+        return [Asked(request.broker_id, ask)]
 
     def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
         error = UNANSWERED if gots[0] is None else cast(OfflineGot, gots[0].got).error
@@ -223,11 +225,11 @@ class FailedLogs(Exchange[Asked, Answered]):
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
         ask = cast(OfflineAsk, asks[0].ask)
         error = ErrorCode(answer.error_code)
-        yield Answered(peer, OfflineGot(ask.broker_id, ask.broker_epoch, ask.partitions, error))
+        yield Answered(peer, OfflineGot(ask.broker_id, ask.broker_epoch, ask.partitions, error, ask.healed))
 
     def token(self, message: Asked | Answered) -> Hashable:
         said = cast(OfflineAsk | OfflineGot, message.ask if isinstance(message, Asked) else message.got)
-        return said.broker_epoch, said.partitions
+        return said.broker_epoch, said.partitions, said.healed
 
 
 def _wish_key(wish: InSyncWish) -> tuple[UUID, int]:

@@ -104,8 +104,8 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             Answered(other, InSyncGot(wish(me, 0, (1, 2, 3)), ErrorCode.INELIGIBLE_REPLICA)),
         ),
         "failed logs": (
-            Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)))),
-            Answered(other, OfflineGot(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), ErrorCode.NONE)),
+            Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), True)),
+            Answered(other, OfflineGot(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), ErrorCode.NONE, True)),
         ),
         "snapshot": (
             SnapshotAsk(me, METADATA, 5, DISK, SNAPSHOT, 4096, 1 << 20),

@@ -1,0 +1,128 @@
+"""Damage in old segments: found when it is read, and by who walks over everything."""
+
+import pytest
+
+from tidelog.config import TopicConfig
+from tidelog.log.log import Log
+from tidelog.log.verification import Checked, DamagedSegment, check, pieces
+from tidelog.protocol import batch as batches
+from tidelog.protocol.records import Record, encode_batch
+from tidelog.sim.disk import SimulatedDisk
+
+NOW_MS = 1_700_000_000_000
+CONFIG = TopicConfig(segment_bytes=2000)
+
+
+def write(log: Log, count: int, size: int = 100) -> None:
+    for _ in range(count):
+        offset = log.end_offset
+        data = encode_batch([Record(offset, NOW_MS, None, b"x" * size, ())], leader_epoch=0)
+        log.append(memoryview(data), offset, NOW_MS, 0, NOW_MS)
+
+
+@pytest.fixture
+def log() -> Log:
+    """Forty batches in several segments that an earlier process wrote."""
+    disk = SimulatedDisk()
+    disk.make_directory("data")
+    written = Log.open(disk, "data/t-0", CONFIG, clean=False, now_ms=NOW_MS)
+    write(written, 40)
+    assert written.close()
+    return Log.open(disk, "data/t-0", CONFIG, clean=True, now_ms=NOW_MS)
+
+
+def flip(log: Log, segment_number: int, position: int) -> None:
+    file = log.segments[segment_number].file()
+    byte = bytes(file.read_at(position, 1))[0]
+    file.write_at(position, bytes([byte ^ 0x10]))
+
+
+def read(log: Log, offset: int, size: int = 1 << 20) -> bytes:
+    return bytes(log.read(offset, size, log.end_offset, at_least_one_batch=True).read())
+
+
+def size_of(log: Log, segment_number: int) -> int:
+    data = log.segments[segment_number].region().read()
+    return next(batches.iterate(data))[1].size
+
+
+def test_whole_records_are_read_and_remembered_as_such(log: Log) -> None:
+    segment = log.segments[0]
+    assert segment.verified_to == 0
+    read(log, 0)
+    assert segment.verified_to == segment.size
+
+
+def test_a_flipped_bit_never_reaches_a_reader(log: Log) -> None:
+    flip(log, 0, 3 * size_of(log, 0) + 70)
+    with pytest.raises(DamagedSegment) as damage:
+        read(log, 0)
+    assert damage.value.offset == 3
+    assert len(read(log, 0, 200)) == 200  # What lies before is served.
+    with pytest.raises(DamagedSegment):
+        read(log, 3)
+
+
+@pytest.mark.parametrize("position", [0, 4, 8, 10])
+def test_not_even_where_no_checksum_covers_it(log: Log, position: int) -> None:
+    """Offset and length of a batch are outside of its checksum."""
+    flip(log, 0, 2 * size_of(log, 0) + position)
+    with pytest.raises(DamagedSegment) as damage:
+        read(log, 0)
+        read(log, 3)
+    assert damage.value.offset <= 3
+
+
+def test_what_this_process_wrote_is_not_read_back(log: Log) -> None:
+    start = log.end_offset
+    write(log, 3)
+    flip(log, len(log.segments) - 1, log.segments[-1].size - 5)
+    assert read(log, start)
+
+
+def test_truncation_forgets_what_was_known(log: Log) -> None:
+    read(log, log.segments[-1].base_offset)
+    log.truncate_to(log.end_offset - 1)
+    assert log.segments[-1].verified_to <= log.segments[-1].size
+    write(log, 1)
+    assert read(log, log.end_offset - 1)
+
+
+def walk(log: Log, segment_number: int) -> list[Checked]:
+    found: list[Checked] = []
+    following = log.segments[segment_number + 1 : segment_number + 2]
+    steps = pieces(log.segments[segment_number], following[0].base_offset if following else log.end_offset)
+    try:
+        piece = next(steps)
+        while True:
+            found.append(piece.check())
+            piece = steps.send(found[-1])
+    except StopIteration:
+        return found
+
+
+def test_a_walk_sees_every_byte(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.log.verification.PIECE_BYTES", 300)
+    found = walk(log, 0)
+    assert len(found) > 3
+    assert sum(each.whole_bytes for each in found) == log.segments[0].size
+    flip(log, 0, log.segments[0].size - 1)
+    assert walk(log, 0)[-1].damage
+
+
+def test_a_batch_larger_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("data")
+    log = Log.open(disk, "data/t-0", TopicConfig(segment_bytes=5000), clean=False, now_ms=NOW_MS)
+    write(log, 3, 1400)
+    monkeypatch.setattr("tidelog.log.verification.PIECE_BYTES", 100)
+    assert sum(each.whole_bytes for each in walk(log, 0)) == log.segments[0].size
+
+
+def test_nothing_is_wrong_with_an_unfinished_end() -> None:
+    data = bytes(encode_batch([Record(5, NOW_MS, None, b"x", ())], leader_epoch=0))
+    assert check(memoryview(data[:-1]), 0, 6, to_the_end=False) == Checked(0, 0, "")
+    assert check(memoryview(data[:-1]), 0, 6, to_the_end=True).damage
+    assert check(memoryview(data), 0, 6, to_the_end=True) == Checked(len(data), 6, "")
+    assert check(memoryview(data), 6, 9, to_the_end=True).damage
+    assert check(memoryview(data), 0, 5, to_the_end=True).damage
