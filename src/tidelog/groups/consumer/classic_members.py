@@ -19,7 +19,7 @@ from tidelog.groups.classic.messages import (
 )
 from tidelog.groups.consumer import embedded, progress
 from tidelog.groups.consumer.group import ConsumerGroup
-from tidelog.groups.consumer.heartbeats import check_room, known_member
+from tidelog.groups.consumer.heartbeats import MEMBER_ID_MAX, check_room, known_member
 from tidelog.groups.consumer.partitions import is_in
 from tidelog.groups.consumer.records import ClassicProtocols, MemberRecord, MemberState
 from tidelog.groups.consumer.view import View
@@ -153,6 +153,8 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> embedded.Sub
 def _admit(group: ConsumerGroup, request: JoinRequest, view: View) -> str | None:
     """The member id that a static member had before, where it comes back under a new one."""
     if request.instance_id is None:
+        if len(request.member_id.encode()) > MEMBER_ID_MAX:
+            raise TidelogError("no member has such an id", ErrorCode.UNKNOWN_MEMBER_ID)
         check_room(group, request.member_id, view.config)
         return None
     if request.member_id == NO_MEMBER:

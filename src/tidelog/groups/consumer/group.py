@@ -42,8 +42,6 @@ from tidelog.groups.subscriptions import CONSUMER_PROTOCOL
 from tidelog.invariant import invariant
 
 NEW_MEMBER = CurrentMemberRecord(epoch=0, previous_epoch=0)
-
-
 EPOCHS_FROM_VERSION = 9  # of OffsetCommit: from here on a generation may be a member's epoch
 
 
@@ -70,7 +68,8 @@ class ConsumerGroup:
         self.seen_topics: Mapping[str, Topic] = {}  # what the regular expressions were last resolved against
         self.retargeted_ms = -(1 << 62)  # when the target was computed, on the clock that only goes forward
         self._state: str | None = None  # None: not known since the last record
-        self._updates: list[Update] = []
+        self.updates: list[Update] = []  # put, and not yet taken
+        self._before: list[Update] = []  # what the updates took the place of
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -102,15 +101,27 @@ class ConsumerGroup:
 
     def put(self, kind: RecordKind, name: str, value: Value) -> None:
         """Change the group by a record, unless it says what is known already."""
-        if self.record(kind, name) != value:
+        before = self.record(kind, name)
+        if before != value:
             update = Update(kind, name, value)
             self.apply(update)
-            self._updates.append(update)
+            self.updates.append(update)
+            self._before.append(Update(kind, name, before))
 
     def take_updates(self) -> list[Update]:
         """What was put since the last call, in order: to be written to the log as one."""
-        updates, self._updates = self._updates, []
+        updates, self.updates = self.updates, []
+        self._before = []
         return updates
+
+    def undo(self) -> None:
+        """Forget what was put since, because it cannot be written."""
+        for update in reversed(self._before):
+            self.apply(update)
+        self.seen_topics = {}  # The regular expressions match again what they did.
+        for update in self.take_updates():
+            if update.kind is RecordKind.MEMBER and update.name not in self.members:
+                self.waits.forget(update.name)
 
     def record(self, kind: RecordKind, name: str) -> Value:
         """The newest record under a key."""

@@ -20,6 +20,7 @@ from tidelog.groups.consumer.waits import Wait
 
 JOIN, LEAVE, AWAY = 0, -1, -2
 UNCHANGED = -1
+MEMBER_ID_MAX = 32_767  # bytes that fit into a record's key
 _CHOOSES_ITS_ID_FROM = 1  # version from which on a member brings its own id
 
 
@@ -60,6 +61,8 @@ def check(request: Heartbeat, version: int, config: BrokerConfig) -> None:
         raise InvalidRequest(f"there is no member epoch {request.epoch}")
     if not request.member_id and (version >= _CHOOSES_ITS_ID_FROM or request.epoch != JOIN):
         raise InvalidRequest("a member id is missing")
+    if len(request.member_id.encode()) > MEMBER_ID_MAX:
+        raise InvalidRequest(f"a member id has at most {MEMBER_ID_MAX} bytes")
     if request.instance_id == "" or request.rack_id == "":
         raise InvalidRequest("an instance id or rack id must not be empty")
     if request.epoch == AWAY and request.instance_id is None:

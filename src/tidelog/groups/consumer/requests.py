@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidelog.config import BrokerConfig
-from tidelog.errors import ErrorCode, TidelogError
+from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.groups.classic.group import ClassicGroup
 from tidelog.groups.classic.messages import JoinRequest, Leaving, SyncRequest
 from tidelog.groups.consumer import classic_members, heartbeats, migration
@@ -18,13 +18,14 @@ from tidelog.groups.consumer.description import Description, describe
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.heartbeats import JOIN, Heartbeat
 from tidelog.groups.consumer.record_format import KINDS, decode, encode
-from tidelog.groups.consumer.records import Update
 from tidelog.groups.consumer.view import NO_TOPICS, Topics, View
 from tidelog.groups.effects import Answer, Effects, KeyValue, Now, Reload, Waiter, Write
 from tidelog.groups.records import group_record
 from tidelog.groups.shard_state import ShardState
 
 logger = logging.getLogger(__name__)
+
+RECORDS_BYTES_MAX = 900_000  # of one change; a batch of the internal topic holds a megabyte
 
 
 class ConsumerRequests(ShardState):
@@ -68,11 +69,13 @@ class ConsumerRequests(ShardState):
         heartbeats.check(request, version, view.config)
         group, replaced = self._find(group_id, request, view)
         answer = heartbeats.heartbeat(group, request, view)
+        records = _fitting(group)
         self.groups[group_id] = group  # Not before it was let in: a refused member leaves no trace.
         if replaced is None:
-            return self._changed(group, waiter, answer, view)
+            return self._changed(group, records, waiter, answer, view)
         logger.info("group %s uses the consumer protocol now", group_id)
-        return [*replaced.dissolve(now), *self._changed(group, waiter, answer, view, replaced.tombstones())]
+        records = [*replaced.tombstones(), *records]
+        return [*replaced.dissolve(now), *self._changed(group, records, waiter, answer, view)]
 
     def _find(
         self, group_id: str, request: Heartbeat, view: View
@@ -104,12 +107,14 @@ class ConsumerRequests(ShardState):
     def consumer_join(self, group: ConsumerGroup, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
         """The answer is a JoinAnswer."""
         view = self._view(now)
-        return self._changed(group, waiter, classic_members.join(group, request, view), view)
+        answer = classic_members.join(group, request, view)
+        return self._changed(group, _fitting(group), waiter, answer, view)
 
     def consumer_sync(self, group: ConsumerGroup, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
         """The answer is a SyncAnswer."""
         view = self._view(now)
-        return self._changed(group, waiter, classic_members.sync(group, request, view), view)
+        answer = classic_members.sync(group, request, view)
+        return self._changed(group, _put(group), waiter, answer, view)
 
     def consumer_classic_heartbeat(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now: Now
@@ -122,7 +127,7 @@ class ConsumerRequests(ShardState):
     ) -> tuple[list[ErrorCode], Effects]:
         view = self._view(now)
         errors = classic_members.leave(group, members, view)
-        return errors, self._changed(group, None, None, view)
+        return errors, self._changed(group, _put(group), None, None, view)
 
     # -- the clock ---------------------------------------------------------------------
 
@@ -140,7 +145,7 @@ class ConsumerRequests(ShardState):
         view = self._view(now)
         for member_id, wait in heartbeats.expire(group, view).items():
             logger.info("member %s of group %s is out: %s", member_id, group.group_id, wait.value)
-        return self._changed(group, None, None, view)
+        return self._changed(group, _put(group), None, None, view)
 
     # -- the log -----------------------------------------------------------------------
 
@@ -150,30 +155,50 @@ class ConsumerRequests(ShardState):
     def _changed(
         self,
         group: ConsumerGroup,
+        records: Sequence[KeyValue],
         waiter: Waiter | None,
         answer: Any,
         view: View,
-        first: Sequence[KeyValue] = (),
     ) -> Effects:
         """Write what the group has put; the answer, if somebody waits for one, follows."""
-        updates = group.take_updates()
-        if updates and migration.must_downgrade(group, view.config):
-            return self._downgrade(group, updates, waiter, answer, view)
+        if records and migration.must_downgrade(group, view.config):
+            return self._downgrade(group, records, waiter, answer, view)
         self._watch(group)
-        records = [*first, *(encode(group.group_id, update) for update in updates)]
         return _written(records, waiter, answer)
 
     def _downgrade(
-        self, group: ConsumerGroup, updates: list[Update], waiter: Waiter | None, answer: Any, view: View
+        self,
+        group: ConsumerGroup,
+        records: Sequence[KeyValue],
+        waiter: Waiter | None,
+        answer: Any,
+        view: View,
     ) -> Effects:
         """Only members of the classic protocol are left: it is a classic group again."""
         logger.info("group %s uses the classic protocol again", group.group_id)
         state = migration.downgraded(group, view)
         classic = self._new_classic(group.group_id)
         self.groups[group.group_id] = classic
-        records = [encode(group.group_id, update) for update in updates]
-        records += [*group.tombstones(), group_record(group.group_id, state)]
+        records = [*records, *group.tombstones(), group_record(group.group_id, state)]
         return [*_written(records, waiter, answer), *classic.adopt(state, view.now)]
+
+
+def _put(group: ConsumerGroup) -> list[KeyValue]:
+    """The records that the group has put."""
+    return [encode(group.group_id, update) for update in group.take_updates()]
+
+
+def _fitting(group: ConsumerGroup) -> list[KeyValue]:
+    """The same. Undone and refused where it is more than a batch can hold: a write that is bound to fail
+    would have the whole shard read again, with every try of the client.
+    """
+    records = [encode(group.group_id, update) for update in group.updates]
+    size = sum(len(key) + len(value or b"") for key, value in records)
+    if size > RECORDS_BYTES_MAX:
+        group.undo()
+        raise InvalidRequest(f"what must be written down of the group has {size} bytes, too many")
+    group.take_updates()
+    return records
 
 
 def _written(records: Sequence[KeyValue], waiter: Waiter | None, answer: Any) -> Effects:

@@ -51,6 +51,7 @@ def test_topics_that_are_not_there_are_waited_for() -> None:
         {"instance_id": ""},
         {"rack_id": ""},
         {"member_id": ""},
+        {"member_id": "m" * 32_768},
         {"epoch": -3},
         {"epoch": AWAY},
     ],

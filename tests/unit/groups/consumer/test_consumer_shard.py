@@ -37,6 +37,28 @@ def test_a_group_that_does_not_exist() -> None:
         assert groups.beat("a", epoch).answer.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_more_than_can_be_written_is_refused_before() -> None:
+    groups = MixedGroups()
+    groups.enter("a")
+    before = groups.consumer_group.everything()
+    many = tuple(f"{number:0>200}" for number in range(5000))
+    assert groups.enter("b", *many).answer.code == ErrorCode.INVALID_REQUEST
+    assert groups.beat("a", 1, topics=many).answer.code == ErrorCode.INVALID_REQUEST
+    assert groups.consumer_group.everything() == before
+    assert groups.reloads == 0
+    groups.advance(44_000)
+    groups.beat("a", 1)
+    groups.advance(44_000)
+    assert groups.consumer_group.epoch == 1, "nobody waits for the one that was refused"
+
+
+def test_too_large_a_group_is_not_even_begun() -> None:
+    groups = MixedGroups()
+    many = tuple(f"{number:0>200}" for number in range(5000))
+    assert groups.enter("a", *many).answer.code == ErrorCode.INVALID_REQUEST
+    assert groups.shard.groups == {}
+
+
 def test_the_next_coordinator_goes_on() -> None:
     groups = MixedGroups()
     groups.enter("a")
