@@ -413,7 +413,7 @@ class BrokerTable:
         _LONG_MS, 600_000, "How often the broker looks for offsets that have expired."
     )
     offset_metadata_max_bytes: int = row(
-        Whole(0, unit="bytes"),
+        Whole(0, 32767, unit="bytes"),
         4096,
         "Size of the largest metadata a client may attach to a committed offset.",
         dynamic=True,

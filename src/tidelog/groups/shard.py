@@ -15,7 +15,7 @@ from tidelog.groups.consumer.requests import ConsumerRequests
 from tidelog.groups.effects import Effects, Now, Waiter
 from tidelog.groups.offset_requests import OffsetRequests
 
-GROUP_ID_MAX = 32_767  # bytes that fit into a record's key
+TEXT_MAX = 32_767  # bytes of a text that fit into a record
 
 
 class GroupShard(OffsetRequests, Administration, ConsumerRequests):
@@ -53,6 +53,7 @@ class GroupShard(OffsetRequests, Administration, ConsumerRequests):
 
     def join(self, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
         """The answer is a JoinAnswer."""
+        _check_texts(request)
         config = self.config()
         shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         if not shortest <= request.session_timeout_ms <= longest:
@@ -115,7 +116,15 @@ def _stranger(group_id: str) -> TidelogError:
     return TidelogError(f"group {group_id[:80]!r} has no such member", ErrorCode.UNKNOWN_MEMBER_ID)
 
 
+def _check_texts(request: JoinRequest) -> None:
+    """Refuse what could not be written down once the member has partitions."""
+    names = (name for name, _ in request.protocols)
+    for text in (request.instance_id or "", request.protocol_type, *names):
+        if len(text.encode()) > TEXT_MAX:
+            raise TidelogError(f"{text[:40]!r}… is longer than {TEXT_MAX} bytes", ErrorCode.INVALID_REQUEST)
+
+
 def check_group_id(group_id: str, *, may_be_empty: bool = False) -> None:
     """Refuse an id that no group can have. Offsets may belong to the empty one, as in Kafka."""
-    if (not group_id and not may_be_empty) or len(group_id.encode()) > GROUP_ID_MAX:
+    if (not group_id and not may_be_empty) or len(group_id.encode()) > TEXT_MAX:
         raise TidelogError("a group id has 1 to 32767 bytes", ErrorCode.INVALID_GROUP_ID)

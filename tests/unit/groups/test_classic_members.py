@@ -52,6 +52,9 @@ class TestFirstGeneration:
         assert groups.join("stranger").error == ErrorCode.UNKNOWN_MEMBER_ID
         assert groups.join(protocols=()).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert groups.join(protocol_type="").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        for texts in ({"instance_id": "i" * 32_768}, {"protocol_type": "ü" * 16_384}):
+            assert groups.join(**texts).error == ErrorCode.INVALID_REQUEST
+        assert groups.join(protocols=(("p" * 32_768, b""),)).error == ErrorCode.INVALID_REQUEST
         assert groups.join(session_timeout_ms=5_999).error == ErrorCode.INVALID_SESSION_TIMEOUT
         assert groups.join(session_timeout_ms=1_800_001).error == ErrorCode.INVALID_SESSION_TIMEOUT
         assert not groups.shard.groups
