@@ -155,7 +155,8 @@ def _library() -> Any:
 
 
 def _state(state: Any) -> str:
-    return _STATES.get(state.name, state.name.capitalize())
+    name = str(state.name)
+    return _STATES.get(name, name.capitalize())
 
 
 def _lag(committed: int | None, end_offset: int | None) -> int | None:
