@@ -14,6 +14,7 @@ from tidelog.log.appending import Appending
 from tidelog.log.handles import HandleCache
 from tidelog.log.segment import Segment
 from tidelog.log.state import NO_OFFSET
+from tidelog.protocol import batch as batches
 
 _logger = logging.getLogger(__name__)
 
@@ -90,6 +91,20 @@ class Shortening(Appending):
             raise self._fail("restart", error) from error
         self._durability.restart(offset)
         self.start_offset = self.end_offset = offset
+
+    def append_batches(self, data: memoryview, now_ms: int) -> int:
+        """As :meth:`Appending.append_batches`; but the first batch of a log that was just restarted may begin
+        before its start: a leader whose start lies inside a batch sends that batch whole.
+        """
+        start = self.start_offset
+        if start == self.end_offset and len(data) > batches.HEADER_SIZE:
+            first = batches.parse_header(data)
+            if first.base_offset < start <= first.last_offset:
+                self.restart_at(first.base_offset)
+                super().append_batches(data, now_ms)
+                self.advance_start(start)
+                return self.end_offset
+        return super().append_batches(data, now_ms)
 
     # -- at the start ------------------------------------------------------------------
 

@@ -214,6 +214,25 @@ class TestAppendBatches:
         assert [base for base, _, _ in contents(log)] == list(range(50))
         assert log.epochs.entries == [(0, 0), (1, 20), (2, 40)]
 
+    def test_a_restarted_log_takes_a_batch_that_begins_before_its_start(self, disk: SimulatedDisk) -> None:
+        """The leader's start lies inside that batch, and a batch is never cut."""
+        log = open_log(disk)
+        append_many(log, 3)
+        log.restart_at(15)
+        around = make_batch(10, count=10, epoch=3)
+        assert log.append_batches(memoryview(bytes(around) + bytes(make_batch(20, epoch=4))), 1000) == 21
+        assert (log.start_offset, log.epochs.entries) == (15, [(3, 15), (4, 20)])
+        assert [base for base, _, _ in contents(log)] == [10, 20]
+        again = open_log(disk, clean=False)
+        assert (again.start_offset, again.end_offset) == (15, 21)
+
+    def test_a_batch_that_ends_before_the_start_is_refused(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk)
+        log.restart_at(15)
+        with pytest.raises(CorruptBatch):
+            log.append_batches(memoryview(bytes(make_batch(10))), 1000)
+        assert (log.start_offset, log.end_offset) == (15, 15)
+
     def test_a_partial_batch_at_the_end_is_left_out(self, disk: SimulatedDisk) -> None:
         log = open_log(disk)
         data = bytes(make_batch(0)) + bytes(make_batch(1))[:-1]
