@@ -7,14 +7,22 @@ one) leaves after the sync it needs: ballots have a queue of effects that waits 
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.storage import Buffer
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
-from tidelog.replication.effects import BeginEpoch, Commit, Effects, ProposeInSync, Settle, Truncate
+from tidelog.replication.effects import (
+    BeginEpoch,
+    Commit,
+    Effect,
+    Effects,
+    ProposeInSync,
+    Settle,
+    Truncate,
+)
 from tidelog.replication.election import (
     AnswerVote,
     AskVote,
@@ -356,18 +364,25 @@ class Hosted:
 
     def run(self, effects: Effects) -> None:
         for effect in effects:
-            match effect:
-                case Settle(done, error):
-                    done(error)
-                case Commit():
-                    self._listener.committed(self)
-                    self.observer.committed()
-                case BeginEpoch(epoch, start_offset):
-                    self.log.epochs.assign(epoch, start_offset)
-                case Truncate(end_offset):
-                    self._truncate(end_offset)
-                case ProposeInSync():
-                    self._listener.proposed(self, effect)
+            # By type and not by pattern: this is done for every produce.
+            kind = type(effect)
+            if kind is Settle:
+                done, error = cast(Settle, effect)
+                done(error)
+            elif kind is Commit:
+                self._listener.committed(self)
+                self.observer.committed()
+            else:
+                self._run_rare(effect)
+
+    def _run_rare(self, effect: Effect) -> None:
+        match effect:
+            case BeginEpoch(epoch, start_offset):
+                self.log.epochs.assign(epoch, start_offset)
+            case Truncate(end_offset):
+                self._truncate(end_offset)
+            case ProposeInSync():
+                self._listener.proposed(self, effect)
 
     def _truncate(self, end_offset: int) -> None:
         logger.info("%s: truncating from %s to %s", self.key, self.log.end_offset, end_offset)

@@ -15,14 +15,14 @@ and says so with :meth:`Replica.appended`; the log is only asked how far it reac
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from tidelog.errors import ErrorCode
 from tidelog.invariant import invariant
 from tidelog.replication.effects import BeginEpoch, Commit, Effects, ProposeInSync, Settle, Truncate
 from tidelog.replication.policies import Policy
 from tidelog.replication.progress import Progress
-from tidelog.replication.view import Refuse, Wait
+from tidelog.replication.view import WAIT, YES, Refuse
 from tidelog.types import NO_BROKER, NO_EPOCH
 
 
@@ -146,7 +146,7 @@ class Replica:
 
     def set_limits(self, limits: Limits) -> Effects:
         self.limits = limits
-        return self._advance() if self.role is Role.LEADER else []
+        return self._advance_and_look_again() if self.role is Role.LEADER else []
 
     # --- roles ----------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Replica:
         self.progress = {replica: Progress(now_ms) for replica in replicas if replica != self.me}
         self._set_members(in_sync)
         effects.append(BeginEpoch(epoch, self.epoch_start_offset))
-        return effects + self._advance()
+        return effects + self._advance_and_look_again()
 
     def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> Effects:
         """Follow ``leader`` (-1: nobody) in ``epoch``."""
@@ -227,7 +227,7 @@ class Replica:
             del self.progress[replica]
         self._proposed = None
         self._set_members(in_sync)
-        return self._advance() + self.invite()
+        return self._advance_and_look_again() + self.invite()
 
     def restarted(self, replica: int, now_ms: int) -> None:
         """Another process speaks for it from now on: nothing is known about what that one holds."""
@@ -240,9 +240,9 @@ class Replica:
         """
         if self.role is Role.LEADER and self.policy.tracks_in_sync:
             for replica, progress in self.progress.items():
-                if replica not in self.maximal_in_sync and progress.seen:
-                    if progress.end_offset >= self.log.end_offset:
-                        return self._maybe_join(replica, progress)
+                outside = replica not in self.maximal_in_sync and progress.seen
+                if outside and progress.end_offset >= self.log.end_offset:
+                    return self._maybe_join(replica, progress)
         return []
 
     def _set_members(self, in_sync: tuple[int, ...]) -> None:
@@ -264,21 +264,26 @@ class Replica:
     def appended(self) -> Effects:
         """The driver has appended to the log."""
         invariant(self.role is Role.LEADER, "only a leader appends", self.role, self.epoch)
-        return [] if self.limits.durable else self._advance()
+        if self.limits.durable or not self.policy.commits_alone(self):
+            return []  # What others have to hold first is not committed by this.
+        return self._advance()
 
     def synced(self) -> Effects:
         """More of the log is durable than before."""
-        return self._advance() if self.role is Role.LEADER and self.limits.durable else []
+        return self._advance_and_look_again() if self.role is Role.LEADER and self.limits.durable else []
 
     def wait(
         self, end_offset: int, acks: int, deadline_ms: int, done: Callable[[ErrorCode], None]
     ) -> Effects:
         """Tell ``done`` once the produce that ends at ``end_offset`` is acknowledged or refused."""
         verdict = self.policy.acknowledged(self, end_offset, acks)
-        if isinstance(verdict, Wait):
-            self._waiting.setdefault(acks, deque()).append(Waiting(end_offset, acks, deadline_ms, done))
+        if verdict is WAIT:
+            queue = self._waiting.get(acks)
+            if queue is None:
+                queue = self._waiting[acks] = deque()
+            queue.append(Waiting(end_offset, acks, deadline_ms, done))
             return []
-        return [Settle(done, verdict.code if isinstance(verdict, Refuse) else ErrorCode.NONE)]
+        return [Settle(done, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code)]
 
     def fetched(
         self, replica: int, epoch: int, offset: int, last_epoch: int, log_start_offset: int, now_ms: int
@@ -347,7 +352,7 @@ class Replica:
             return []
         self._proposed = None
         self.maximal_in_sync = frozenset(self.in_sync)
-        return self._advance()
+        return self._advance_and_look_again()
 
     def repeat_proposal(self) -> Effects:
         """The controller may never have heard of the proposal: ask again. It counts until an answer says
@@ -410,20 +415,35 @@ class Replica:
 
     def _advance(self) -> Effects:
         """Move the high watermark as far as the policy allows, and settle the produces it passes."""
-        effects: Effects = []
         committed = self.policy.committed(self)
-        if committed > self.high_watermark:
-            invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
-            self.high_watermark = committed
-            effects.append(Commit(committed))
+        if committed <= self.high_watermark:
+            return []
+        invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
+        self.high_watermark = committed
+        effects: Effects = [Commit(committed)]
         for acks, queue in self._waiting.items():
-            while queue:
-                verdict = self.policy.acknowledged(self, queue[0].end_offset, acks)
-                if isinstance(verdict, Wait):
-                    break
-                code = verdict.code if isinstance(verdict, Refuse) else ErrorCode.NONE
-                effects.append(Settle(queue.popleft().done, code))
+            while queue and queue[0].end_offset <= committed:
+                self._settle(acks, queue, effects)
         return effects
+
+    def _advance_and_look_again(self) -> Effects:
+        """The same when more has changed than what followers hold: who waits may be refused now, or need
+        less than before.
+        """
+        effects = self._advance()
+        for acks, queue in self._waiting.items():
+            while queue and self._settle(acks, queue, effects):
+                pass
+        return effects
+
+    def _settle(self, acks: int, queue: "deque[Waiting]", effects: Effects) -> bool:
+        """Whether the first one of a queue is done."""
+        verdict = self.policy.acknowledged(self, queue[0].end_offset, acks)
+        if verdict is WAIT:
+            return False
+        code = ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code
+        effects.append(Settle(queue.popleft().done, code))
+        return True
 
     # --- following ------------------------------------------------------------------------------------------
 

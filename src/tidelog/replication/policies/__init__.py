@@ -21,6 +21,9 @@ class Policy(Protocol):
     def committed(self, view: View) -> int:
         """Where the high watermark may stand; the replica never moves it back."""
 
+    def commits_alone(self, view: View) -> bool:
+        """Whether what the leader appends is committed without anybody else."""
+
     def before_append(self, view: View, acks: int) -> Refuse | None:
         """A refusal before anything is written, or None."""
 

@@ -32,6 +32,9 @@ class IsrPolicy:
                 smallest = follower.end_offset
         return smallest
 
+    def commits_alone(self, view: View) -> bool:
+        return len(view.maximal_in_sync) == 1
+
     def before_append(self, view: View, acks: int) -> Refuse | None:
         if acks == ACKS_ALL and len(view.in_sync) < view.min_in_sync:
             return Refuse(ErrorCode.NOT_ENOUGH_REPLICAS)

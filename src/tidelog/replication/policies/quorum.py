@@ -25,6 +25,9 @@ class QuorumPolicy:
         candidate = held[majority - 1]
         return candidate if candidate > view.epoch_start_offset else view.high_watermark
 
+    def commits_alone(self, view: View) -> bool:
+        return len(view.replicas) == 1
+
     def before_append(self, view: View, acks: int) -> Refuse | None:
         return None
 
