@@ -1,8 +1,88 @@
-"""Brokers that leave for good."""
+"""Brokers that come and go, and what becomes of their partitions: an image in, records or a refusal out."""
 
+from collections.abc import Iterator
+
+from tidelog.controller.elections import RulesOf, record_of, settle_all, without_memory
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.records import BrokerUnregistered, MetadataRecord
+from tidelog.controller.records import (
+    BrokerConfigChanged,
+    BrokerFencingChanged,
+    BrokerRegistered,
+    BrokerUnregistered,
+    MetadataRecord,
+    PartitionChanged,
+)
+from tidelog.controller.standing import DRAIN_SETTING, Rank, Standing, all_alike
 from tidelog.errors import ErrorCode, TidelogError
+
+
+def fence(
+    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = all_alike
+) -> list[MetadataRecord]:
+    """A broker is taken for dead: it leads nothing and is a member of nothing from now on."""
+    return _settled(image, [BrokerFencingChanged(broker_id, True)], rules_of, rank)
+
+
+def unfence(
+    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = all_alike
+) -> list[MetadataRecord]:
+    """A broker is back and knows the present metadata: partitions that waited for it can be led again."""
+    return _settled(image, [BrokerFencingChanged(broker_id, False)], rules_of, rank)
+
+
+def leave(
+    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = all_alike
+) -> list[MetadataRecord]:
+    """A broker wants to stop: what others can lead, they lead from now on. It stays a member, and goes on
+    serving what nobody else can."""
+    return _settled(image, [BrokerFencingChanged(broker_id, False, leaving=True)], rules_of, rank)
+
+
+def is_needed(image: ClusterImage, broker_id: int) -> bool:
+    """Whether a broker leads something that another one will be able to lead once it has caught up."""
+    willing = Standing.of(image).willing
+    return any(
+        partition.leader == broker_id
+        and any(replica in willing and replica not in partition.offline for replica in partition.replicas)
+        for topic in image.topics.values()
+        for partition in topic.partitions
+    )
+
+
+def register(
+    image: ClusterImage,
+    registration: BrokerRegistered,
+    rules_of: RulesOf,
+    rank: Rank = all_alike,
+    *,
+    forgot: bool,
+    empty: bool,
+) -> list[MetadataRecord]:
+    """A broker process has started. It begins fenced; what it led before, it leads no more.
+
+    ``forgot``: it stopped without syncing and its machine lost power, so it may lack records it once held.
+    ``empty``: its disk is a new one. Either way it no longer counts as holding what was committed. The same
+    goes for single logs that had failed: the disk may be whole again, what was on it is not to be relied on.
+    """
+    broker_id = registration.broker_id
+    records: list[MetadataRecord] = [registration]
+    if DRAIN_SETTING in image.broker_configs.get(str(broker_id), {}):
+        # Whoever drained it wanted to stop it, and has.
+        records.append(BrokerConfigChanged(str(broker_id), {DRAIN_SETTING: None}))
+    records += _forget(image.apply(records), broker_id, rules_of, forgot=forgot, empty=empty)
+    return _settled(image, records, rules_of, rank)
+
+
+def _forget(
+    image: ClusterImage, broker_id: int, rules_of: RulesOf, *, forgot: bool, empty: bool
+) -> Iterator[PartitionChanged]:
+    for topic in image.topics.values():
+        lost = empty or (forgot and not rules_of(topic).synced)
+        for index, partition in enumerate(topic.partitions):
+            if lost or broker_id in partition.offline:
+                new = without_memory(partition, broker_id, empty=empty)
+                if new != partition:
+                    yield record_of(topic.topic_id, index, new)
 
 
 def unregister(image: ClusterImage, broker_id: int) -> list[MetadataRecord]:
@@ -25,3 +105,10 @@ def unregister(image: ClusterImage, broker_id: int) -> list[MetadataRecord]:
                     ErrorCode.INVALID_REQUEST,
                 )
     return [BrokerUnregistered(broker_id)]
+
+
+def _settled(
+    image: ClusterImage, records: list[MetadataRecord], rules_of: RulesOf, rank: Rank
+) -> list[MetadataRecord]:
+    """These changes, and what follows from them for the partitions."""
+    return [*records, *settle_all(image.apply(records), rules_of, rank)]

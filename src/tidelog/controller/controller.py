@@ -2,15 +2,19 @@
 
 Only sessions (when a broker was last heard of) live here and not in the log: a new controller begins with a
 full session for everybody, and so fences nobody for its predecessor's death.
+
+A broker stops in two steps. Its first heartbeat that asks to leave makes others lead what they can; it stays
+a member and serves on. Once it leads nothing that another could lead after some catching up, it is fenced and
+may stop. Both steps may be asked for any number of times.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tidelog.controller import elections, leadership
-from tidelog.controller.elections import RulesOf
-from tidelog.controller.image import ClusterImage
+from tidelog.config import BrokerConfig
+from tidelog.controller import brokers, elections, leadership, logs
+from tidelog.controller.image import BrokerImage, ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
@@ -24,15 +28,17 @@ from tidelog.controller.messages import (
     RegisterGot,
 )
 from tidelog.controller.records import BrokerRegistered, MetadataRecord
-from tidelog.controller.store import MetadataStore
+from tidelog.controller.rules import Rulebook
+from tidelog.controller.standing import Standing
+from tidelog.controller.store import Decide, MetadataStore
 from tidelog.errors import ErrorCode, TidelogError
 
 logger = logging.getLogger(__name__)
 
 Answer = Callable[[ControllerGot], None]
 
-
 NEWCOMER_MS = 20_000
+STANDSTILL_MS = 500  # Between two ticks. Nobody could be heard for the rest, so nobody is judged by it.
 
 
 class SessionTiming(NamedTuple):
@@ -41,16 +47,25 @@ class SessionTiming(NamedTuple):
 
 
 class Controller:
-    def __init__(self, store: MetadataStore, rules_of: RulesOf, timing: SessionTiming) -> None:
+    def __init__(self, store: MetadataStore, config: BrokerConfig, timing: SessionTiming) -> None:
         self._store = store
-        self._rules_of = rules_of
         self._timing = timing
         self._deadlines: dict[int, int] = {}  # broker → when it is taken for dead
         self._registered_ms: dict[int, int] = {}  # when brokers came (back) under this controller
+        # How much of the metadata a fenced broker must know before it is let in again. What ended its
+        # leaderships lies before; a goal that moves on with every decision would be hard to reach.
+        self._must_know: dict[int, int] = {}
         self._now_ms = 0
         self._balanced_ms = 0
-        self.balance_interval_ms = 0  # 0: leaders stay where they are
+        self._balance_interval_ms = 0  # 0: leaders stay where they are
         self.active = False
+        self.configure(config)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Settings have changed while running."""
+        self._rules = Rulebook(config)
+        seconds = config.leader_imbalance_check_interval_seconds if config.auto_leader_rebalance_enable else 0
+        self._balance_interval_ms = 1000 * seconds
 
     def activate(self, now_ms: int) -> None:
         """This node leads the metadata log now, and everything earlier leaders decided is applied."""
@@ -58,6 +73,7 @@ class Controller:
         self._now_ms = now_ms
         self._balanced_ms = now_ms
         self._registered_ms.clear()
+        self._must_know.clear()
         self._deadlines = {
             broker_id: now_ms + self._timing.session_ms
             for broker_id, broker in self._store.image.brokers.items()
@@ -68,31 +84,22 @@ class Controller:
         self.active = False
         self._deadlines.clear()
 
+    def _submit(self, decide: Decide) -> None:
+        self._store.submit(decide, lambda error: None)
+
     # --- silence --------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> None:
+        away_ms = now_ms - self._now_ms - STANDSTILL_MS
         self._now_ms = now_ms
         if not self.active:
             return
+        if away_ms > 0:
+            self._deadlines = {broker: deadline + away_ms for broker, deadline in self._deadlines.items()}
         for broker_id in [broker for broker, deadline in self._deadlines.items() if deadline <= now_ms]:
             # A disk that fails while the first one is fenced ends the activity, and with it all sessions.
             if self._deadlines.pop(broker_id, None) is not None:
                 self._fence(broker_id)
-
-    def keep_in_order(self, now_ms: int) -> None:
-        """Leadership where it belongs: away from brokers that are drained, and now and then back to the
-        preferred replicas.
-        """
-        if not self.active:
-            return
-        image = self._store.image
-        if any(leadership.drain(image, self._rank)):
-            self._store.submit(lambda latest: leadership.drain(latest, self._rank), lambda error: None)
-        interval_ms = self.balance_interval_ms
-        if interval_ms and now_ms - self._balanced_ms >= interval_ms:
-            self._balanced_ms = now_ms
-            if next(leadership.misplaced(image), None) is not None:
-                self._store.submit(lambda latest: leadership.balance(latest, self._rank), lambda error: None)
 
     def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> None:
         """Its connections closed: probably its process is dead. It has a short time to show that it is not,
@@ -110,17 +117,35 @@ class Controller:
             if broker is None or broker.fenced:
                 return []
             logger.warning("broker %s is fenced: nothing was heard of it", broker_id)
-            return elections.fence(image, broker_id, self._rules_of, self._rank)
+            return brokers.fence(image, broker_id, self._rules.at(image), self._rank)
 
-        self._store.submit(decide, lambda error: None)
+        self._must_know.pop(broker_id, None)
+        self._submit(decide)
 
     def _rank(self, broker_id: int) -> int:
         """Who has just come back leads only if nobody else can: its caches are cold, and clients that lost it
         a moment ago wait before they connect to it again.
         """
         since_ms = self._registered_ms.get(broker_id)
-        newcomer = since_ms is not None and self._now_ms - since_ms <= NEWCOMER_MS
-        return 2 * leadership.is_draining(self._store.image, broker_id) + newcomer
+        return since_ms is not None and self._now_ms - since_ms <= NEWCOMER_MS
+
+    # --- order ----------------------------------------------------------------------------------------------
+
+    def keep_in_order(self, now_ms: int) -> None:
+        """Leadership where it belongs: away from brokers that are drained, and now and then back to the
+        preferred replicas.
+        """
+        if not self.active:
+            return
+        image = self._store.image
+        standing = Standing.of(image)
+        if next(leadership.strays(image, standing), None) is not None:
+            self._submit(lambda latest: [*elections.settle_all(latest, self._rules.at(latest), self._rank)])
+        interval_ms = self._balance_interval_ms
+        if interval_ms and now_ms - self._balanced_ms >= interval_ms:
+            self._balanced_ms = now_ms
+            if next(leadership.misplaced(image, standing), None) is not None:
+                self._submit(lambda latest: leadership.balance(latest, self._rank))
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -131,22 +156,18 @@ class Controller:
             case HeartbeatAsk():
                 self._heartbeat(ask, now_ms, answer)
             case InSyncAsk(wish):
-                if not self.active:
-                    answer(InSyncGot(wish, ErrorCode.NOT_CONTROLLER))
-                    return
                 self._store.submit(
-                    lambda image: elections.change_in_sync(image, wish, self._rules_of),
-                    lambda error: answer(InSyncGot(wish, error.code if error else ErrorCode.NONE)),
+                    lambda image: elections.change_in_sync(image, wish, self._rules.at(image), self._rank),
+                    lambda error: answer(InSyncGot(wish, _code(error))),
                 )
-            case OfflineAsk(broker_id, broker_epoch, partitions):
+            case OfflineAsk(broker_id, broker_epoch, partitions, healed):
+                decide = logs.bring_online if healed else logs.take_offline
                 self._store.submit(
-                    lambda image: elections.take_offline(
-                        image, broker_id, broker_epoch, partitions, self._rules_of
+                    lambda image: decide(
+                        image, broker_id, broker_epoch, partitions, self._rules.at(image), self._rank
                     ),
                     lambda error: answer(
-                        OfflineGot(
-                            broker_id, broker_epoch, partitions, error.code if error else ErrorCode.NONE
-                        )
+                        OfflineGot(broker_id, broker_epoch, partitions, _code(error), healed)
                     ),
                 )
 
@@ -163,57 +184,51 @@ class Controller:
                 raise TidelogError(
                     f"broker {ask.broker_id} is registered and alive", ErrorCode.DUPLICATE_BROKER_REGISTRATION
                 )
-            epoch = 1 + max((broker.broker_epoch for broker in image.brokers.values()), default=0)
-            registration = BrokerRegistered(
-                ask.broker_id,
-                ask.incarnation,
-                ask.host,
-                ask.port,
-                ask.rack,
-                epoch,
-                fenced=True,
-                directory=ask.directory,
-            )
             empty = known is not None and not same
             if empty:
                 logger.warning("broker %s has come back with another disk", ask.broker_id)
-            return elections.register(image, registration, self._rules_of, forgot=ask.forgot, empty=empty)
+            return brokers.register(
+                image,
+                _registration(image, ask),
+                self._rules.at(image),
+                self._rank,
+                forgot=ask.forgot,
+                empty=empty,
+            )
 
         def done(error: TidelogError | None) -> None:
             broker = self._store.image.brokers.get(ask.broker_id)
-            code = error.code if error else ErrorCode.NONE
             epoch = broker.broker_epoch if broker is not None and not error else -1
             if not error:
                 self._registered_ms[ask.broker_id] = now_ms
-            answer(RegisterGot(ask.broker_id, ask.incarnation, code, epoch))
+                self._must_know[ask.broker_id] = self._store.committed_offset
+            answer(RegisterGot(ask.broker_id, ask.incarnation, _code(error), epoch))
 
-        if not self.active:
-            answer(RegisterGot(ask.broker_id, ask.incarnation, ErrorCode.NOT_CONTROLLER, -1))
-            return
         self._store.submit(decide, done)
 
     def _heartbeat(self, ask: HeartbeatAsk, now_ms: int, answer: Answer) -> None:
-        def reply(error: ErrorCode, *, fenced: bool = True, may_stop: bool = False) -> None:
-            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced, may_stop))
-
-        if not self.active:
-            reply(ErrorCode.NOT_CONTROLLER)
-            return
         broker = self._store.image.brokers.get(ask.broker_id)
-        if broker is None:
-            reply(ErrorCode.BROKER_ID_NOT_REGISTERED)
-            return
-        if broker.broker_epoch != ask.broker_epoch:
-            reply(ErrorCode.STALE_BROKER_EPOCH)
-            return
-        if ask.leaving:
-            self._relieve(ask, reply)
+        error = self._check_sender(ask, broker)
+        if error is not ErrorCode.NONE or broker is None:
+            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced=True))
             return
         self._deadlines[ask.broker_id] = now_ms + self._timing.session_ms
-        if broker.fenced and ask.metadata_offset >= self._store.committed_offset:
-            # It knows everything there is to know, so it will not act on an old picture.
-            self._unfence(ask.broker_id, ask.broker_epoch)
-        reply(ErrorCode.NONE, fenced=broker.fenced)
+        if ask.leaving:
+            self._relieve(ask, answer)
+            return
+        if broker.fenced:
+            must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
+            if ask.metadata_offset >= must_know:
+                # It knows what ended its leaderships, so it will not act on an old picture.
+                self._unfence(ask.broker_id, ask.broker_epoch)
+        answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, ErrorCode.NONE, broker.fenced))
+
+    def _check_sender(self, ask: HeartbeatAsk, broker: BrokerImage | None) -> ErrorCode:
+        if not self.active:
+            return ErrorCode.NOT_CONTROLLER
+        if broker is None:
+            return ErrorCode.BROKER_ID_NOT_REGISTERED
+        return ErrorCode.NONE if broker.broker_epoch == ask.broker_epoch else ErrorCode.STALE_BROKER_EPOCH
 
     def _unfence(self, broker_id: int, broker_epoch: int) -> None:
         def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
@@ -221,30 +236,53 @@ class Controller:
             if broker is None or not broker.fenced or broker.broker_epoch != broker_epoch:
                 return []
             logger.info("broker %s is back", broker_id)
-            return elections.unfence(image, broker_id, self._rules_of)
+            return brokers.unfence(image, broker_id, self._rules.at(image), self._rank)
 
-        self._store.submit(decide, lambda error: None)
+        self._submit(decide)
 
-    def _relieve(self, ask: HeartbeatAsk, reply: Callable[..., None]) -> None:
+    def _relieve(self, ask: HeartbeatAsk, answer: Answer) -> None:
         """A broker wants to stop: others take over first, then it may go."""
-        self._deadlines[ask.broker_id] = self._now_ms + self._timing.session_ms
+        broker_id = ask.broker_id
         may_stop = False
 
         def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
             nonlocal may_stop
-            broker = image.brokers.get(ask.broker_id)
-            may_stop = True
-            if broker is None or broker.fenced:
+            broker = image.brokers.get(broker_id)
+            if broker is None or broker.fenced or broker.broker_epoch != ask.broker_epoch:
+                may_stop = True
                 return []
-            moved = list(leadership.move_away(image, ask.broker_id, self._rank))
-            if moved:
-                may_stop = False  # First it hears itself that others lead; until then it serves.
-                return moved
-            return elections.fence(image, ask.broker_id, self._rules_of, self._rank)
+            rules_of = self._rules.at(image)
+            if not broker.leaving:
+                logger.info("broker %s wants to stop", broker_id)
+                return brokers.leave(image, broker_id, rules_of, self._rank)
+            # It asks again, so it has had time to hear that others lead. It serves on for those that others
+            # could lead when they have caught up; how long that is worth waiting for is its own decision.
+            if brokers.is_needed(image, broker_id):
+                return []
+            may_stop = True
+            return brokers.fence(image, broker_id, rules_of, self._rank)
 
         def done(error: TidelogError | None) -> None:
-            if may_stop and not error:
-                self._deadlines.pop(ask.broker_id, None)
-            reply(error.code if error else ErrorCode.NONE, fenced=may_stop, may_stop=may_stop and not error)
+            granted = may_stop and error is None
+            if granted:
+                self._deadlines.pop(broker_id, None)
+            answer(HeartbeatGot(broker_id, ask.broker_epoch, _code(error), granted, granted))
 
         self._store.submit(decide, done)
+
+
+def _code(error: TidelogError | None) -> ErrorCode:
+    return error.code if error else ErrorCode.NONE
+
+
+def _registration(image: ClusterImage, ask: RegisterAsk) -> BrokerRegistered:
+    return BrokerRegistered(
+        ask.broker_id,
+        ask.incarnation,
+        ask.host,
+        ask.port,
+        ask.rack,
+        image.last_broker_epoch + 1,
+        fenced=True,
+        directory=ask.directory,
+    )

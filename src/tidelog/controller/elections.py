@@ -2,32 +2,25 @@
 
 The order of candidates: members of the in-sync set; then former members that left while the set was below the
 minimum (nothing was committed without them, so they hold everything that was); then, when nobody of either is
-known to be whole, the last leader once it is back; then, only where the topic allows it, anybody.
+known to be whole, the last leader once it is back; then, only where the topic allows it, anybody. Among
+equals a broker that wants to stop or is drained comes last, and gives its leadership up as soon as somebody
+else can have it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.controller.records import (
-    BrokerFencingChanged,
-    BrokerRegistered,
-    MetadataRecord,
-    PartitionChanged,
-)
+from tidelog.controller.records import MetadataRecord, PartitionChanged
+from tidelog.controller.standing import Rank, Standing, all_alike
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
-Alive = Callable[[int], bool]
-Rank = Callable[[int], int]
-"""Who is preferred as a leader: smaller is better, equals go by their place among the replicas."""
-
-
-def _all_alike(broker_id: int) -> int:
-    return 0
+logger = logging.getLogger(__name__)
 
 
 class Rules(NamedTuple):
@@ -35,77 +28,82 @@ class Rules(NamedTuple):
 
     min_in_sync: int
     unclean_allowed: bool
-    synced: bool = (
-        False  # An ok means "on disk": a machine that lost power has forgotten nothing that counts.
-    )
+    # An ok means "on disk": a machine that lost power has forgotten nothing that counts.
+    synced: bool = False
 
 
 RulesOf = Callable[[TopicImage], Rules]
 
 
-def next_state(
-    partition: PartitionImage, alive: Alive, rules: Rules, rank: Rank = _all_alike
-) -> PartitionImage:
-    """The partition after brokers came or went. Equal to the present one where nothing has to change."""
+def minimum(partition: PartitionImage, rules: Rules) -> int:
+    """How many must be in sync before anything is committed.
 
-    def serves(replica: int) -> bool:
-        return alive(replica) and replica not in partition.offline
-
-    members = tuple(replica for replica in partition.in_sync if serves(replica))
-    if members:
-        return finish_reassignment(_led_by_member(partition, members, rules, rank), rank)
-    return _led_by_other(partition, serves, rules)
-
-
-def finish_reassignment(partition: PartitionImage, rank: Rank = _all_alike) -> PartitionImage:
-    """When every replica of the target is in sync, the others leave; the leader hands over if it is one of
-    them.
+    Never more than the leader itself demands, or members that left would be taken for complete while it went
+    on committing without them: so what is on its way out does not count.
     """
-    target = partition.target
-    if not (partition.adding or partition.removing) or not set(target) <= set(partition.in_sync):
+    return min(rules.min_in_sync, len(partition.target))
+
+
+def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """The partition after brokers came or went. Equal to the present one where nothing has to change."""
+    if (
+        partition.leader in standing.willing
+        and not partition.eligible
+        and not partition.offline
+        and not partition.is_moving
+        and standing.serving.issuperset(partition.in_sync)
+    ):
         return partition
-    in_sync = tuple(member for member in partition.in_sync if member in target)
-    leader = partition.leader if partition.leader in target else min(in_sync, key=rank)
-    done = _changed(partition, leader, in_sync, (), unclean=False)
-    return msgspec.structs.replace(done, replicas=target, adding=(), removing=())
+    members = tuple(replica for replica in partition.in_sync if serves(partition, replica, standing))
+    if members:
+        return finish_move(_led_by_member(partition, members, standing, rules), standing)
+    return _led_by_other(partition, standing, rules)
+
+
+def serves(partition: PartitionImage, replica: int, standing: Standing) -> bool:
+    return replica in standing.serving and replica not in partition.offline
 
 
 def _led_by_member(
-    partition: PartitionImage, members: tuple[int, ...], rules: Rules, rank: Rank
+    partition: PartitionImage, members: tuple[int, ...], standing: Standing, rules: Rules
 ) -> PartitionImage:
     leader = partition.leader
-    if leader not in members:
-        leader = min((replica for replica in partition.replicas if replica in members), key=rank)
+    if leader not in members or leader not in standing.willing:
+        best = standing.best(replica for replica in partition.replicas if replica in members)
+        # Who would rather not lead goes on when the others would rather not either.
+        if leader not in members or best in standing.willing:
+            leader = best
     gone = tuple(replica for replica in partition.in_sync if replica not in members)
     eligible: tuple[int, ...] = ()
-    if len(members) < rules.min_in_sync:
+    if len(members) < minimum(partition, rules):
         # From here on nothing is committed, so who leaves now keeps everything that was.
         eligible = _union(partition.eligible, gone, without=members)
-    return _changed(partition, leader, members, eligible, unclean=False)
+    return led_by(partition, leader, members, eligible)
 
 
-def _led_by_other(partition: PartitionImage, alive: Alive, rules: Rules) -> PartitionImage:
-    """Nobody of the in-sync set lives."""
-    for replica in partition.replicas:
-        if replica in partition.eligible and alive(replica):
-            rest = _union(partition.eligible, partition.in_sync, without=(replica,))
-            return _changed(partition, replica, (replica,), rest, unclean=False)
-    if not partition.in_sync and not partition.eligible and alive(partition.last_leader):
-        return _changed(partition, partition.last_leader, (partition.last_leader,), (), unclean=True)
-    if rules.unclean_allowed:
-        for replica in partition.replicas:
-            if alive(replica):
-                return _changed(partition, replica, (replica,), (), unclean=True)
-    return _changed(partition, NO_BROKER, partition.in_sync, partition.eligible, unclean=False)
+def _led_by_other(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """Nobody of the in-sync set serves."""
+    present = [replica for replica in partition.replicas if serves(partition, replica, standing)]
+    complete = [replica for replica in present if replica in partition.eligible]
+    if complete:
+        leader = standing.best(complete)
+        rest = _union(partition.eligible, partition.in_sync, without=(leader,))
+        return led_by(partition, leader, (leader,), rest)
+    if not partition.in_sync and not partition.eligible and partition.last_leader in present:
+        return led_by(partition, partition.last_leader, (partition.last_leader,), (), unclean=True)
+    if rules.unclean_allowed and present:
+        leader = standing.best(present)
+        return led_by(partition, leader, (leader,), (), unclean=True)
+    return led_by(partition, NO_BROKER, partition.in_sync, partition.eligible)
 
 
-def _changed(
+def led_by(
     partition: PartitionImage,
     leader: int,
     in_sync: tuple[int, ...],
     eligible: tuple[int, ...],
     *,
-    unclean: bool,
+    unclean: bool = False,
 ) -> PartitionImage:
     same_leader = leader == partition.leader
     return msgspec.structs.replace(
@@ -118,6 +116,19 @@ def _changed(
         last_leader=partition.last_leader if leader == NO_BROKER else leader,
         unclean_epoch=partition.leader_epoch + 1 if unclean and not same_leader else partition.unclean_epoch,
     )
+
+
+def finish_move(partition: PartitionImage, standing: Standing) -> PartitionImage:
+    """When every replica of the target is in sync, the others leave; a leader that is one of them hands
+    over.
+    """
+    target = partition.target
+    if not partition.is_moving or not set(target) <= set(partition.in_sync):
+        return partition
+    in_sync = tuple(member for member in partition.in_sync if member in target)
+    leader = partition.leader if partition.leader in target else standing.best(target)
+    done = led_by(partition, leader, in_sync, ())
+    return msgspec.structs.replace(done, replicas=target, adding=(), removing=())
 
 
 def _union(first: tuple[int, ...], second: tuple[int, ...], *, without: tuple[int, ...]) -> tuple[int, ...]:
@@ -141,101 +152,47 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
     )
 
 
-def settle_all(image: ClusterImage, rules_of: RulesOf, rank: Rank = _all_alike) -> Iterator[PartitionChanged]:
-    """Every partition that has to change, given who is fenced in this image."""
-
-    def alive(replica: int) -> bool:
-        broker = image.brokers.get(replica)
-        return broker is not None and not broker.fenced
-
+def settle_all(image: ClusterImage, rules_of: RulesOf, rank: Rank = all_alike) -> Iterator[PartitionChanged]:
+    """Every partition that has to change, given how the brokers of this image stand."""
+    standing = Standing.of(image, rank)
     for topic in image.topics.values():
-        rules = rules_of(topic)
-        for index, partition in enumerate(topic.partitions):
-            new = next_state(partition, alive, rules, rank)
-            if new != partition:
-                yield record_of(topic.topic_id, index, new)
+        yield from settle_topic(topic, standing, rules_of(topic))
 
 
-def fence(
-    image: ClusterImage, broker_id: int, rules_of: RulesOf, rank: Rank = _all_alike
-) -> list[MetadataRecord]:
-    """A broker is taken for dead: it leads nothing and is a member of nothing from now on."""
-    change = BrokerFencingChanged(broker_id, True)
-    return [change, *settle_all(image.apply([change]), rules_of, rank)]
+def settle_topic(topic: TopicImage, standing: Standing, rules: Rules) -> Iterator[PartitionChanged]:
+    for index, partition in enumerate(topic.partitions):
+        new = next_state(partition, standing, rules)
+        if new is not partition and new != partition:
+            if new.unclean_epoch > partition.unclean_epoch:
+                _warn_unclean(topic, index, partition, new)
+            yield record_of(topic.topic_id, index, new)
 
 
-def unfence(image: ClusterImage, broker_id: int, rules_of: RulesOf) -> list[MetadataRecord]:
-    """A broker is back and knows the present metadata: partitions that waited for it can be led again."""
-    change = BrokerFencingChanged(broker_id, False)
-    return [change, *settle_all(image.apply([change]), rules_of)]
+def _warn_unclean(topic: TopicImage, index: int, old: PartitionImage, new: PartitionImage) -> None:
+    """How much is given up is known when those who held it are back, and tell what they drop."""
+    holders = ", ".join(map(str, _union(old.in_sync, old.eligible, without=()))) or "nobody"
+    logger.warning(
+        "%s-%s: broker %s leads epoch %s though it may lack acknowledged records; known to have them all: %s",
+        topic.name, index, new.leader, new.leader_epoch, holders,
+    )  # fmt: skip
 
 
-def register(
-    image: ClusterImage, registration: BrokerRegistered, rules_of: RulesOf, *, forgot: bool, empty: bool
-) -> list[MetadataRecord]:
-    """A broker process has started. It begins fenced; what it led before, it leads no more.
+def without_memory(partition: PartitionImage, broker_id: int, *, empty: bool) -> PartitionImage:
+    """A replica may lack what it once held: it is complete no more, though its log can be used again."""
 
-    ``forgot``: it stopped without syncing and its machine lost power, so it may lack records it once held.
-    ``empty``: its disk is a new one. Either way it no longer counts as holding what was committed. The same
-    goes for single logs that had failed: the disk may be whole again, what was on it is not to be relied on.
-    """
-    records: list[MetadataRecord] = [registration]
-    draft = image.apply(records)
-    forgotten = list(_forget(draft, registration.broker_id, rules_of, forgot=forgot, empty=empty))
-    records += forgotten
-    draft = draft.apply(forgotten)
-    return records + list(settle_all(draft, rules_of))
+    def others(replicas: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(replica for replica in replicas if replica != broker_id)
 
-
-def _forget(
-    image: ClusterImage, broker_id: int, rules_of: RulesOf, *, forgot: bool, empty: bool
-) -> Iterator[PartitionChanged]:
-    for topic in image.topics.values():
-        lost = empty or (forgot and not rules_of(topic).synced)
-        for index, partition in enumerate(topic.partitions):
-            failed = broker_id in partition.offline
-            if broker_id not in partition.replicas or not (lost or failed):
-                continue
-            last_leader = partition.last_leader
-            new = msgspec.structs.replace(
-                partition,
-                leader=NO_BROKER if partition.leader == broker_id else partition.leader,
-                leader_epoch=partition.leader_epoch + (partition.leader == broker_id),
-                in_sync=tuple(replica for replica in partition.in_sync if replica != broker_id),
-                eligible=tuple(replica for replica in partition.eligible if replica != broker_id),
-                last_leader=NO_BROKER if empty and last_leader == broker_id else last_leader,
-                offline=tuple(replica for replica in partition.offline if replica != broker_id),
-            )
-            if new != partition:
-                yield record_of(topic.topic_id, index, new)
-
-
-def take_offline(
-    image: ClusterImage,
-    broker_id: int,
-    broker_epoch: int,
-    partitions: Iterable[tuple[UUID, int]],
-    rules_of: RulesOf,
-) -> list[MetadataRecord]:
-    """Logs of a broker have failed: for these partitions it is as if it were dead."""
-    broker = image.brokers.get(broker_id)
-    if broker is None or broker.broker_epoch != broker_epoch:
-        raise TidelogError("another run of the broker is registered", ErrorCode.STALE_BROKER_EPOCH)
-
-    def alive(replica: int) -> bool:
-        other = image.brokers.get(replica)
-        return other is not None and not other.fenced
-
-    records: list[MetadataRecord] = []
-    for topic_id, index in partitions:
-        topic = image.topic_by_id(topic_id)
-        if topic is None or index >= len(topic.partitions):
-            continue
-        partition = topic.partitions[index]
-        if broker_id in partition.replicas and broker_id not in partition.offline:
-            failed = msgspec.structs.replace(partition, offline=(*partition.offline, broker_id))
-            records.append(record_of(topic_id, index, next_state(failed, alive, rules_of(topic))))
-    return records
+    led = partition.leader == broker_id
+    return msgspec.structs.replace(
+        partition,
+        leader=NO_BROKER if led else partition.leader,
+        leader_epoch=partition.leader_epoch + led,
+        in_sync=others(partition.in_sync),
+        eligible=others(partition.eligible),
+        last_leader=NO_BROKER if empty and partition.last_leader == broker_id else partition.last_leader,
+        offline=others(partition.offline),
+    )
 
 
 class InSyncWish(NamedTuple):
@@ -248,14 +205,35 @@ class InSyncWish(NamedTuple):
     leader_epoch: int
     partition_epoch: int
     members: tuple[int, ...]
+    # Which run of each member the leader means, in their order; -1 where it does not say, empty for none.
+    member_epochs: tuple[int, ...] = ()
 
 
-def change_in_sync(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf) -> list[MetadataRecord]:
+def change_in_sync(
+    image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank = all_alike
+) -> list[MetadataRecord]:
     """Take a proposal, or refuse it with the code that tells the leader what to do."""
     topic = image.topic_by_id(wish.topic_id)
-    if topic is None or wish.partition >= len(topic.partitions):
+    if topic is None or not 0 <= wish.partition < len(topic.partitions):
         raise TidelogError("no such partition", ErrorCode.UNKNOWN_TOPIC_ID)
     partition = topic.partitions[wish.partition]
+    _check_proposer(image, partition, wish)
+    if wish.broker_id not in wish.members or len(set(wish.members)) < len(wish.members):
+        raise TidelogError("members are named once, the leader among them", ErrorCode.INVALID_REQUEST)
+    if not set(wish.members) <= set(partition.replicas):
+        raise TidelogError("members must be replicas", ErrorCode.INVALID_REQUEST)
+    _check_members(image, partition, wish)
+    rules = rules_of(topic)
+    gone = tuple(replica for replica in partition.in_sync if replica not in wish.members)
+    eligible: tuple[int, ...] = ()
+    if len(wish.members) < minimum(partition, rules):
+        eligible = _union(partition.eligible, gone, without=wish.members)
+    new = msgspec.structs.replace(partition, in_sync=wish.members, eligible=eligible)
+    # A new member may be the one for which a drained leader, or a move, has been waiting.
+    return [record_of(wish.topic_id, wish.partition, next_state(new, Standing.of(image, rank), rules))]
+
+
+def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
     broker = image.brokers.get(wish.broker_id)
     if broker is None or broker.broker_epoch != wish.broker_epoch or broker.fenced:
         raise TidelogError("the broker is not registered, or fenced", ErrorCode.STALE_BROKER_EPOCH)
@@ -263,15 +241,16 @@ def change_in_sync(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf) -> 
         raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)
     if partition.partition_epoch != wish.partition_epoch:
         raise TidelogError("the partition has changed meanwhile", ErrorCode.INVALID_UPDATE_VERSION)
-    if wish.broker_id not in wish.members or not set(wish.members) <= set(partition.replicas):
-        raise TidelogError("members must be replicas, the leader among them", ErrorCode.INVALID_REQUEST)
+
+
+def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
+    epochs = dict(zip(wish.members, wish.member_epochs, strict=False))
     for member in wish.members:
-        other = image.brokers.get(member)
-        if other is None or other.fenced or member in partition.offline:
+        broker = image.brokers.get(member)
+        if broker is None or broker.fenced or member in partition.offline:
             raise TidelogError(f"broker {member} is fenced", ErrorCode.INELIGIBLE_REPLICA)
-    gone = tuple(replica for replica in partition.in_sync if replica not in wish.members)
-    eligible: tuple[int, ...] = ()
-    if len(wish.members) < rules_of(topic).min_in_sync:
-        eligible = _union(partition.eligible, gone, without=wish.members)
-    new = msgspec.structs.replace(partition, in_sync=wish.members, eligible=eligible)
-    return [record_of(wish.topic_id, wish.partition, finish_reassignment(new))]
+        if epochs.get(member, -1) not in (-1, broker.broker_epoch):
+            # What an earlier run of it had fetched, this one may have lost.
+            raise TidelogError(f"broker {member} has restarted since", ErrorCode.INELIGIBLE_REPLICA)
+        if broker.leaving and member not in partition.in_sync:
+            raise TidelogError(f"broker {member} is about to stop", ErrorCode.INELIGIBLE_REPLICA)

@@ -52,7 +52,8 @@ class PartitionImage(msgspec.Struct, frozen=True):
     # whose log is older may hold such records, and gives them up when it follows again.
     unclean_epoch: int = -1
     offline: tuple[int, ...] = ()  # replicas whose logs have failed, until their brokers start again
-    # While replicas are moved: those of ``replicas`` that come, and those that go when all others are in sync.
+    # While replicas are moved: those of ``replicas`` that come, and those that go when all others are in
+    # sync.
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
@@ -84,6 +85,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
         str, Mapping[str, str]
     ] = {}  # dynamic ones, by broker id; "" is everyone's default
     next_producer_id: int = 0  # all below are given out, or reserved by a broker that will
+    last_broker_epoch: int = 0  # the highest ever given, also to brokers that are gone: none is given twice
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
         name = self.topic_names.get(topic_id)
@@ -106,6 +108,7 @@ class _Draft:
         self.topic_names = dict(image.topic_names)
         self.broker_configs = dict(image.broker_configs)
         self.next_producer_id = image.next_producer_id
+        self.last_broker_epoch = image.last_broker_epoch
         # Partitions of topics that are being changed: one at a time would copy the whole topic for each.
         self._changing: dict[UUID, list[PartitionImage]] = {}
 
@@ -114,7 +117,7 @@ class _Draft:
             self._topic(topic_id)
         return ClusterImage(
             self.cluster_id, self.brokers, self.topics, self.topic_names, self.broker_configs,
-            self.next_producer_id,
+            self.next_producer_id, self.last_broker_epoch,
         )  # fmt: skip
 
     def apply(self, record: MetadataRecord) -> None:
@@ -126,6 +129,7 @@ class _Draft:
                 self.brokers[broker_id] = BrokerImage(
                     broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory
                 )
+                self.last_broker_epoch = max(self.last_broker_epoch, broker_epoch)
             case BrokerFencingChanged(broker_id, fenced, leaving):
                 self.brokers[broker_id] = msgspec.structs.replace(
                     self.brokers[broker_id], fenced=fenced, leaving=leaving

@@ -50,11 +50,14 @@ class InSyncGot(NamedTuple):
 
 
 class OfflineAsk(NamedTuple):
-    """A broker cannot write these partitions any more: their logs have failed, or could not be opened."""
+    """A broker cannot serve these partitions any more: their logs have failed, are damaged, or could not be
+    opened. ``healed``: it can again, though it may hold less than before.
+    """
 
     broker_id: int
     broker_epoch: int
     partitions: tuple[tuple[UUID, int], ...]
+    healed: bool = False
 
 
 class OfflineGot(NamedTuple):
@@ -62,6 +65,7 @@ class OfflineGot(NamedTuple):
     broker_epoch: int
     partitions: tuple[tuple[UUID, int], ...]
     error: ErrorCode
+    healed: bool = False
 
 
 ControllerAsk = RegisterAsk | HeartbeatAsk | InSyncAsk | OfflineAsk

@@ -1,67 +1,121 @@
 """Where replicas go: evenly over the brokers, never two of one partition on the same one, and on different
-racks where there are enough.
+racks as far as there are enough.
+
+Partitions are placed one after the other, each on the brokers that have least: first of the topic, then of
+everything. A topic's leaders differ by at most one between brokers, its replicas by at most two where racks
+do not force more. Of brokers that have equally little, followers go where this leader has fewest: so the load
+of a broker that dies is spread over all others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, TidelogError
 
-Racks = Mapping[int, str | None]
+Assignment = Sequence[int]
+"""Replicas of one partition; the first one is preferred as leader."""
+
+
+class Site(NamedTuple):
+    """A broker as a place for replicas."""
+
+    broker_id: int
+    rack: str | None = None  # all brokers without one stand together
+    serves: bool = True  # otherwise it gets replicas only when there are too few others, and leads nothing
+    may_lead: bool = True  # otherwise it is the first replica of nothing while others can be
 
 
 def spread(
-    brokers: Sequence[int],
+    sites: Iterable[Site],
     partitions: int,
     replicas: int,
     *,
-    first_partition: int,
-    start: int,
-    racks: Racks | None = None,
+    topic: Iterable[Assignment] = (),
+    elsewhere: Iterable[Assignment] = (),
 ) -> list[list[int]]:
-    """Replicas for ``partitions`` new partitions, numbered on from ``first_partition``.
-
-    Leaders go round the brokers from ``start``. The distance between a leader and its followers grows with
-    every round, so that the followers of one broker's leaders, and with them the load after its death, are
-    spread too. Followers on racks that the partition is not on yet go first.
+    """Replicas for ``partitions`` new partitions of a topic that has some already (``topic``), in a cluster
+    that has others (``elsewhere``).
     """
-    if replicas > len(brokers):
-        raise TidelogError(
-            f"replication factor {replicas} is larger than the number of brokers ({len(brokers)})",
-            ErrorCode.INVALID_REPLICATION_FACTOR,
+    ring = sorted(sites, key=lambda site: site.broker_id)
+    serving = sum(site.serves for site in ring)
+    if replicas > len(ring):
+        raise _too_many(replicas, f"the number of brokers ({len(ring)})")
+    if not serving:
+        raise _too_many(replicas, "the number of brokers that serve (0)")
+    placer = _Placer(ring, topic, elsewhere)
+    return [placer.place(replicas) for _ in range(partitions)]
+
+
+class _Placer:
+    def __init__(
+        self, ring: Sequence[Site], topic: Iterable[Assignment], elsewhere: Iterable[Assignment]
+    ) -> None:
+        self._position = {site: place for place, site in enumerate(ring)}
+        able = [site for site in ring if site.serves]
+        self._leaders = [site for site in able if site.may_lead] or able
+        self._led: Counter[int] = Counter()
+        self._held: Counter[int] = Counter()
+        self._pairs: Counter[tuple[int, int]] = Counter()  # (leader, follower)
+        self._heirs: Counter[tuple[int, int]] = Counter()  # (leader, who is next in line)
+        for assignment in topic:
+            self._count(assignment)
+        others = list(elsewhere)
+        self._led_elsewhere = Counter(assignment[0] for assignment in others)
+        self._held_elsewhere = Counter(broker for assignment in others for broker in assignment)
+
+    def place(self, replicas: int) -> list[int]:
+        leader = min(self._leaders, key=self._leader_key)
+        chosen = [leader]
+        racks = Counter([leader.rack])
+        least = min(self._held[site.broker_id] for site in self._position)
+        while len(chosen) < replicas:
+            free = [site for site in self._position if site not in chosen]
+            follower = min(free, key=lambda site: self._follower_key(site, leader, racks, least))
+            chosen.append(follower)
+            racks[follower.rack] += 1
+        first, *followers = (site.broker_id for site in chosen)
+        followers.sort(key=lambda broker: self._heirs[first, broker])
+        assignment = [first, *followers]
+        self._count(assignment)
+        return assignment
+
+    def _leader_key(self, site: Site) -> tuple[int, ...]:
+        broker = site.broker_id
+        return (
+            self._led[broker],
+            self._held[broker],
+            self._led_elsewhere[broker],
+            self._held_elsewhere[broker],
+            self._position[site],
         )
-    ring = _alternating(sorted(brokers), racks or {})
-    count = len(ring)
-    assignments = []
-    for number in range(first_partition, first_partition + partitions):
-        leader = (start + number) % count
-        shift = (start + number) // count
-        others = [ring[(leader + 1 + (shift + place) % (count - 1)) % count] for place in range(count - 1)]
-        assignments.append(_pick(ring[leader], others, replicas, racks or {}))
-    return assignments
+
+    def _follower_key(
+        self, site: Site, leader: Site, racks: Mapping[str | None, int], least: int
+    ) -> tuple[int, ...]:
+        broker = site.broker_id
+        return (
+            not site.serves,
+            racks[site.rack],
+            (self._held[broker] - least) // 2,
+            self._pairs[leader.broker_id, broker],
+            self._held[broker],
+            self._held_elsewhere[broker],
+            (self._position[site] - self._position[leader]) % len(self._position),
+        )
+
+    def _count(self, assignment: Assignment) -> None:
+        leader = assignment[0]
+        self._led[leader] += 1
+        self._held.update(assignment)
+        self._pairs.update((leader, follower) for follower in assignment[1:])
+        self._heirs.update((leader, follower) for follower in assignment[1:2])
 
 
-def _alternating(brokers: Sequence[int], racks: Racks) -> list[int]:
-    """The brokers in an order in which neighbours stand on different racks, as far as that is possible."""
-    by_rack: dict[str | None, list[int]] = {}
-    for broker in brokers:
-        by_rack.setdefault(racks.get(broker), []).append(broker)
-    rows = [by_rack[rack] for rack in sorted(by_rack, key=lambda rack: rack or "")]
-    longest = max(map(len, rows), default=0)
-    return [row[place] for place in range(longest) for row in rows if place < len(row)]
-
-
-def _pick(leader: int, others: Sequence[int], replicas: int, racks: Racks) -> list[int]:
-    chosen = [leader]
-    used = {racks.get(leader)}
-    waiting = list(others)
-    while len(chosen) < replicas:
-        fresh = [broker for broker in waiting if racks.get(broker) not in used]
-        follower = (fresh or waiting)[0]
-        waiting.remove(follower)
-        chosen.append(follower)
-        # Once every rack has as many as the others, another round begins.
-        used = {*used, racks.get(follower)} if fresh else {racks.get(follower)}
-    return chosen
+def _too_many(replicas: int, what: str) -> TidelogError:
+    return TidelogError(
+        f"replication factor {replicas} is larger than {what}", ErrorCode.INVALID_REPLICATION_FACTOR
+    )
 
 
 def check_manual(

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.config import BrokerConfig, check_topic_overrides
 from tidelog.controller import placement
 from tidelog.controller.image import ClusterImage, TopicImage
+from tidelog.controller.placement import Site
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
+from tidelog.controller.standing import Standing
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 
 MAX_NAME_LENGTH = 249  # leaves room for "-<partition>" and suffixes in a 255-byte directory name
@@ -52,7 +55,7 @@ def create(image: ClusterImage, wish: TopicWish, config: BrokerConfig, topic_id:
     _check_collision(image, wish.name)
     assignments = _place(image, wish, config)
     check_topic_overrides(wish.configs, len(assignments[0]))
-    return TopicCreated(wish.name, topic_id, assignments, dict(wish.configs))
+    return TopicCreated(wish.name, topic_id, assignments, dict(wish.configs), _away(image, assignments))
 
 
 def _check_collision(image: ClusterImage, name: str) -> None:
@@ -66,13 +69,14 @@ def _check_collision(image: ClusterImage, name: str) -> None:
 
 
 def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> list[list[int]]:
-    brokers = sorted(image.brokers)
     if wish.assignments:
         if wish.partitions != -1 or wish.replicas != -1:
             raise InvalidRequest(
                 "give either a replica assignment or partitions and replication factor, not both"
             )
-        return placement.check_manual(wish.assignments, brokers, first_partition=0)
+        placed = placement.check_manual(wish.assignments, sorted(image.brokers), first_partition=0)
+        _check_somebody_serves(image, placed, first_partition=0)
+        return placed
     partitions = config.num_partitions if wish.partitions == -1 else wish.partitions
     _check_partition_count(partitions)
     replicas = _default_replicas(image, config) if wish.replicas == -1 else wish.replicas
@@ -80,15 +84,7 @@ def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> list[l
         raise TidelogError(
             f"replication factor must be at least 1, not {replicas}", ErrorCode.INVALID_REPLICATION_FACTOR
         )
-    # Every topic starts at another broker; otherwise all one-partition topics would be led by the first.
-    return placement.spread(
-        _candidates(image, replicas),
-        partitions,
-        replicas,
-        first_partition=0,
-        start=len(image.topics),
-        racks=_racks(image),
-    )
+    return placement.spread(_sites(image), partitions, replicas, elsewhere=_assignments(image))
 
 
 def _default_replicas(image: ClusterImage, config: BrokerConfig) -> int:
@@ -98,14 +94,38 @@ def _default_replicas(image: ClusterImage, config: BrokerConfig) -> int:
     return min(config.default_replication_factor, max(len(image.brokers), 1))
 
 
-def _candidates(image: ClusterImage, replicas: int) -> list[int]:
-    """Brokers that serve; those that are away as well when there are too few of them."""
-    serving = [node.broker_id for node in image.brokers.values() if not node.fenced]
-    return serving if len(serving) >= replicas else list(image.brokers)
+def _sites(image: ClusterImage) -> list[Site]:
+    standing = Standing.of(image)
+    return [
+        Site(node.broker_id, node.rack, not node.fenced, node.broker_id in standing.willing)
+        for node in image.brokers.values()
+    ]
 
 
-def _racks(image: ClusterImage) -> dict[int, str | None]:
-    return {node.broker_id: node.rack for node in image.brokers.values()}
+def _assignments(image: ClusterImage, without: TopicImage | None = None) -> list[tuple[int, ...]]:
+    return [
+        partition.replicas
+        for topic in image.topics.values()
+        if topic is not without
+        for partition in topic.partitions
+    ]
+
+
+def _away(image: ClusterImage, assignments: Sequence[Sequence[int]]) -> list[int]:
+    """Replicas of new partitions that are no members yet, because their brokers are fenced."""
+    fenced = {node.broker_id for node in image.brokers.values() if node.fenced}
+    return sorted(fenced.intersection(chain.from_iterable(assignments)))
+
+
+def _check_somebody_serves(
+    image: ClusterImage, assignments: Sequence[Sequence[int]], *, first_partition: int
+) -> None:
+    for number, replicas in enumerate(assignments, first_partition):
+        if all(image.brokers[replica].fenced for replica in replicas):
+            raise TidelogError(
+                f"none of the brokers of partition {number} serves at present: {list(replicas)}",
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            )
 
 
 def _check_partition_count(partitions: int) -> None:
@@ -127,25 +147,34 @@ def add_partitions(
             ErrorCode.INVALID_PARTITIONS,
         )
     _check_partition_count(total)
-    brokers = sorted(image.brokers)
-    added = total - existing
-    first = topic.partitions[0].replicas
-    replicas = len(first)
+    placed = _place_more(image, topic, total - existing, assignments)
+    return PartitionsAdded(topic.topic_id, placed, _away(image, placed))
+
+
+def _place_more(
+    image: ClusterImage, topic: TopicImage, added: int, assignments: Sequence[Sequence[int]] | None
+) -> list[list[int]]:
+    existing = len(topic.partitions)
+    replicas = len(topic.partitions[0].target)
     if assignments is None:
-        start = brokers.index(first[0]) if first[0] in brokers else 0
-        candidates = _candidates(image, replicas)
-        placed = placement.spread(
-            candidates, added, replicas, first_partition=existing, start=start, racks=_racks(image)
+        return placement.spread(
+            _sites(image),
+            added,
+            replicas,
+            topic=[partition.target for partition in topic.partitions],
+            elsewhere=_assignments(image, without=topic),
         )
-    else:
-        if len(assignments) != added:
-            raise TidelogError(
-                f"{added} partitions are added, {len(assignments)} assignments are given",
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            )
-        manual = {existing + number: replicas for number, replicas in enumerate(assignments)}
-        placed = placement.check_manual(manual, brokers, first_partition=existing, replicas=replicas)
-    return PartitionsAdded(topic.topic_id, placed)
+    if len(assignments) != added:
+        raise TidelogError(
+            f"{added} partitions are added, {len(assignments)} assignments are given",
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        )
+    manual = {existing + number: replicas for number, replicas in enumerate(assignments)}
+    placed = placement.check_manual(
+        manual, sorted(image.brokers), first_partition=existing, replicas=replicas
+    )
+    _check_somebody_serves(image, placed, first_partition=existing)
+    return placed
 
 
 def delete(image: ClusterImage, name: str, config: BrokerConfig) -> TopicDeleted:

@@ -4,10 +4,11 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller import elections
+from tidelog.controller import brokers, elections, logs
 from tidelog.controller.elections import InSyncWish, Rules, next_state
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import BrokerRegistered, TopicCreated
+from tidelog.controller.standing import Standing
 from tidelog.errors import ErrorCode, TidelogError
 
 SAFE = Rules(min_in_sync=2, unclean_allowed=False)
@@ -19,7 +20,7 @@ TOPIC_ID = UUID(int=9)
 
 
 def state(partition: PartitionImage, *alive: int, rules: Rules = SAFE) -> PartitionImage:
-    return next_state(partition, lambda broker: broker in alive, rules)
+    return next_state(partition, Standing(frozenset(alive), frozenset(alive)), rules)
 
 
 def test_nothing_changes_while_everybody_lives() -> None:
@@ -86,17 +87,17 @@ def partition(image: ClusterImage) -> PartitionImage:
 
 class TestBrokers:
     def test_a_fenced_broker_leads_nothing(self, image: ClusterImage) -> None:
-        after = image.apply(elections.fence(image, A, rules_of))
+        after = image.apply(brokers.fence(image, A, rules_of))
         assert after.brokers[A].fenced
         assert (partition(after).leader, partition(after).in_sync) == (B, (B, C))
 
     def test_a_broker_that_lost_power_is_not_eligible(self, image: ClusterImage) -> None:
-        only_a = image.apply(elections.fence(image, B, rules_of))
-        only_a = only_a.apply(elections.fence(only_a, C, rules_of))
+        only_a = image.apply(brokers.fence(image, B, rules_of))
+        only_a = only_a.apply(brokers.fence(only_a, C, rules_of))
         # B left while enough were in sync: what was committed since, it may lack.
         assert partition(only_a).eligible == (C,)
         again = BrokerRegistered(C, UUID(int=7), "h", C, None, 9, fenced=True)
-        after = only_a.apply(elections.register(only_a, again, rules_of, forgot=True, empty=False))
+        after = only_a.apply(brokers.register(only_a, again, rules_of, forgot=True, empty=False))
         assert partition(after).eligible == ()
 
     def test_all_lost_power_the_last_leader_is_taken_when_it_is_back(self, image: ClusterImage) -> None:
@@ -104,39 +105,38 @@ class TestBrokers:
             again = BrokerRegistered(
                 broker, UUID(int=70 + broker), "h", broker, None, 10 + number, fenced=True
             )
-            image = image.apply(elections.register(image, again, rules_of, forgot=True, empty=False))
+            image = image.apply(brokers.register(image, again, rules_of, forgot=True, empty=False))
         assert partition(image).leader == -1
         last = partition(image).last_leader
         others = next(broker for broker in (A, B, C) if broker != last)
-        image = image.apply(elections.unfence(image, others, rules_of))
+        image = image.apply(brokers.unfence(image, others, rules_of))
         assert partition(image).leader == -1
-        image = image.apply(elections.unfence(image, last, rules_of))
+        image = image.apply(brokers.unfence(image, last, rules_of))
         assert partition(image).leader == last
 
     def test_an_empty_disk_is_nobodys_last_leader(self, image: ClusterImage) -> None:
         again = BrokerRegistered(A, UUID(int=7), "h", A, None, 9, fenced=True)
-        after = image.apply(elections.register(image, again, rules_of, forgot=False, empty=True))
+        after = image.apply(brokers.register(image, again, rules_of, forgot=False, empty=True))
         assert A not in partition(after).in_sync
         assert partition(after).last_leader != A
-
 
     def test_where_an_ok_means_synced_a_power_failure_takes_nothing(self, image: ClusterImage) -> None:
         again = BrokerRegistered(C, UUID(int=7), "h", C, None, 9, fenced=True)
         synced = Rules(min_in_sync=2, unclean_allowed=False, synced=True)
-        after = image.apply(elections.register(image, again, lambda topic: synced, forgot=True, empty=False))
-        after = after.apply(elections.fence(after, A, lambda topic: synced))
-        after = after.apply(elections.fence(after, B, lambda topic: synced))
+        after = image.apply(brokers.register(image, again, lambda topic: synced, forgot=True, empty=False))
+        after = after.apply(brokers.fence(after, A, lambda topic: synced))
+        after = after.apply(brokers.fence(after, B, lambda topic: synced))
         assert partition(after).in_sync == (B,)
         assert partition(after).eligible == (A,)
 
     def test_who_has_just_come_back_leads_last(self, image: ClusterImage) -> None:
-        after = image.apply(elections.fence(image, A, rules_of, lambda broker: int(broker == B)))
+        after = image.apply(brokers.fence(image, A, rules_of, lambda broker: int(broker == B)))
         assert partition(after).leader == C
 
 
 class TestFailedLogs:
     def offline(self, image: ClusterImage, broker: int) -> ClusterImage:
-        return image.apply(elections.take_offline(image, broker, broker, [(TOPIC_ID, 0)], rules_of))
+        return image.apply(logs.take_offline(image, broker, broker, [(TOPIC_ID, 0)], rules_of))
 
     def test_another_one_leads(self, image: ClusterImage) -> None:
         after = partition(self.offline(image, A))
@@ -144,7 +144,7 @@ class TestFailedLogs:
 
     def test_it_is_told_once(self, image: ClusterImage) -> None:
         after = self.offline(image, A)
-        assert elections.take_offline(after, A, A, [(TOPIC_ID, 0)], rules_of) == []
+        assert logs.take_offline(after, A, A, [(TOPIC_ID, 0)], rules_of) == []
 
     def test_it_cannot_join_again(self, image: ClusterImage) -> None:
         after = self.offline(image, A)
@@ -156,12 +156,12 @@ class TestFailedLogs:
     def test_a_new_run_of_the_broker_begins_as_one_that_forgot(self, image: ClusterImage) -> None:
         after = self.offline(image, A)
         again = BrokerRegistered(A, UUID(int=7), "h", A, None, 9, fenced=True)
-        after = after.apply(elections.register(after, again, rules_of, forgot=False, empty=False))
+        after = after.apply(brokers.register(after, again, rules_of, forgot=False, empty=False))
         assert (partition(after).offline, partition(after).in_sync) == ((), (B, C))
 
     def test_an_earlier_run_is_not_heard(self, image: ClusterImage) -> None:
         with pytest.raises(TidelogError) as refusal:
-            elections.take_offline(image, A, A + 9, [(TOPIC_ID, 0)], rules_of)
+            logs.take_offline(image, A, A + 9, [(TOPIC_ID, 0)], rules_of)
         assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
 
     def test_the_last_one_offline_leaves_nobody(self, image: ClusterImage) -> None:
@@ -197,7 +197,7 @@ class TestInSync:
         assert refusal.value.code is code
 
     def test_a_fenced_broker_cannot_join(self, image: ClusterImage) -> None:
-        image = image.apply(elections.fence(image, C, rules_of))
+        image = image.apply(brokers.fence(image, C, rules_of))
         with pytest.raises(TidelogError) as refusal:
             elections.change_in_sync(image, self.wish(members=(A, B, C), partition_epoch=1), rules_of)
         assert refusal.value.code is ErrorCode.INELIGIBLE_REPLICA

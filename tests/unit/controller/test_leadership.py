@@ -1,15 +1,23 @@
 """Leadership and replicas that move on purpose: preferred leaders, drained brokers, reassignments."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.controller import brokers, elections, leadership, reassignment
+from tidelog.controller import brokers, elections, leadership, logs, reassignment
 from tidelog.controller.elections import InSyncWish, Rules
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.controller.records import BrokerConfigChanged, BrokerRegistered, PartitionChanged, TopicCreated
+from tidelog.controller.records import (
+    BrokerConfigChanged,
+    BrokerRegistered,
+    MetadataRecord,
+    PartitionChanged,
+    TopicCreated,
+)
+from tidelog.controller.standing import DRAIN_SETTING, Standing
 from tidelog.errors import ErrorCode, TidelogError
 
 TOPIC_ID = UUID(int=9)
@@ -42,8 +50,8 @@ def join(image: ClusterImage, *members: int) -> ClusterImage:
 
 class TestPreferredLeader:
     def test_goes_home_when_it_is_in_sync(self, image: ClusterImage) -> None:
-        away = image.apply(elections.fence(image, 1, rules_of))
-        back = away.apply(elections.unfence(away, 1, rules_of))
+        away = image.apply(brokers.fence(image, 1, rules_of))
+        back = away.apply(brokers.unfence(away, 1, rules_of))
         with pytest.raises(TidelogError) as refusal:
             leadership.elect(back, "t", 0, rules_of, unclean=False)
         assert refusal.value.code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
@@ -63,8 +71,8 @@ class TestPreferredLeader:
         assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def test_the_balance_leaves_newcomers_in_peace(self, image: ClusterImage) -> None:
-        away = image.apply(elections.fence(image, 1, rules_of))
-        back = join(away.apply(elections.unfence(away, 1, rules_of)), 2, 3, 1)
+        away = image.apply(brokers.fence(image, 1, rules_of))
+        back = join(away.apply(brokers.unfence(away, 1, rules_of)), 2, 3, 1)
         assert leadership.balance(back, lambda broker: int(broker == 1)) == []
         assert partition(back.apply(leadership.balance(back, alike))).leader == 1
 
@@ -77,12 +85,12 @@ class TestUncleanByHand:
 
     def test_takes_whoever_lives_and_says_so(self, image: ClusterImage) -> None:
         for broker in (2, 3, 1):
-            image = image.apply(elections.fence(image, broker, rules_of))
+            image = image.apply(brokers.fence(image, broker, rules_of))
         assert partition(image).leader == -1
         with pytest.raises(TidelogError) as refusal:
             leadership.elect(image, "t", 0, rules_of, unclean=True)
         assert refusal.value.code is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        change = elections.unfence(image, 2, rules_of)
+        change = brokers.unfence(image, 2, rules_of)
         image = image.apply(change)
         if partition(image).leader == -1:
             image = image.apply(leadership.elect(image, "t", 0, rules_of, unclean=True))
@@ -92,27 +100,28 @@ class TestUncleanByHand:
 
 class TestDrain:
     def test_leadership_moves_and_stays_away(self, image: ClusterImage) -> None:
-        draining = image.apply([BrokerConfigChanged("1", {leadership.DRAIN_SETTING: "true"})])
-        after = draining.apply(leadership.drain(draining, alike))
+        drained = image.apply([BrokerConfigChanged("1", {DRAIN_SETTING: "true"})])
+        after = drained.apply(elections.settle_all(drained, rules_of))
         assert [each.leader for each in after.topics["t"].partitions] == [2, 2]
         assert partition(after).in_sync == (1, 2, 3)
-        assert list(leadership.misplaced(after)) == []
-        assert leadership.drain(after, alike) == []
+        standing = Standing.of(after)
+        assert list(leadership.misplaced(after, standing)) == []
+        assert list(leadership.strays(after, standing)) == []
 
     def test_who_stops_hands_over_first(self, image: ClusterImage) -> None:
-        after = image.apply(list(leadership.move_away(image, 1, alike)))
+        after = image.apply(brokers.leave(image, 1, rules_of))
         assert partition(after).leader == 2
         assert partition(after).in_sync == (1, 2, 3)
 
     def test_nobody_else_can_lead(self, image: ClusterImage) -> None:
-        alone = image.apply(elections.fence(image, 2, rules_of))
-        alone = alone.apply(elections.fence(alone, 3, rules_of))
-        assert list(leadership.move_away(alone, 1, alike)) == []
+        alone = image.apply(brokers.fence(image, 2, rules_of))
+        alone = alone.apply(brokers.fence(alone, 3, rules_of))
+        assert partition(alone.apply(brokers.leave(alone, 1, rules_of))).leader == 1
 
 
 class TestReassignment:
     def test_the_old_ones_leave_when_the_new_ones_are_in_sync(self, image: ClusterImage) -> None:
-        moving = image.apply(reassignment.begin(image, TOPIC_ID, 0, [4, 5, 3]))
+        moving = image.apply(reassignment.begin(image, "t", 0, [4, 5, 3], rules_of))
         now = partition(moving)
         assert (set(now.replicas), now.adding, now.removing) == ({1, 2, 3, 4, 5}, (4, 5), (1, 2))
         assert (now.leader, now.in_sync) == (1, (1, 2, 3))
@@ -125,39 +134,39 @@ class TestReassignment:
         assert done.leader_epoch == 1
 
     def test_a_leader_that_stays_goes_on(self, image: ClusterImage) -> None:
-        moving = image.apply(reassignment.begin(image, TOPIC_ID, 0, [1, 4]))
+        moving = image.apply(reassignment.begin(image, "t", 0, [1, 4], rules_of))
         done = partition(join(moving, 1, 2, 3, 4))
         assert (done.replicas, done.leader, done.leader_epoch) == ((1, 4), 1, 0)
 
     def test_fewer_replicas_at_once(self, image: ClusterImage) -> None:
-        done = partition(image.apply(reassignment.begin(image, TOPIC_ID, 0, [2])))
+        done = partition(image.apply(reassignment.begin(image, "t", 0, [2], rules_of)))
         assert (done.replicas, done.in_sync, done.leader, done.leader_epoch) == ((2,), (2,), 2, 1)
 
     def test_cancelled(self, image: ClusterImage) -> None:
-        moving = join(image.apply(reassignment.begin(image, TOPIC_ID, 0, [4, 5, 3])), 1, 2, 3, 4)
-        back = partition(moving.apply(reassignment.cancel(moving, TOPIC_ID, 0, SAFE)))
+        moving = join(image.apply(reassignment.begin(image, "t", 0, [4, 5, 3], rules_of)), 1, 2, 3, 4)
+        back = partition(moving.apply(reassignment.cancel(moving, "t", 0, rules_of)))
         assert (set(back.replicas), back.adding, back.removing) == ({1, 2, 3}, (), ())
         assert (back.leader, set(back.in_sync)) == (1, {1, 2, 3})
 
     def test_nothing_to_cancel(self, image: ClusterImage) -> None:
         with pytest.raises(TidelogError) as refusal:
-            reassignment.cancel(image, TOPIC_ID, 0, SAFE)
+            reassignment.cancel(image, "t", 0, rules_of)
         assert refusal.value.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
     @pytest.mark.parametrize("target", [[], [1, 1], [1, 99]])
     def test_targets_that_make_no_sense(self, image: ClusterImage, target: list[int]) -> None:
         with pytest.raises(TidelogError) as refusal:
-            reassignment.begin(image, TOPIC_ID, 0, target)
+            reassignment.begin(image, "t", 0, target, rules_of)
         assert refusal.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
     def test_what_is_under_way_is_listed(self, image: ClusterImage) -> None:
-        moving = image.apply(reassignment.begin(image, TOPIC_ID, 1, [4]))
+        moving = image.apply(reassignment.begin(image, "t", 1, [4], rules_of))
         assert [(each.topic.name, each.number) for each in reassignment.ongoing(moving)] == [("t", 1)]
 
 
 class TestUnregister:
     def test_one_that_is_gone_and_holds_nothing(self, image: ClusterImage) -> None:
-        gone = image.apply(elections.fence(image, 5, rules_of))
+        gone = image.apply(brokers.fence(image, 5, rules_of))
         assert 5 not in gone.apply(brokers.unregister(gone, 5)).brokers
 
     @pytest.mark.parametrize("broker_id", [4, 99])
@@ -166,7 +175,7 @@ class TestUnregister:
             brokers.unregister(image, broker_id)
 
     def test_not_one_with_replicas(self, image: ClusterImage) -> None:
-        gone = image.apply(elections.fence(image, 1, rules_of))
+        gone = image.apply(brokers.fence(image, 1, rules_of))
         with pytest.raises(TidelogError):
             brokers.unregister(gone, 1)
 
@@ -195,7 +204,7 @@ class TestWhateverHappens:
             self._check(image, before)
 
     @staticmethod
-    def _records(image: ClusterImage, kind: str, value: object, step: int) -> list[object]:
+    def _records(image: ClusterImage, kind: str, value: object, step: int) -> Sequence[MetadataRecord]:
         now = partition(image)
         broker = value if isinstance(value, int) else 0
         node = image.brokers.get(broker)
@@ -212,15 +221,15 @@ class TestWhateverHappens:
         try:
             match kind:
                 case "fence":
-                    return elections.fence(image, broker, rules_of) if node and not node.fenced else []
+                    return brokers.fence(image, broker, rules_of) if node and not node.fenced else []
                 case "unfence":
-                    return elections.unfence(image, broker, rules_of) if node and node.fenced else []
+                    return brokers.unfence(image, broker, rules_of) if node and node.fenced else []
                 case "forgot":
                     again = BrokerRegistered(broker, UUID(int=epoch), "h", 1, None, epoch, fenced=True)
-                    return elections.register(image, again, rules_of, forgot=True, empty=False)
+                    return brokers.register(image, again, rules_of, forgot=True, empty=False)
                 case "offline":
                     epoch_now = image.brokers[broker].broker_epoch
-                    return elections.take_offline(image, broker, epoch_now, [(TOPIC_ID, 0)], rules_of)
+                    return logs.take_offline(image, broker, epoch_now, [(TOPIC_ID, 0)], rules_of)
                 case "join":
                     members = tuple(dict.fromkeys((*now.in_sync, broker)))
                     return elections.change_in_sync(image, wish._replace(members=members), rules_of)
@@ -228,9 +237,9 @@ class TestWhateverHappens:
                     members = tuple(each for each in now.in_sync if each != broker)
                     return elections.change_in_sync(image, wish._replace(members=members), rules_of)
                 case "reassign":
-                    return reassignment.begin(image, TOPIC_ID, 0, value)  # type: ignore[arg-type]
+                    return reassignment.begin(image, "t", 0, value, rules_of)  # type: ignore[arg-type]
                 case "cancel":
-                    return reassignment.cancel(image, TOPIC_ID, 0, SAFE)
+                    return reassignment.cancel(image, "t", 0, rules_of)
             return leadership.elect(image, "t", 0, rules_of, unclean=False)
         except TidelogError:
             return []

@@ -9,10 +9,10 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.deciding import submit_together
 from tidelog.broker.handlers.submission import Decide
 from tidelog.broker.request import Outcome, RequestContext
-from tidelog.controller import leadership, reassignment
+from tidelog.controller import reassignment
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
-from tidelog.controller.rules import rules_from
+from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -20,7 +20,8 @@ from tidelog.protocol.messages import Fields
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     may_resize = getattr(request, "allow_replication_factor_change", True)
     wanted = [(topic.name, each) for topic in request.topics for each in topic.partitions]
-    wishes = [_wish(broker, topic, each, may_resize=may_resize) for topic, each in wanted]
+    rules = Rulebook(broker.config)
+    wishes = [_wish(rules, topic, each, may_resize=may_resize) for topic, each in wanted]
 
     def answer(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
         if failure is not None:
@@ -38,19 +39,14 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return submit_together(broker, wishes, answer)
 
 
-def _wish(broker: Broker, name: str, partition: Any, *, may_resize: bool) -> Decide:
+def _wish(rules: Rulebook, name: str, partition: Any, *, may_resize: bool) -> Decide:
     index, replicas = partition.partition_index, partition.replicas
 
     def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
-        topic = leadership.require_partition(image, name, index)
+        rules_of = rules.at(image)
         if replicas is None:
-            return reassignment.cancel(image, topic.topic_id, index, rules_from(broker.config)(topic))
-        if not may_resize and len(replicas) != len(topic.partitions[index].target):
-            raise TidelogError(
-                f"the replication factor would change to {len(replicas)}",
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-            )
-        return reassignment.begin(image, topic.topic_id, index, replicas)
+            return reassignment.cancel(image, name, index, rules_of)
+        return reassignment.begin(image, name, index, replicas, rules_of, may_resize=may_resize)
 
     return decide
 

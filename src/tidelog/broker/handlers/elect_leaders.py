@@ -11,7 +11,7 @@ from tidelog.broker.handlers.submission import Decide
 from tidelog.broker.request import Outcome, RequestContext
 from tidelog.controller import leadership
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.rules import rules_from
+from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -24,7 +24,8 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         return {"error_code": ErrorCode.INVALID_REQUEST}
     everything = request.topic_partitions is None
     wanted = list(_all(broker.image) if everything else _named(request))
-    wishes = [_wish(broker, topic, index, unclean=kind == UNCLEAN) for topic, index in wanted]
+    rules = Rulebook(broker.config)
+    wishes = [_wish(rules, topic, index, unclean=kind == UNCLEAN) for topic, index in wanted]
 
     def answer(failure: TidelogError | None, refusals: list[TidelogError | None]) -> Fields:
         if failure is not None:
@@ -53,9 +54,8 @@ def _named(request: Any) -> Iterator[tuple[str, int]]:
     return ((each.topic, index) for each in request.topic_partitions for index in each.partitions)
 
 
-def _wish(broker: Broker, topic: str, index: int, *, unclean: bool) -> Decide:
-    rules_of = rules_from(broker.config)
-    return lambda image: leadership.elect(image, topic, index, rules_of, unclean=unclean)
+def _wish(rules: Rulebook, topic: str, index: int, *, unclean: bool) -> Decide:
+    return lambda image: leadership.elect(image, topic, index, rules.at(image), unclean=unclean)
 
 
 def _result(index: int, refusal: TidelogError | None) -> Fields:

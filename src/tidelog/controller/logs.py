@@ -1,0 +1,66 @@
+"""Single logs that fail and are repaired while their brokers live on."""
+
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+import msgspec
+
+from tidelog.controller.elections import RulesOf, next_state, record_of, without_memory
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.leadership import Place
+from tidelog.controller.records import MetadataRecord
+from tidelog.controller.standing import Rank, Standing, all_alike
+from tidelog.errors import ErrorCode, TidelogError
+
+
+def take_offline(
+    image: ClusterImage,
+    broker_id: int,
+    broker_epoch: int,
+    partitions: Iterable[tuple[UUID, int]],
+    rules_of: RulesOf,
+    rank: Rank = all_alike,
+) -> list[MetadataRecord]:
+    """Logs of a broker have failed: for these partitions it is as if it were dead."""
+    standing = Standing.of(image, rank)
+    records: list[MetadataRecord] = []
+    for topic, index, partition in _replicas(image, broker_id, broker_epoch, partitions):
+        if broker_id not in partition.offline:
+            failed = msgspec.structs.replace(partition, offline=(*partition.offline, broker_id))
+            records.append(record_of(topic.topic_id, index, next_state(failed, standing, rules_of(topic))))
+    return records
+
+
+def bring_online(
+    image: ClusterImage,
+    broker_id: int,
+    broker_epoch: int,
+    partitions: Iterable[tuple[UUID, int]],
+    rules_of: RulesOf,
+    rank: Rank = all_alike,
+) -> list[MetadataRecord]:
+    """A broker has repaired logs. They may be shorter than what was committed: their replicas may follow, and
+    join when they have caught up.
+    """
+    standing = Standing.of(image, rank)
+    records: list[MetadataRecord] = []
+    for topic, index, partition in _replicas(image, broker_id, broker_epoch, partitions):
+        if broker_id in partition.offline:
+            healed = without_memory(partition, broker_id, empty=False)
+            records.append(record_of(topic.topic_id, index, next_state(healed, standing, rules_of(topic))))
+    return records
+
+
+def _replicas(
+    image: ClusterImage, broker_id: int, broker_epoch: int, partitions: Iterable[tuple[UUID, int]]
+) -> Iterator[Place]:
+    """Those of the partitions that the broker has, if it is this run of it that asks."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.broker_epoch != broker_epoch:
+        raise TidelogError("another run of the broker is registered", ErrorCode.STALE_BROKER_EPOCH)
+    for topic_id, index in dict.fromkeys(partitions):
+        topic = image.topic_by_id(topic_id)
+        if topic is not None and 0 <= index < len(topic.partitions):
+            partition = topic.partitions[index]
+            if broker_id in partition.replicas:
+                yield Place(topic, index, partition)
