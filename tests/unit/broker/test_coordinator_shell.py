@@ -8,7 +8,7 @@ from fakes import ME, NOW_MS, FakeBroker
 from tidelog.broker.coordinators.alarm import Alarm
 from tidelog.broker.coordinators.coordinator import Coordinator
 from tidelog.broker.coordinators.keys import java_hash, partition_of
-from tidelog.broker.coordinators.shard import SLICE_BYTES, Shard, State
+from tidelog.broker.coordinators.shard import COMMIT_TIMEOUT_MS, SLICE_BYTES, Shard, State
 from tidelog.controller.records import BrokerRegistered, PartitionChanged
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.batch import BatchHeader
@@ -200,6 +200,28 @@ class TestAppending:
         shell.append("b")
         shell.fake.services.settle()
         assert [name for name, _ in shell.done] == ["a", "large", "b"]
+
+    def test_a_write_that_is_not_committed_in_time_is_read_again(self, shell: Shell) -> None:
+        """The record is in the log and may yet be committed: only the log can tell."""
+        shell.fake.submit(BrokerRegistered(2, shell.fake.services.new_uuid(), "localhost", 9093))
+        topic_id = shell.fake.topic_id(TOPIC)
+        shell.fake.submit(PartitionChanged(topic_id, 0, ME, 1, [ME, 2], [], ME, False, [ME, 2]))
+        shell.fake.services.settle()
+        machine = shell.machine
+        shell.append("a")
+        shell.append("b")
+        shell.fake.services.settle()
+        assert shell.done == []
+        shell.fake.host.start()
+        shell.fake.services.settle()
+        shell.fake.services.advance(COMMIT_TIMEOUT_MS + 1000)
+        assert shell.done == [(name, ErrorCode.COORDINATOR_NOT_AVAILABLE) for name in ("a", "b")]
+        assert machine.state == "stopped"
+        assert shell.refusal() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        shell.lead(ME, 2)  # and alone in sync: now it is committed
+        shell.fake.services.settle()
+        shell.fake.services.advance(100)
+        assert shell.machine.seen == [(b"a", b"x"), (b"b", b"x")]
 
     def test_a_log_that_fails_is_given_up(self, shell: Shell) -> None:
         machine = shell.machine

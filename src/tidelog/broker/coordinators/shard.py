@@ -207,7 +207,7 @@ class Shard(Generic[M]):
                 self.throw_away()
             return
         self._in_flight.append(waiting)
-        self.partition.when_acknowledged(appended.end_offset, -1, 30_000, self._settled)
+        self.partition.when_acknowledged(appended.end_offset, ACKS_ALL, COMMIT_TIMEOUT_MS, self._settled)
 
     def _settled(self, error: ErrorCode) -> None:
         """The oldest write is committed, or will perhaps never be."""
