@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from tidelog.broker.coordinators.failures import coordinator_error
-from tidelog.broker.partition import Partition
+from tidelog.broker.partition import ACKS_ALL, Partition
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant
 from tidelog.protocol import batch as batches
