@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_MS = 400
 RETRY_MS = 150
+TURNED_AWAY_MS = 3000  # refused for so long after a dead predecessor's session is over: this will not change
 
 
 class Membership:
@@ -51,6 +52,9 @@ class Membership:
         self._timer: Timer | None = None
         self._stopped = False
         self._left: Callable[[], None] | None = None  # told when this broker may stop
+        self._refused_ms: int | None = None  # since when the cluster does not want it
+        # Told why, when there is no point in asking again.
+        self.on_turned_away: Callable[[str], None] = lambda reason: None
 
     @property
     def incarnation(self) -> UUID:
@@ -113,10 +117,22 @@ class Membership:
             return
         if got.error is ErrorCode.NONE:
             self.broker_epoch = got.broker_epoch
+            self._refused_ms = None
             logger.info("registered as broker %s, epoch %s", got.broker_id, got.broker_epoch)
             self._beat_now()
+        elif got.error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            self.refused(f"another broker {got.broker_id} is registered and alive")
         elif got.error is not ErrorCode.NOT_CONTROLLER:
             logger.warning("broker %s cannot register yet: %s", got.broker_id, got.error.name)
+
+    def refused(self, reason: str) -> None:
+        """Somebody of the cluster does not want this broker."""
+        now_ms = self._services.uptime_ms()
+        if self._refused_ms is None:
+            self._refused_ms = now_ms
+            logger.warning("broker %s is not let in: %s", self._registration.broker_id, reason)
+        elif self.alone() and now_ms - self._refused_ms >= self._session_ms + TURNED_AWAY_MS:
+            self.on_turned_away(reason)
 
     def _heartbeat_answered(self, got: HeartbeatGot) -> None:
         if got.error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):

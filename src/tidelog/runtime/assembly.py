@@ -63,6 +63,9 @@ class Assembly:
             SessionTiming(session_ms=config.broker_session_timeout_ms),
         )
         self.peers.connect(self.node.receive, self.node.peer_lost, self.node.peer_dead)
+        self.peers.on_foreign = lambda peer: self.node.membership.refused(
+            f"node {peer} belongs to another cluster than the data in {data}"
+        )
         metadata = self.node.metadata
         self.broker = Broker(config, metadata, self.node.partitions, services)
         self.broker.links = WireLinks(self.broker, self.peers, lambda: metadata.leader)

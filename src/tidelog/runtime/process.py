@@ -112,12 +112,14 @@ class BrokerProcess:
         broker.on_config = lambda changed: self._configure(node, server, changed)
         for bound in sockets:
             await server.listen(bound)
+        turned_away: list[str] = []
+        node.membership.on_turned_away = lambda reason: _turn_away(turned_away, reason, stop)
         node.start()
         if not await _until_ready(node, loop, stop):
             assembly.stop()
             services.close()
             directory.close()
-            return 0
+            return _exit_code(config, turned_away)
         directory.join_cluster(node.metadata.image.cluster_id)
         if directory.checked_logs:
             logger.info(
@@ -153,7 +155,7 @@ class BrokerProcess:
         services.close()
         directory.close(housekeeping.high_watermarks(), run_all=_run_in_threads)
         logger.info("stopped")
-        return 0
+        return _exit_code(config, turned_away)
 
     @staticmethod
     def _configure(node: Node, server: Server, config: BrokerConfig) -> None:
@@ -169,6 +171,17 @@ class BrokerProcess:
         metrics = MetricsServer(BrokerCollector(server, lag, syncer))
         await metrics.listen(self._config.listeners[0].host, self._config.http_port)
         return metrics
+
+
+def _turn_away(reasons: list[str], reason: str, stop: asyncio.Event) -> None:
+    reasons.append(reason)
+    stop.set()
+
+
+def _exit_code(config: BrokerConfig, turned_away: Sequence[str]) -> int:
+    for reason in turned_away[:1]:
+        logger.error("broker %s stopped, because the cluster does not want it: %s", config.node_id, reason)
+    return 1 if turned_away else 0
 
 
 def _run_in_threads(jobs: Sequence[Callable[[], None]]) -> None:

@@ -68,6 +68,7 @@ class WirePeers:
         self._receive: Callable[[NodeMessage], None] = lambda message: None
         self._peer_lost: Callable[[int], None] = lambda peer: None
         self._peer_dead: Callable[[int], None] = lambda peer: None
+        self.on_foreign: Callable[[int], None] = lambda peer: None  # to which we are strangers
         self._probes: set[asyncio.Task[None]] = set()
 
     def connect(
@@ -174,7 +175,7 @@ class WirePeers:
         error, parts = follower_fetch.decode_answer(answer, skip_tags(answer, 4), _part)
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
             # Not told to the node, which would only ask again at once.
-            logger.error("node %s belongs to another cluster: it answers no fetches of ours", peer)
+            self.on_foreign(peer)
             return
         self._receive(FetchGot(peer, generation, error, parts))
 
