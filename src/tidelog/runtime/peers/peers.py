@@ -194,6 +194,8 @@ class WirePeers:
         self, peer: int, exchange: Exchange[Any, Any], asks: Sequence[NodeMessage], answer: memoryview
     ) -> None:
         decoded = requests.decode_answer(exchange.api_key, answer)
+        if getattr(decoded, "error_code", None) == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self.on_foreign(peer)
         for got in exchange.gots(peer, asks, decoded):
             self._receive(got)
 
