@@ -1,0 +1,100 @@
+"""Three hosts with one config file each: every interface is listened on, one address is advertised."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from tidelog.testing import Cluster, Network, NetworkUnavailable
+
+from .cluster_load import CLIENT_SETTINGS, create_topic
+
+pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    try:
+        network = Network(3).__enter__()
+    except NetworkUnavailable as error:
+        pytest.skip(str(error))
+    yield network
+    network.close()
+
+
+@pytest.fixture
+def cluster(network: Network, tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, network=network)
+    for broker in cluster:
+        broker.settings["listeners"] = "PLAINTEXT://:9092"
+        broker.settings["advertised.listeners"] = f"PLAINTEXT://{broker.host}:9092"
+    try:
+        cluster.start()
+        yield cluster
+        cluster.stop()
+    finally:
+        cluster.kill()
+
+
+def produce(bootstrap: str, topic: str, value: bytes) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "acks": "all", **CLIENT_SETTINGS})
+    producer.produce(topic, value)
+    assert producer.flush(30) == 0
+
+
+def consume(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
+    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    consumer = confluent_kafka.Consumer({**settings, **CLIENT_SETTINGS})
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        return [message.value() for message in consumer.consume(count, 30)]
+    finally:
+        consumer.close()
+
+
+def test_clients_elsewhere_reach_every_broker_through_any_one(cluster: Cluster, network: Network) -> None:
+    create_topic(cluster[1].bootstrap, "t", 1)
+    cluster.await_in_sync("t")
+    for number in (1, 2, 3):
+        assert cluster.view(of=cluster[number]).brokers == {
+            host: (network.hosts[host].address, 9092) for host in (1, 2, 3)
+        }
+        produce(cluster[number].bootstrap, "t", b"through %d" % number)
+    assert consume(cluster[2].bootstrap, "t", 3) == [b"through 1", b"through 2", b"through 3"]
+
+
+def test_a_host_that_goes_dark_is_replaced(cluster: Cluster, network: Network) -> None:
+    create_topic(cluster.bootstrap, "t", 1)
+    produce(cluster.bootstrap, "t", b"before")
+    dark = cluster.leader_of("t").node_id
+    with network.unplugged(dark):
+        light = next(broker for broker in cluster if broker.node_id != dark)
+        cluster.wait_for(
+            lambda: cluster.view("t", of=light).topics["t"][0].leader not in (dark, -1), "another one leads"
+        )
+        produce(light.bootstrap, "t", b"during")
+    cluster.await_ready()
+    cluster.await_in_sync("t")
+    assert consume(cluster[dark].bootstrap, "t", 2) == [b"before", b"during"]
+
+
+def test_one_that_only_clients_reach_gives_up_its_leadership(cluster: Cluster, network: Network) -> None:
+    """It cannot be told of its successor, so it stops by itself; nothing it took alone was acknowledged."""
+    create_topic(cluster.bootstrap, "t", 1)
+    produce(cluster.bootstrap, "t", b"before")
+    alone = cluster.leader_of("t")
+    others = [broker for broker in cluster if broker is not alone]
+    for other in others:
+        network.part(alone.node_id, other.node_id)
+    cluster.wait_for(
+        lambda: cluster.view("t", of=others[0]).topics["t"][0].leader not in (alone.node_id, -1),
+        "another one leads",
+    )
+    bootstrap = ",".join(broker.bootstrap for broker in others)
+    produce(bootstrap, "t", b"during")
+    for other in others:
+        network.join(alone.node_id, other.node_id)
+    cluster.await_ready()
+    cluster.await_in_sync("t")
+    assert consume(cluster.bootstrap, "t", 2) == [b"before", b"during"]
