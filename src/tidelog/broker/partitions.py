@@ -21,6 +21,7 @@ from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.throttle import throttled_followers
 from tidelog.services import Services
 from tidelog.types import TopicPartition
 
@@ -111,6 +112,9 @@ class PartitionTable:
         """Open what is new, assign what has changed, drop what is gone, take over changed settings."""
         config_changed = config is not self._config
         self._config = config
+        self._host.serving.throttle.set_rate(
+            config.leader_replication_throttled_rate, self._services.uptime_ms()
+        )
         for topic_id in [topic_id for topic_id in self._topics if topic_id not in image.topic_names]:
             self._drop_topic(self._topics.pop(topic_id))
         for topic in image.topics.values():
@@ -199,6 +203,7 @@ class PartitionTable:
         )
         hosted = Hosted((topic.topic_id, index), log, replica, self._services, self._host)
         self._host.add(hosted)
+        hosted.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
         mine = Partition(name, hosted, config, self._alone, self._role_changed)
         self._rows[topic.topic_id][index] = mine
         self._assign(mine, image)
@@ -228,6 +233,8 @@ class PartitionTable:
         config = self._topic_config(topic)
         for index, partition in self._rows[topic.topic_id].items():
             partition.reconfigure(config, self._limits(config, len(topic.partitions[index].replicas)))
+            named = config.leader_replication_throttled_replicas
+            partition.hosted.throttled = throttled_followers(named, index)
             self._limit_producers(partition.log)
 
     def _limits(self, config: TopicConfig, replicas: int) -> Limits:

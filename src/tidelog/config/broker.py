@@ -84,6 +84,8 @@ _NOT_HERE: dict[str, str] = {
     "zookeeper.connect": "brokers of this version need no ZooKeeper",
 } | {
     setting.name: f"as a default for all topics it is called {setting.synonyms[0].name}"
+    if setting.synonyms
+    else "it is set per topic"
     for setting in TOPIC_SETTINGS.values()
     if setting.name not in BROKER_SETTINGS
 }

@@ -282,6 +282,16 @@ class BrokerTable:
         "A follower that has not been caught up for so long leaves the in-sync set, and is waited for no more.",
         dynamic=True,
     )
+    leader_replication_throttled_rate: int = row(
+        Whole(1, LONG_MAX),
+        LONG_MAX,
+        "Bytes per second that replicas named by a topic's `leader.replication.throttled.replicas` get from this "
+        "broker while they catch up.",
+        dynamic=True,
+    )
+    follower_replication_throttled_rate: int = row(
+        Whole(1, LONG_MAX), LONG_MAX, "Kept for Kafka's tools; the leader's side limits.", dynamic=True
+    )
     replica_selector_class: str = row(
         Choice("", "rack-aware", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
         "",

@@ -125,6 +125,23 @@ class Real(Kind[float]):
         return repr(value)
 
 
+class ThrottledReplicas(Kind[str]):
+    """``partition:broker`` pairs, or a star."""
+
+    type = ConfigType.LIST
+    allowed = "pairs like 0:1,0:2 (partition:broker), or *"
+
+    def parse(self, raw: Raw) -> str:
+        text = ",".join(map(str, raw)) if isinstance(raw, list) else str(raw)
+        pairs = [part.strip() for part in text.split(",") if part.strip()]
+        if pairs != ["*"] and not all(re.fullmatch(r"[0-9]{1,9}:[0-9]{1,9}", pair) for pair in pairs):
+            raise ValueError(text)
+        return ",".join(pairs)
+
+    def format(self, value: str) -> str:
+        return value
+
+
 class Text(Kind[str]):
     type = ConfigType.STRING
 

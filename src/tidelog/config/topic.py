@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.config.kinds import LONG_MAX, Bool, Choice, ChoiceSet, Real, Whole
+from tidelog.config.kinds import LONG_MAX, Bool, Choice, ChoiceSet, Real, ThrottledReplicas, Whole
 from tidelog.config.modes import ISR, Mode
 from tidelog.config.table import Setting, Synonym, refuse_unknown, row, settings_of
 
@@ -52,6 +52,18 @@ class TopicConfig:
         "Whether a replica that may lack acknowledged records can become leader when no other is alive; "
         "trades their loss for being available.",
         synonyms=(Synonym("unclean.leader.election.enable"),),
+    )
+
+    leader_replication_throttled_replicas: str = row(
+        ThrottledReplicas(),
+        "",
+        "Replicas that catch up no faster than `leader.replication.throttled.rate`: `partition:broker,…`, or `*` "
+        "for all. Members of the in-sync set are never slowed down.",
+    )
+    follower_replication_throttled_replicas: str = row(
+        ThrottledReplicas(),
+        "",
+        "Kept for Kafka's tools; the leader's side limits.",
     )
 
     cleanup_policy: frozenset[str] = row(

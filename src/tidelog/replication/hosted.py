@@ -142,6 +142,8 @@ class Hosted:
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
         self.closed = False
+        # Followers that may be slowed down while they catch up; None: all of them.
+        self.throttled: frozenset[int] | None = frozenset()
         self.damaged_from: int | None = None  # offset of the first record that is not what was written
         self.restless = False  # The clock looks at it; see Replica.settled.
         # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.

@@ -23,6 +23,7 @@ from tidelog.replication.messages import (
     SnapshotAsk,
 )
 from tidelog.replication.replica import Role
+from tidelog.replication.throttle import Throttle
 from tidelog.services import Services
 from tidelog.types import NO_BROKER
 
@@ -64,6 +65,7 @@ class Serving:
         self._services = services
         self._peers = peers
         self._standing: dict[int, Standing] = {}
+        self.throttle = Throttle()
         self._hurry_until_ms = -1
         # What the controllers say about a broker's registration; older asks than that do not count.
         self.broker_epoch_of: Callable[[int], int] = lambda broker: -1
@@ -177,8 +179,20 @@ class Serving:
         for standing in self._standing.values():
             standing.deadline_ms = now_ms
 
+    def _is_throttled(self, hosted: Hosted, follower: int) -> bool:
+        """Only who is not in sync: members must not be slowed down, everybody waits for them."""
+        named = hosted.throttled
+        return (named is None or follower in named) and follower not in hosted.replica.in_sync
+
+    def _limit(self, hosted: Hosted, follower: int, room: int) -> int:
+        if not self._is_throttled(hosted, follower):
+            return room
+        return min(room, self.throttle.allowance(self._services.uptime_ms()))
+
     def tick(self, now_ms: int) -> None:
         for standing in list(self._standing.values()):
+            if standing.parked and standing.news:
+                self._reply(standing, [])
             if standing.parked and now_ms >= standing.deadline_ms:
                 standing.parked = False
                 self._answer(standing.sender, standing.generation, ErrorCode.NONE, [])
@@ -190,16 +204,21 @@ class Serving:
         for hosted in list(standing.news):
             if room <= 0:
                 break  # The rest goes with the next answer.
+            limit = self._limit(hosted, standing.sender, room) if self.throttle.limits else room
+            if limit <= 0:
+                continue  # The clock tries again.
             del standing.news[hosted]
             item = items.get(hosted)
             if item is None:
                 continue
-            part = _part(hosted, item, room)
+            part = _part(hosted, item, limit)
             if part is not None:
                 del items[hosted]
                 parts.append(part)
                 if part.records is not None:
                     room -= part.records.size
+                    if self.throttle.limits and self._is_throttled(hosted, standing.sender):
+                        self.throttle.spend(part.records.size)
         if parts:
             standing.parked = False
             self._answer(standing.sender, standing.generation, ErrorCode.NONE, parts)
