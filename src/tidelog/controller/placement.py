@@ -9,6 +9,8 @@ of a broker that dies is spread over all others.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, TidelogError
@@ -61,8 +63,9 @@ class _Placer:
         for assignment in topic:
             self._count(assignment)
         others = list(elsewhere)
-        self._led_elsewhere = Counter(assignment[0] for assignment in others)
-        self._held_elsewhere = Counter(broker for assignment in others for broker in assignment)
+        # Counted in C: a cluster may have ten thousand partitions, and this happens for every new topic.
+        self._led_elsewhere = Counter(map(itemgetter(0), others))
+        self._held_elsewhere = Counter(chain.from_iterable(others))
 
     def place(self, replicas: int) -> list[int]:
         leader = min(self._leaders, key=self._leader_key)

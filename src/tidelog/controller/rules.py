@@ -17,22 +17,32 @@ class Rulebook:
     def __init__(self, config: BrokerConfig) -> None:
         self._static = config
         self._defaults: Mapping[str, str] = {}  # of all brokers, as the metadata has them
-        self._resolved = config.with_dynamic({})
+        self._chapter = _Chapter(config.with_dynamic({}))
 
     def at(self, image: ClusterImage) -> RulesOf:
         """The rules of any topic of this image."""
         defaults = image.broker_configs.get("", {})
         if defaults != self._defaults:
             self._defaults = defaults
-            self._resolved = self._static.with_dynamic({}, defaults)
-        resolved = self._resolved
-        return lambda topic: _rules(topic, resolved)
+            self._chapter = _Chapter(self._static.with_dynamic({}, defaults))
+        return self._chapter.rules_of
 
 
-def _rules(topic: TopicImage, config: BrokerConfig) -> Rules:
-    settings = TopicConfig.resolve(topic.configs, config)
-    return Rules(
-        settings.min_insync_replicas,
-        settings.unclean_leader_election_enable,
-        synced=settings.flush_messages == SYNC_EVERY_MESSAGE,
-    )
+class _Chapter:
+    """The rules while the settings of the brokers stay as they are. Many topics have the same overrides."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._known: dict[frozenset[tuple[str, str]], Rules] = {}
+
+    def rules_of(self, topic: TopicImage) -> Rules:
+        key = frozenset(topic.configs.items())
+        rules = self._known.get(key)
+        if rules is None:
+            settings = TopicConfig.resolve(topic.configs, self._config)
+            rules = self._known[key] = Rules(
+                settings.min_insync_replicas,
+                settings.unclean_leader_election_enable,
+                synced=settings.flush_messages == SYNC_EVERY_MESSAGE,
+            )
+        return rules

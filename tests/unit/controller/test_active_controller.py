@@ -1,0 +1,419 @@
+"""Sessions, registrations and stopping, as the active controller handles them."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tidelog.config import BrokerConfig
+from tidelog.controller.controller import NEWCOMER_MS, STANDSTILL_MS, Controller, SessionTiming
+from tidelog.controller.elections import InSyncWish
+from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.messages import (
+    HeartbeatAsk,
+    HeartbeatGot,
+    InSyncAsk,
+    InSyncGot,
+    OfflineAsk,
+    OfflineGot,
+    RegisterAsk,
+    RegisterGot,
+)
+from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicCreated
+from tidelog.controller.store import Decide, Done
+from tidelog.errors import ErrorCode, TidelogError
+
+TOPIC_ID = UUID(int=9)
+A, B, C = 1, 2, 3
+SESSION_MS, GRACE_MS, TICK_MS = 2000, 100, 50
+
+
+class Store:
+    """Commits at once, unless it is held."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self.committed_offset = 0
+        self.leader = 0
+        self.refusal: TidelogError | None = None
+
+    def submit(self, decide: Decide, done: Done) -> None:
+        try:
+            if self.refusal is not None:
+                raise self.refusal
+            self.write(decide(self.image))
+        except TidelogError as refusal:
+            done(refusal)
+            return
+        done(None)
+
+    def write(self, records: Sequence[MetadataRecord]) -> None:
+        self.image = self.image.apply(records)
+        self.committed_offset += len(records)
+
+
+class Cluster:
+    """A controller, its clock, and brokers that register, beat and fall silent."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.store = Store()
+        self.controller = Controller(
+            self.store, BrokerConfig.parse(settings), SessionTiming(SESSION_MS, GRACE_MS)
+        )
+        self.now_ms = 1000
+        self.controller.activate(self.now_ms)
+        self.beating: set[int] = set()
+
+    def ask(self, ask: Any) -> Any:
+        answers: list[Any] = []
+        self.controller.handle(ask, self.now_ms, answers.append)
+        assert len(answers) == 1
+        return answers[0]
+
+    def register(self, broker: int, run: int = 1, **more: Any) -> RegisterGot:
+        wish = {"directory": UUID(int=broker), "forgot": False, "rack": None, **more}
+        got: RegisterGot = self.ask(
+            RegisterAsk(broker, UUID(int=100 * broker + run), f"host-{broker}", 9092, **wish)
+        )
+        return got
+
+    def beat(self, broker: int, *, leaving: bool = False, offset: int | None = None) -> HeartbeatGot:
+        known = self.store.committed_offset if offset is None else offset
+        got: HeartbeatGot = self.ask(HeartbeatAsk(broker, self.epoch(broker), known, leaving))
+        return got
+
+    def epoch(self, broker: int) -> int:
+        return self.store.image.brokers[broker].broker_epoch
+
+    def serving(self) -> set[int]:
+        return {node.broker_id for node in self.store.image.brokers.values() if not node.fenced}
+
+    def come(self, *brokers: int) -> None:
+        for broker in brokers:
+            self.register(broker)
+            self.beat(broker)
+            self.beating.add(broker)
+
+    def pass_time(self, duration_ms: int) -> None:
+        end_ms = self.now_ms + duration_ms
+        while self.now_ms < end_ms:
+            self.now_ms += TICK_MS
+            for broker in self.beating:
+                self.beat(broker)
+            self.controller.tick(self.now_ms)
+            self.controller.keep_in_order(self.now_ms)
+
+    def partition(self, index: int = 0) -> PartitionImage:
+        return self.store.image.topics["t"].partitions[index]
+
+    def join(self, *members: int, index: int = 0) -> InSyncGot:
+        now = self.partition(index)
+        wish = InSyncWish(
+            now.leader,
+            self.epoch(now.leader),
+            TOPIC_ID,
+            index,
+            now.leader_epoch,
+            now.partition_epoch,
+            members,
+        )
+        got: InSyncGot = self.ask(InSyncAsk(wish))
+        return got
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Three brokers and a topic of three partitions, one led by each."""
+    made = Cluster()
+    made.come(A, B, C)
+    made.pass_time(NEWCOMER_MS + TICK_MS)
+    made.store.write([TopicCreated("t", TOPIC_ID, [[A, B, C], [B, C, A], [C, A, B]], {})])
+    return made
+
+
+class TestRegistration:
+    def test_a_broker_begins_fenced_and_is_let_in_when_it_knows_the_metadata(self) -> None:
+        cluster = Cluster()
+        got = cluster.register(A)
+        assert (got.error, got.broker_epoch) == (ErrorCode.NONE, 1)
+        assert cluster.serving() == set()
+        assert cluster.beat(A, offset=cluster.store.committed_offset - 1).fenced
+        assert cluster.serving() == set()
+        cluster.beat(A)
+        assert cluster.serving() == {A}
+        assert not cluster.beat(A).fenced
+
+    def test_what_is_decided_later_need_not_be_known(self) -> None:
+        """Otherwise a busy cluster would let nobody in."""
+        cluster = Cluster()
+        cluster.register(A)
+        known = cluster.store.committed_offset
+        cluster.register(B)
+        cluster.beat(A, offset=known)
+        assert cluster.serving() == {A}
+
+    def test_the_same_process_asks_again(self) -> None:
+        cluster = Cluster()
+        assert cluster.register(A).broker_epoch == cluster.register(A).broker_epoch == 1
+
+    def test_epochs_rise_over_all_brokers(self) -> None:
+        cluster = Cluster()
+        epochs = [cluster.register(broker, run).broker_epoch for run in (1, 2) for broker in (A, B)]
+        assert epochs == [1, 2, 3, 4]
+
+    def test_the_same_disk_shows_that_the_old_process_is_dead(self, cluster: Cluster) -> None:
+        got = cluster.register(A, run=2)
+        assert got.error is ErrorCode.NONE
+        assert cluster.partition().leader == B
+        assert A not in cluster.partition().in_sync
+
+    def test_a_second_broker_of_the_same_number_is_refused(self, cluster: Cluster) -> None:
+        before = cluster.store.image
+        got = cluster.register(A, run=2, directory=UUID(int=77))
+        assert got.error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        assert cluster.store.image is before
+
+    def test_another_disk_is_taken_when_the_old_one_is_gone_and_counts_as_empty(
+        self, cluster: Cluster
+    ) -> None:
+        cluster.beating.discard(A)
+        cluster.controller.broker_lost(A, cluster.now_ms, dead=True)
+        assert cluster.register(A, run=2, directory=UUID(int=77)).error is ErrorCode.NONE
+        assert A not in (*cluster.partition().in_sync, *cluster.partition().eligible)
+
+    def test_a_restart_ends_a_drain(self, cluster: Cluster) -> None:
+        cluster.store.write([BrokerConfigChanged("1", {"broker.drain": "true", "logging.level": "debug"})])
+        cluster.register(A, run=2)
+        assert cluster.store.image.broker_configs["1"] == {"logging.level": "debug"}
+
+    def test_only_the_active_controller_registers(self, cluster: Cluster) -> None:
+        cluster.store.refusal = TidelogError("not here", ErrorCode.NOT_CONTROLLER)
+        assert cluster.register(A, run=2).error is ErrorCode.NOT_CONTROLLER
+
+
+class TestSilence:
+    def test_a_silent_broker_is_fenced_after_its_session(self, cluster: Cluster) -> None:
+        cluster.beating.discard(A)
+        cluster.pass_time(SESSION_MS - TICK_MS)
+        assert cluster.serving() == {A, B, C}
+        cluster.pass_time(2 * TICK_MS)
+        assert cluster.serving() == {B, C}
+        assert cluster.partition().in_sync == (B, C)
+
+    def test_whoever_beats_stays(self, cluster: Cluster) -> None:
+        cluster.pass_time(10 * SESSION_MS)
+        assert cluster.serving() == {A, B, C}
+
+    def test_a_closed_connection_is_fenced_after_a_short_grace(self, cluster: Cluster) -> None:
+        cluster.beating.discard(A)
+        cluster.controller.broker_lost(A, cluster.now_ms)
+        cluster.pass_time(GRACE_MS - TICK_MS)
+        assert A in cluster.serving()
+        cluster.pass_time(2 * TICK_MS)
+        assert A not in cluster.serving()
+
+    def test_a_beat_within_the_grace_saves_it(self, cluster: Cluster) -> None:
+        cluster.controller.broker_lost(A, cluster.now_ms)
+        cluster.beat(A)
+        cluster.pass_time(2 * GRACE_MS)
+        assert A in cluster.serving()
+
+    def test_a_broker_known_to_be_dead_is_fenced_at_once(self, cluster: Cluster) -> None:
+        cluster.controller.broker_lost(A, cluster.now_ms, dead=True)
+        assert A not in cluster.serving()
+
+    def test_a_new_controller_gives_everybody_a_session(self, cluster: Cluster) -> None:
+        cluster.controller.deactivate()
+        cluster.now_ms += 10 * SESSION_MS
+        cluster.controller.tick(cluster.now_ms)
+        assert cluster.serving() == {A, B, C}
+        cluster.controller.activate(cluster.now_ms)
+        cluster.beating.clear()
+        cluster.pass_time(SESSION_MS - TICK_MS)
+        assert cluster.serving() == {A, B, C}
+
+    def test_nobody_is_judged_for_the_controllers_own_standstill(self, cluster: Cluster) -> None:
+        cluster.now_ms += 5 * SESSION_MS
+        cluster.controller.tick(cluster.now_ms)
+        assert cluster.serving() == {A, B, C}
+        cluster.beating.discard(A)
+        cluster.pass_time(SESSION_MS + TICK_MS)
+        assert cluster.serving() == {B, C}
+
+    def test_a_controller_that_is_slow_all_the_time_notices_the_dead(self, cluster: Cluster) -> None:
+        for _ in range(SESSION_MS // STANDSTILL_MS + 1):
+            cluster.now_ms += 3 * STANDSTILL_MS
+            cluster.beat(B)
+            cluster.beat(C)
+            cluster.controller.tick(cluster.now_ms)
+        assert cluster.serving() == {B, C}
+
+    def test_who_comes_back_leads_only_if_nobody_else_can(self, cluster: Cluster) -> None:
+        cluster.register(A, run=2)
+        cluster.beat(A)
+        assert cluster.join(B, C, A).error is ErrorCode.NONE
+        cluster.controller.broker_lost(B, cluster.now_ms, dead=True)
+        assert cluster.partition().leader == C
+
+    @pytest.mark.parametrize(
+        ("ask", "code"),
+        [
+            (HeartbeatAsk(9, 1, 0), ErrorCode.BROKER_ID_NOT_REGISTERED),
+            (HeartbeatAsk(A, 99, 0), ErrorCode.STALE_BROKER_EPOCH),
+        ],
+    )
+    def test_beats_of_strangers(self, cluster: Cluster, ask: HeartbeatAsk, code: ErrorCode) -> None:
+        got = cluster.ask(ask)
+        assert (got.error, got.fenced) == (code, True)
+
+    def test_beats_to_the_wrong_controller(self, cluster: Cluster) -> None:
+        cluster.controller.deactivate()
+        assert cluster.beat(A).error is ErrorCode.NOT_CONTROLLER
+
+
+class TestStopping:
+    def test_others_lead_first_then_it_may_stop(self, cluster: Cluster) -> None:
+        first = cluster.beat(A, leaving=True)
+        assert (first.error, first.fenced, first.may_stop) == (ErrorCode.NONE, False, False)
+        assert cluster.partition().leader == B
+        assert set(cluster.partition().in_sync) == {A, B, C}
+        second = cluster.beat(A, leaving=True)
+        assert (second.fenced, second.may_stop) == (True, True)
+        assert set(cluster.partition().in_sync) == {B, C}
+
+    def test_asking_once_more_is_answered_alike(self, cluster: Cluster) -> None:
+        cluster.beat(A, leaving=True)
+        cluster.beat(A, leaving=True)
+        image = cluster.store.image
+        assert cluster.beat(A, leaving=True).may_stop
+        assert cluster.store.image.topics is image.topics or cluster.store.image == image
+
+    def test_it_serves_on_while_nobody_else_has_caught_up(self, cluster: Cluster) -> None:
+        assert cluster.join(A).error is ErrorCode.NONE
+        cluster.beat(A, leaving=True)
+        assert not cluster.beat(A, leaving=True).may_stop
+        assert cluster.partition().leader == A
+        assert cluster.join(A, B).error is ErrorCode.NONE
+        assert cluster.partition().leader == B  # It had been waiting for exactly that.
+        assert cluster.beat(A, leaving=True).may_stop
+
+    def test_the_last_ones_stop_together(self, cluster: Cluster) -> None:
+        """All brokers are told to stop at once: nobody waits for another."""
+        for broker in (A, B, C):
+            cluster.beat(broker, leaving=True)
+        for broker in (A, B, C):
+            assert cluster.beat(broker, leaving=True).may_stop
+        assert cluster.partition().leader == -1
+
+    def test_it_gets_nothing_back_while_it_is_leaving(self, cluster: Cluster) -> None:
+        cluster.beat(A, leaving=True)
+        cluster.controller.broker_lost(B, cluster.now_ms, dead=True)
+        assert cluster.partition().leader == C
+
+    def test_one_that_dies_on_its_way_out_is_fenced_like_others(self, cluster: Cluster) -> None:
+        cluster.beating.discard(A)
+        cluster.beat(A, leaving=True)
+        cluster.pass_time(SESSION_MS + TICK_MS)
+        assert A not in cluster.serving()
+
+    def test_it_is_a_broker_like_others_when_it_is_back(self, cluster: Cluster) -> None:
+        cluster.beat(A, leaving=True)
+        cluster.beat(A, leaving=True)
+        cluster.register(A, run=2)
+        cluster.beat(A)
+        node = cluster.store.image.brokers[A]
+        assert (node.fenced, node.leaving) == (False, False)
+
+    def test_a_leaving_broker_cannot_join(self, cluster: Cluster) -> None:
+        assert cluster.join(B, C, index=1).error is ErrorCode.NONE
+        cluster.beat(A, leaving=True)
+        assert cluster.join(B, C, A, index=1).error is ErrorCode.INELIGIBLE_REPLICA
+
+
+class TestOrder:
+    def drain(self, cluster: Cluster, broker: int, value: str | None) -> None:
+        cluster.store.write([BrokerConfigChanged(str(broker), {"broker.drain": value})])
+        cluster.pass_time(TICK_MS)
+
+    def leaders(self, cluster: Cluster) -> list[int]:
+        return [cluster.partition(index).leader for index in range(3)]
+
+    def test_a_drained_broker_leads_nothing_and_stays_a_member(self, cluster: Cluster) -> None:
+        self.drain(cluster, A, "true")
+        assert self.leaders(cluster) == [B, B, C]
+        assert set(cluster.partition().in_sync) == {A, B, C}
+
+    def test_it_gets_nothing_back_before_the_drain_ends(self, cluster: Cluster) -> None:
+        self.drain(cluster, A, "true")
+        cluster.pass_time(40_000)
+        assert self.leaders(cluster) == [B, B, C]
+        self.drain(cluster, A, None)
+        cluster.pass_time(40_000)
+        assert self.leaders(cluster) == [A, B, C]
+
+    def test_it_leads_when_nobody_else_can(self, cluster: Cluster) -> None:
+        self.drain(cluster, A, "true")
+        for broker in (B, C):
+            cluster.beating.discard(broker)
+            cluster.controller.broker_lost(broker, cluster.now_ms, dead=True)
+        assert self.leaders(cluster) == [A, A, A]
+
+    def test_what_it_could_not_give_up_it_gives_up_when_somebody_has_caught_up(
+        self, cluster: Cluster
+    ) -> None:
+        cluster.join(A)
+        self.drain(cluster, A, "true")
+        assert self.leaders(cluster)[0] == A
+        cluster.join(A, C)
+        assert self.leaders(cluster)[0] == C
+
+    def test_leaders_go_home_after_a_while(self, cluster: Cluster) -> None:
+        cluster.register(A, run=2)
+        cluster.beat(A)
+        cluster.join(B, C, A)
+        assert cluster.partition().leader == B
+        cluster.pass_time(60_000)
+        assert cluster.partition().leader == A
+
+    def test_unless_that_is_switched_off(self) -> None:
+        cluster = Cluster(**{"auto.leader.rebalance.enable": "false"})
+        cluster.come(A, B)
+        cluster.store.write([TopicCreated("t", TOPIC_ID, [[A, B]], {})])
+        cluster.register(A, run=2)
+        cluster.beat(A)
+        cluster.join(B, A)
+        cluster.pass_time(120_000)
+        assert cluster.partition().leader == B
+
+
+class TestFailedLogs:
+    def ask(self, cluster: Cluster, broker: int, *, healed: bool = False) -> OfflineGot:
+        got: OfflineGot = cluster.ask(OfflineAsk(broker, cluster.epoch(broker), ((TOPIC_ID, 0),), healed))
+        return got
+
+    def test_another_one_leads_and_it_joins_again_when_it_is_repaired(self, cluster: Cluster) -> None:
+        assert self.ask(cluster, A).error is ErrorCode.NONE
+        now = cluster.partition()
+        assert (now.leader, now.in_sync, now.offline) == (B, (B, C), (A,))
+        assert cluster.partition(1).offline == ()
+        assert cluster.join(B, C, A).error is ErrorCode.INELIGIBLE_REPLICA
+        assert self.ask(cluster, A, healed=True).healed
+        assert cluster.partition().offline == ()
+        assert cluster.join(B, C, A).error is ErrorCode.NONE
+
+    def test_a_repaired_log_is_not_taken_for_a_complete_one(self, cluster: Cluster) -> None:
+        cluster.join(A, B)
+        self.ask(cluster, A)
+        assert cluster.partition().eligible == (A,)
+        self.ask(cluster, A, healed=True)
+        assert cluster.partition().eligible == ()
+
+    def test_an_earlier_run_is_not_heard(self, cluster: Cluster) -> None:
+        got = cluster.ask(OfflineAsk(A, 99, ((TOPIC_ID, 0),)))
+        assert got.error is ErrorCode.STALE_BROKER_EPOCH
+
+    def test_partitions_that_are_gone_are_left_out(self, cluster: Cluster) -> None:
+        unknown = ((UUID(int=5), 0), (TOPIC_ID, 7), (TOPIC_ID, -1))
+        got = cluster.ask(OfflineAsk(A, cluster.epoch(A), unknown))
+        assert got.error is ErrorCode.NONE
