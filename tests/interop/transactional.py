@@ -70,6 +70,9 @@ class Confluent(Transactor):
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
                 "linger.ms": 0,
+                # Otherwise it forgets all brokers when the only one is down for a moment, and then waits for
+                # a group's coordinator that it has forgotten as well.
+                "metadata.recovery.strategy": "none",
             }
         )
         self._producer.init_transactions(TIMEOUT_S)

@@ -373,9 +373,7 @@ class TestEnd:
             return
         if outcome is End.DONE:
             assert ended.answer == Producer(producer.producer_id, producer.epoch + 1)
-        elif outcome is End.WAIT:
-            assert ended.error is ErrorCode.CONCURRENT_TRANSACTIONS
-        elif state in PREPARED and not retries:
+        elif outcome is End.WAIT or (state in PREPARED and not retries):
             assert ended.error is ErrorCode.CONCURRENT_TRANSACTIONS
         elif state in (State.EMPTY, State.ONGOING) and retries:
             assert ended.error is ErrorCode.PRODUCER_FENCED
