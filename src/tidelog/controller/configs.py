@@ -4,21 +4,48 @@ from collections.abc import Mapping
 
 from tidelog.config import check_dynamic_broker, check_topic_overrides
 from tidelog.controller import topics
+from tidelog.controller.elections import settle_all, settle_topic
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.records import BrokerConfigChanged, TopicConfigChanged
+from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
+from tidelog.controller.rules import Rulebook
+from tidelog.controller.standing import Standing
+from tidelog.errors import InvalidConfig, InvalidRequest
+
+EVERY_BROKER = ""
+# By these the controllers decide whom a partition can do without: they must not differ from broker to broker.
+_FOR_ALL_ALIKE = ("min.insync.replicas", "unclean.leader.election.enable", "log.flush.interval.messages")
 
 
-def change_topic(image: ClusterImage, name: str, wanted: Mapping[str, str]) -> TopicConfigChanged:
-    """Make ``wanted`` the topic's overrides, all of them."""
+def change_topic(
+    image: ClusterImage, name: str, wanted: Mapping[str, str], rules: Rulebook
+) -> list[MetadataRecord]:
+    """Make ``wanted`` the topic's overrides, all of them.
+
+    With a smaller minimum a leader may commit what former members lack, from this record on: so with it they
+    cease to be eligible. With unclean elections allowed, a partition that waits for a leader gets one.
+    """
     topic = topics.require(image, name)
-    check_topic_overrides(wanted, len(topic.partitions[0].replicas))
-    return TopicConfigChanged(topic.topic_id, _difference(topic.configs, wanted))
+    check_topic_overrides(wanted, min(len(partition.target) for partition in topic.partitions))
+    change = TopicConfigChanged(topic.topic_id, _difference(topic.configs, wanted))
+    after = image.apply([change])
+    changed = after.topics[name]
+    return [change, *settle_topic(changed, Standing.of(after), rules.at(after)(changed))]
 
 
-def change_broker(image: ClusterImage, broker: str, wanted: Mapping[str, str]) -> BrokerConfigChanged:
+def change_broker(
+    image: ClusterImage, broker: str, wanted: Mapping[str, str], rules: Rulebook
+) -> list[MetadataRecord]:
     """Make ``wanted`` the dynamic settings of a broker ("" for all of them)."""
+    if broker != EVERY_BROKER and not any(str(known) == broker for known in image.brokers):
+        raise InvalidRequest(f"there is no broker {broker!r}")
     check_dynamic_broker(wanted)
-    return BrokerConfigChanged(broker, _difference(image.broker_configs.get(broker, {}), wanted))
+    current = image.broker_configs.get(broker, {})
+    for name in _FOR_ALL_ALIKE:
+        if broker != EVERY_BROKER and name in wanted and current.get(name) != wanted[name]:
+            raise InvalidConfig(f"{name} must be the same on all brokers: set it for all of them.")
+    change = BrokerConfigChanged(broker, _difference(current, wanted))
+    after = image.apply([change])
+    return [change, *settle_all(after, rules.at(after))]
 
 
 def _difference(current: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:

@@ -7,13 +7,30 @@ from clusters import cluster, created, topic_id
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.controller.configs import change_broker, change_topic
-from tidelog.controller.image import ClusterImage
-from tidelog.controller.records import BrokerConfigChanged, TopicConfigChanged
+from tidelog.config import BrokerConfig
+from tidelog.controller import brokers, configs
+from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
+from tidelog.controller.rules import Rulebook
+from tidelog.controller.standing import DRAIN_SETTING
 from tidelog.errors import ErrorCode, TidelogError
 
 NAMES = ["retention.ms", "retention.bytes", "flush.messages", "segment.bytes"]
 overrides = st.dictionaries(st.sampled_from(NAMES), st.integers(14, 99).map(str))
+
+
+def change_topic(image: ClusterImage, name: str, wanted: Mapping[str, str]) -> TopicConfigChanged:
+    """Where nothing follows for the partitions."""
+    records = configs.change_topic(image, name, wanted, Rulebook(BrokerConfig.parse({})))
+    (record,) = records
+    assert isinstance(record, TopicConfigChanged)
+    return record
+
+
+def change_broker(image: ClusterImage, broker: str, wanted: Mapping[str, str]) -> BrokerConfigChanged:
+    (record,) = configs.change_broker(image, broker, wanted, Rulebook(BrokerConfig.parse({})))
+    assert isinstance(record, BrokerConfigChanged)
+    return record
 
 
 def with_topic(configs: Mapping[str, str], replicas: int = 1) -> ClusterImage:
@@ -71,3 +88,62 @@ def test_refusals_of_brokers(wanted: dict[str, str]) -> None:
     with pytest.raises(TidelogError) as refusal:
         change_broker(cluster(1), "1", wanted)
     assert refusal.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_broker_that_does_not_exist() -> None:
+    with pytest.raises(TidelogError) as refusal:
+        change_broker(cluster(1), "2", {})
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", ["min.insync.replicas", "unclean.leader.election.enable"])
+def test_what_decides_elections_is_the_same_on_all_brokers(name: str) -> None:
+    value = "true" if "enable" in name else "1"
+    with pytest.raises(TidelogError) as refusal:
+        change_broker(cluster(1), "1", {name: value})
+    assert refusal.value.code is ErrorCode.INVALID_CONFIG
+    assert change_broker(cluster(1), "", {name: value}).changes == {name: value}
+
+
+class TestWhatFollows:
+    rules = Rulebook(BrokerConfig.parse({"min.insync.replicas": 2}))
+
+    def image(self, *fenced: int) -> ClusterImage:
+        image = cluster(1, 2, 3, records=[created("orders", [1, 2, 3])])
+        for broker in fenced:
+            image = image.apply(brokers.fence(image, broker, self.rules.at(image)))
+        return image
+
+    def topic(self, image: ClusterImage, **wanted: str) -> PartitionImage:
+        settings = {name.replace("_", "."): value for name, value in wanted.items()}
+        return self._applied(image, configs.change_topic(image, "orders", settings, self.rules))
+
+    def broker(self, image: ClusterImage, broker: str, wanted: dict[str, str]) -> PartitionImage:
+        return self._applied(image, configs.change_broker(image, broker, wanted, self.rules))
+
+    def _applied(self, image: ClusterImage, records: list[MetadataRecord]) -> PartitionImage:
+        return image.apply(records).topics["orders"].partitions[0]
+
+    def test_a_smaller_minimum_ends_what_former_members_were_good_for(self) -> None:
+        image = self.image(1, 2)
+        assert image.topics["orders"].partitions[0].eligible == (2,)
+        assert self.topic(image, min_insync_replicas="1").eligible == ()
+        assert self.broker(image, "", {"min.insync.replicas": "1"}).eligible == ()
+
+    def test_the_minimum_of_all_brokers_counts_from_its_record_on(self) -> None:
+        image = self.image()
+        image = image.apply(configs.change_broker(image, "", {"min.insync.replicas": "1"}, self.rules))
+        for broker in (1, 2):
+            image = image.apply(brokers.fence(image, broker, self.rules.at(image)))
+        assert image.topics["orders"].partitions[0].eligible == ()
+
+    def test_a_partition_that_waits_gets_a_leader_when_it_may_be_an_unclean_one(self) -> None:
+        image = self.image(1, 2, 3)
+        image = image.apply(brokers.unfence(image, 1, self.rules.at(image)))
+        assert image.topics["orders"].partitions[0].leader == -1
+        after = self.topic(image, unclean_leader_election_enable="true")
+        assert (after.leader, after.unclean_epoch) == (1, after.leader_epoch)
+
+    def test_a_drained_broker_gives_up_what_it_leads(self) -> None:
+        after = self.broker(self.image(), "1", {DRAIN_SETTING: "true"})
+        assert (after.leader, after.in_sync) == (2, (1, 2, 3))

@@ -8,6 +8,8 @@ from tidelog.broker.handlers.submission import Decide, submit_each
 from tidelog.broker.promise import Promise
 from tidelog.controller import configs, topics
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
+from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -25,7 +27,8 @@ def check_broker(broker: Broker, name: str) -> None:
 
 def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) -> Promise[Fields]:
     """One decision per resource, answered together."""
-    decisions = [_decide(broker, resource, change_of(resource)) for resource in request.resources]
+    rules = Rulebook(broker.config)
+    decisions = [_decide(rules, resource, change_of(resource)) for resource in request.resources]
 
     def answer(refusals: list[TidelogError | None]) -> Fields:
         return {
@@ -43,16 +46,15 @@ def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) 
     return submit_each(broker, decisions, answer, validate_only=request.validate_only)
 
 
-def _decide(broker: Broker, resource: Any, change: Change) -> Decide:
+def _decide(rules: Rulebook, resource: Any, change: Change) -> Decide:
     name = resource.resource_name
 
-    def decide(image: ClusterImage) -> list[Any]:
+    def decide(image: ClusterImage) -> list[MetadataRecord]:
         if resource.resource_type == TOPIC:
             current = topics.require(image, name).configs
-            return [configs.change_topic(image, name, change(current))]
+            return configs.change_topic(image, name, change(current), rules)
         if resource.resource_type == BROKER:
-            check_broker(broker, name)
-            return [configs.change_broker(image, name, change(image.broker_configs.get(name, {})))]
+            return configs.change_broker(image, name, change(image.broker_configs.get(name, {})), rules)
         raise InvalidRequest(f"resource type {resource.resource_type} has no settings here")
 
     return decide
