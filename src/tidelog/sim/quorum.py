@@ -94,6 +94,12 @@ class ControllerMachine(Machine):
     def send(self, to: int, message: Message, *, in_order: bool = False) -> None:
         super().send(to, detached(message), in_order=in_order)
 
+    def stand(self) -> None:
+        quorum, services = self.quorum, self.services
+        if quorum is not None and services is not None and not quorum.election.retired:
+            hosted, election, chance = quorum.hosted, quorum.election, self.world.chance.random()
+            hosted.elect(election._ask_votes(services.uptime_ms(), chance, hosted.tail))
+
     @property
     def leads(self) -> bool:
         return self.quorum is not None and self.quorum.hosted.replica.role is Role.LEADER
@@ -239,6 +245,21 @@ class QuorumCluster:
     def _told(self, error: TidelogError | None) -> None:
         self.world.note(f"operator: {error.code.name if error else 'done'}")
 
+    def usurp(self) -> None:
+        """Some voters stand for election without having asked whether they would win. It must harm nobody:
+        the question is there for peace, not for safety.
+        """
+        chance = self.world.chance
+        voting = [
+            machine
+            for machine in self.machines.values()
+            if machine.quorum is not None and machine.quorum.election.is_voter and not machine.leads
+        ]
+        for machine in chance.sample(voting, min(len(voting), chance.choice([1, 2, 2]))):
+            self.world.note(f"node {machine.node_id} stands for election")
+            if machine.services is not None:
+                machine.services.run(machine.stand)
+
     def wipe(self) -> None:
         """A controller's disk is replaced by an empty one: one at a time, and only when everybody knows the
         old one, or it could not be told from a new controller (see docs/controllers.md).
@@ -258,11 +279,20 @@ class QuorumCluster:
             self.world.after(self.world.chance.uniform(0, 500), machine.start)
 
     def _look(self) -> None:
-        if self.is_whole():
-            voters = self.quorums()[0].voters.latest
-            self._wiped = self._changed = False
-            enough = len(voters) >= 3 and all(voter.directory for voter in voters)
-            self._known_disks = {voter.voter_id: voter.directory for voter in voters} if enough else {}
+        """Whether everybody agrees who votes, for good."""
+        quorums = self.quorums()
+        voters = quorums[0].voters.latest if quorums else VoterSet([])
+        if len(quorums) < len(self.machines) or voters.returning or self.leader() is None:
+            return
+        for quorum in quorums:
+            committed = quorum.voters.history.latest_offset < quorum.hosted.replica.high_watermark
+            if quorum.voters.latest != voters or not committed:
+                return
+            if quorum.election.me in voters and not quorum.election.is_voter:
+                return
+        self._wiped = self._changed = False
+        enough = len(voters) >= 3 and all(voter.directory for voter in voters)
+        self._known_disks = {voter.voter_id: voter.directory for voter in voters} if enough else {}
 
     # --- checking -------------------------------------------------------------------------------------------
 
@@ -320,7 +350,10 @@ class QuorumSimulation:
     def run(self) -> dict[str, Any]:
         world, chance, cluster = self.world, self.world.chance, self.cluster
         cluster.ill_luck = 0.3
-        cluster.timing = chance.choice([TIMING, TIMING, HASTY])
+        if chance.random() < 0.3:
+            cluster.timing = HASTY
+            cluster.network.weather.delay_ms = (0.1, 40.0)
+            self._again(cluster.usurp, 500)
         cluster.zeal = chance.choice([0.0, 0.0, 0.5])
         operator_ms = chance.choice([0, 500, 3000])
         disk_delay_ms = chance.choice([DISK_DELAY_MS, DISK_DELAY_MS, (2.0, 30.0)])

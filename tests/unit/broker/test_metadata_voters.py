@@ -234,6 +234,29 @@ class TestRemoving:
         assert change(cluster, "remove", Voter(dead.node_id)).told == [ErrorCode.NONE]
 
 
+class TestNewLeader:
+    def test_it_changes_nothing_before_a_record_of_its_own_is_committed(self) -> None:
+        """Its predecessor may have changed something that it has not heard of."""
+        cluster = Controllers(3, 1).begin()
+        old = cluster.active_machine()
+        heir, other = cluster.followers()[:2]
+        old.lose_power()
+        cluster.until(lambda: cluster.leaders())
+        if not heir.leads:
+            heir, other = other, heir
+        cluster.network.part([heir.node_id], [other.node_id, 4])  # Elected, but not heard of any more.
+        assert heir.quorum is not None
+        assert not heir.quorum.active
+        outcome = Outcome()
+        heir.quorum.voters.remove(Voter(old.node_id), 10_000, outcome)
+        cluster.run(800)
+        assert heir.leads
+        assert heir.quorum.voters.latest.ids == {1, 2, 3}
+        cluster.network.heal()
+        cluster.until(lambda: outcome.told)
+        assert outcome.told == [ErrorCode.NONE]
+
+
 class TestCrashes:
     """A change that is under way when its leader dies is either made or not made."""
 

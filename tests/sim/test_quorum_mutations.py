@@ -1,0 +1,210 @@
+"""The controllers' seeds can find bugs: each mutation breaks one rule of elections, snapshots or membership,
+and one of a bounded number of seeds must notice.
+
+A mutation that nobody catches shows a rule without a guard.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tidelog.broker import metadata_opening
+from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.broker.metadata_snapshots import MetadataSnapshots
+from tidelog.broker.metadata_voters import MetadataVoters
+from tidelog.controller.snapshot_store import SnapshotStore
+from tidelog.errors import InvariantViolation
+from tidelog.replication.effects import Truncate
+from tidelog.replication.election import Election
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.policies.quorum import QuorumPolicy
+from tidelog.replication.replica import Replica, Role
+from tidelog.replication.view import YES
+from tidelog.replication.voters import VoterSet
+from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.quorum import run_quorum
+
+MAX_SEEDS = 40
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+# --- votes --------------------------------------------------------------------------------------------------
+
+
+def vote_before_sync(patch: pytest.MonkeyPatch) -> None:
+    """The ballot is written, but nobody waits for it."""
+    original = Hosted._save
+
+    def save(self: Hosted, ballot: Any) -> None:
+        original(self, ballot)
+        self._saving = False
+
+    patch.setattr(Hosted, "_save", save)
+
+
+def forget_the_ballot(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Hosted, "_save", lambda self, ballot: None)
+
+
+def vote_for_anybody(patch: pytest.MonkeyPatch) -> None:
+    """Whether the candidate's log is complete does not matter."""
+
+    def grant(self: Election, ask: Any, now_ms: int, tail: Any) -> bool:
+        free = self.voted_for in (-1, ask.candidate)
+        return bool(ask.epoch >= self.epoch and self.leader == -1 and free)
+
+    def would_elect(self: Election, ask: Any, now_ms: int, chance: float, tail: Any) -> bool:
+        return bool(ask.epoch >= self.epoch and not self._hears_leader(now_ms))
+
+    patch.setattr(Election, "_grant", grant)
+    patch.setattr(Election, "_would_elect", would_elect)
+
+
+def vote_twice(patch: pytest.MonkeyPatch) -> None:
+    def grant(self: Election, ask: Any, now_ms: int, tail: Any) -> bool:
+        return bool(ask.epoch >= self.epoch and self.leader == -1 and ask.tail >= tail)
+
+    patch.setattr(Election, "_grant", grant)
+
+
+# --- commits ------------------------------------------------------------------------------------------------
+
+
+def count_unsynced_copies(patch: pytest.MonkeyPatch) -> None:
+    """Followers fetch on, and so acknowledge, before their disk has the records."""
+    patch.setattr(Hosted, "may_fetch", property(lambda self: not self.closed and self.log.failure is None))
+    patch.setattr(Replica, "durable_end_offset", property(lambda self: self.log.end_offset))
+
+
+def commit_with_one_copy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QuorumPolicy, "committed", lambda self, view: view.durable_end_offset)
+
+
+def acknowledge_before_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QuorumPolicy, "acknowledged", lambda self, view, end_offset, acks: YES)
+
+
+def truncate_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
+    """A follower drops everything above its watermark and trusts the rest."""
+
+    def follow(self: Replica, *args: Any) -> Any:
+        effects = original(self, *args)
+        return [*effects, Truncate(max(self.high_watermark, self.log.start_offset))]
+
+    original = Replica.follow
+    patch.setattr(Replica, "diverged", lambda self, epoch, parts, *, unclean=False: [])
+    patch.setattr(Replica, "_divergence", lambda self, offset, last_epoch: None)
+    patch.setattr(Replica, "follow", follow)
+
+
+def ignore_divergence(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "_divergence", lambda self, offset, last_epoch: None)
+
+
+# --- snapshots ----------------------------------------------------------------------------------------------
+
+
+def drop_the_log_before_the_snapshot_is_synced(patch: pytest.MonkeyPatch) -> None:
+    def finish(self: SnapshotStore, file: Any, temporary: str, path: str) -> None:
+        self._storage.rename(temporary, path)
+
+    patch.setattr(SnapshotStore, "_finish", finish)
+
+
+def snapshot_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    original = MetadataSnapshots._write
+
+    def write(self: MetadataSnapshots) -> None:
+        quorum: MetadataQuorum = self.on_installed.__self__  # type: ignore[attr-defined]
+        honest, self.image = self.image, lambda: (quorum._decided, quorum.hosted.log.end_offset)
+        original(self)
+        self.image = honest
+
+    patch.setattr(MetadataSnapshots, "_write", write)
+
+
+def forget_the_epoch_before_the_log(patch: pytest.MonkeyPatch) -> None:
+    """Where a log begins later, nobody knows any more which epoch ended there."""
+    patch.setattr(Replica, "base_epoch", property(lambda self: -1, lambda self, epoch: None))
+
+
+def leave_voters_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MetadataVoters, "restarted", lambda self, voters: None)
+    patch.setattr(
+        metadata_opening, "_voters", lambda log, contents, first: metadata_opening.VoterHistory(first)
+    )
+
+
+def drop_the_log_with_the_leader(patch: pytest.MonkeyPatch) -> None:
+    """A follower's log begins where the leader's does, whatever its own snapshots say."""
+    original = Hosted.take
+
+    def take(self: Hosted, epoch: int, records: Any, high_watermark: int, start_offset: int) -> None:
+        original(self, epoch, records, high_watermark, start_offset)
+        if self.log.start_offset < start_offset <= self.replica.high_watermark:
+            self.log.advance_start(start_offset)
+
+    patch.setattr(Hosted, "take", take)
+
+
+# --- membership ---------------------------------------------------------------------------------------------
+
+
+def several_changes_in_flight(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        MetadataVoters, "_may_change", property(lambda self: self._hosted.replica.role is Role.LEADER)
+    )
+
+
+def the_old_majority_counts(patch: pytest.MonkeyPatch) -> None:
+    """A leader goes on to commit with the voters it was elected by."""
+    patch.setattr(Hosted, "change_replicas", lambda self, replicas: None)
+
+
+def vote_while_forgetful(patch: pytest.MonkeyPatch) -> None:
+    """A voter with another disk is the voter it was."""
+    patch.setattr(Election, "_is_meant", lambda self, ask, now_ms, tail: True)
+    patch.setattr(VoterSet, "counts", lambda self, voter_id, directory: voter_id in self)
+
+
+MUTATIONS: list[Patch] = [
+    forget_the_ballot,
+    vote_before_sync,
+    vote_for_anybody,
+    vote_twice,
+    count_unsynced_copies,
+    commit_with_one_copy,
+    acknowledge_before_commit,
+    truncate_to_the_watermark,
+    ignore_divergence,
+    drop_the_log_before_the_snapshot_is_synced,
+    snapshot_what_is_not_committed,
+    forget_the_epoch_before_the_log,
+    leave_voters_out_of_snapshots,
+    drop_the_log_with_the_leader,
+    several_changes_in_flight,
+    the_old_majority_counts,
+    vote_while_forgetful,
+]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+def test_a_seed_notices(mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    for seed in range(MAX_SEEDS):
+        try:
+            run_quorum(seed, size=5 if seed % 3 == 0 else 3)
+        except (Violation, InvariantViolation):
+            return
+    pytest.fail(f"{MAX_SEEDS} seeds ran without noticing {mutation.__name__}")
