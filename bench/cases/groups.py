@@ -26,10 +26,12 @@ def run(options: Options) -> list[Report]:
         def measure(server: Server) -> dict[str, float | None]:
             job = {"client": "groups", "value_size": 1}
             with running.topic(server, PARTITIONS) as topic:
-                joined = running.run(server, "rebalance", topic, partitions=PARTITIONS, count=MEMBERS, **job)
+                joined = running.measure(
+                    server, "rebalance", topic, partitions=PARTITIONS, count=MEMBERS, **job
+                )
             seconds = max(COMMIT_SECONDS, options.seconds)
             with running.topic(server) as topic:
-                committed = running.run(server, "commits", topic, seconds=seconds, **job)
+                committed = running.measure(server, "commits", topic, seconds=seconds, **job)
             return {
                 "stable_s": joined.seconds,
                 "rebalance_cpu_s": joined.broker_cpu_seconds,
