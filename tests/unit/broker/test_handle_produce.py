@@ -185,3 +185,10 @@ def test_a_frame_that_is_none(broker: FakeBroker) -> None:
         broker.producing.handle(
             memoryview(b"\x00"), 0, RequestContext(0, 9, 7, None, "peer"), lambda frame: None
         )
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_clients_do_not_write_what_coordinators_rely_on(broker: FakeBroker, name: str) -> None:
+    broker.create(name, cleanup_policy="compact")
+    assert broker.append(name, b"forged", keys=[b"key"]).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert broker.partition(name).log.end_offset == 0

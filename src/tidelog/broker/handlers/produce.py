@@ -12,6 +12,7 @@ from tidelog.broker.partition import Appended, Partition
 from tidelog.broker.promise import Gather
 from tidelog.broker.request import HangUp, RequestContext
 from tidelog.broker.transaction_produce import when_admitted
+from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
 from tidelog.protocol.produce import (
@@ -186,6 +187,12 @@ class ProduceHandler:
         if records is None:
             return None, None, PartitionAnswer(index, ErrorCode.INVALID_RECORD, message="no records")
         try:
+            if partition.name.topic in INTERNAL_TOPICS:
+                # What clients write there would be taken for the coordinators' own word.
+                raise TidelogError(
+                    f"{partition.name.topic} is written by coordinators only",
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                )
             appended = partition.append(
                 records,
                 self._broker.services.now_ms(),
