@@ -96,6 +96,7 @@ class DataDirectory:
         self._on_disk: set[TopicPartition] = set()  # Whom the checkpoint files speak of.
         self._in_flight: Checkpoint | None = None
         self._opened: set[TopicPartition] = set()  # By this process: not as the last one left them any more.
+        self._wanted: set[TopicPartition] = set()  # Their topics exist; some may not open.
         self._doomed: list[tuple[int, str]] = []  # (when to remove, directory)
 
     @classmethod
@@ -199,6 +200,7 @@ class DataDirectory:
 
     def open_log(self, name: TopicPartition, topic_id: UUID, config: LogSettings, now_ms: int) -> Log:
         """Open the log of a partition, or begin it. Raises StorageError."""
+        self._wanted.add(name)
         directory = f"{self.path}/{name}"
         try:
             known_id = self._read_topic_id(directory)
@@ -250,12 +252,12 @@ class DataDirectory:
         self._high_watermarks.pop(name, None)
 
     def forget_strays(self) -> list[str]:
-        """Set aside the partition directories that nobody opened: their topics are gone. Their new names."""
+        """Set aside the directories of partitions that nobody wants: their topics are gone. Their new names."""
         moved = []
         try:
             for entry in self._storage.list(self.path):
                 name = _partition_of(entry.name)
-                if not entry.is_directory or name is None or name in self.logs:
+                if not entry.is_directory or name is None or name in self._wanted:
                     continue
                 self._set_aside(name, self._read_topic_id(f"{self.path}/{name}") or UUID(int=0))
                 moved.append(entry.name)
@@ -279,6 +281,7 @@ class DataDirectory:
     def remove_log(self, name: TopicPartition, now_ms: int) -> None:
         """Take a partition's log out of service now, and its files away after ``file.delete.delay.ms``."""
         log = self.logs.pop(name)
+        self._wanted.discard(name)
         log.abandon()
         # The topic's id makes the name unique: the next topic of this name may be deleted before this is
         # gone.
@@ -367,6 +370,7 @@ class DataDirectory:
         clean = not [name for name, log in self.logs.items() if not log.close()]
         try:
             self.checkpoint(high_watermarks)
+            clean = clean and self._is_checked()
             if clean:
                 path = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_FILE}"
                 replace_whole(self._storage, path, checkpoints.encode_clean_shutdown(broker_epoch))
@@ -376,6 +380,14 @@ class DataDirectory:
             clean = False
         self._lock.release()
         return clean
+
+    def _is_checked(self) -> bool:
+        """Whether no log is still as an unclean stop left it: a process that ends before it has opened all of
+        them, or cannot open one, must not vouch for what it has not looked at. May raise ``OSError``.
+        """
+        entries = self._storage.list(self.path)
+        names = (_partition_of(entry.name) for entry in entries if entry.is_directory)
+        return self.was_clean or all(name is None or name in self._opened for name in names)
 
     def _sync_all(self, run_all: RunAll) -> None:
         waiting = [log for log in self.logs.values() if log.needs_sync]

@@ -184,6 +184,35 @@ def test_directories_nobody_claims_are_set_aside_not_deleted(disk: SimulatedDisk
     assert directory.forget_strays() == []
 
 
+def test_a_log_that_cannot_be_opened_is_no_stray(disk: SimulatedDisk) -> None:
+    """Set aside, it would come back empty after the next start, and lead with nothing."""
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    directory.close()
+    directory = open_directory(disk)
+    disk.fail_at(disk.operations + 1, EIO)
+    with pytest.raises(StorageError):
+        directory.open_log(ORDERS, ID, SMALL, 1000)
+    assert directory.forget_strays() == []
+    directory.close()
+    assert open_directory(disk).open_log(ORDERS, ID, SMALL, 1000).end_offset == 5
+
+
+def test_logs_that_were_not_opened_after_a_crash_do_not_pass_for_checked(disk: SimulatedDisk) -> None:
+    """A process that is stopped before the cluster lets it in has checked nothing."""
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    disk.crash(survive=everything, names=everything)
+    directory = open_directory(disk)
+    directory.open_metadata_log(1000)
+    assert not directory.close()
+    directory = open_directory(disk)
+    assert not directory.was_clean
+    directory.open_log(ORDERS, ID, SMALL, 1000)
+    directory.open_metadata_log(1000)
+    assert directory.close()
+
+
 def test_a_torn_partition_file_is_written_again(disk: SimulatedDisk) -> None:
     directory = open_directory(disk)
     append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
