@@ -252,7 +252,7 @@ class DataDirectory:
         self._high_watermarks.pop(name, None)
 
     def forget_strays(self) -> list[str]:
-        """Set aside the directories of partitions that nobody wants: their topics are gone. Their new names."""
+        """Set aside directories of partitions that nobody wants: their topics are gone. Their new names."""
         moved = []
         try:
             for entry in self._storage.list(self.path):

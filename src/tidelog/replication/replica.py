@@ -118,8 +118,9 @@ class Replica:
         self.partition_epoch = -1
         self.epoch_start_offset = 0
         # Exclusive. Everything below is committed: it never goes back, except where an unclean election gave
-        # records up. After a crash the log may be shorter than what was checkpointed.
-        self.high_watermark = min(high_watermark, log.end_offset)
+        # records up. After a crash the log may be shorter than what was checkpointed, or begin behind it:
+        # only what is committed is ever deleted.
+        self.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
         self.progress: dict[int, Progress] = {}
         # Which epoch wrote the record before the log's start, where a snapshot stands for what came before.
         self.base_epoch: int = NO_EPOCH
@@ -465,8 +466,9 @@ class Replica:
             return []
         asked, leader_end = leader_epoch_end
         own_epoch, own_end = self.log.epochs.end_offset_for(asked, self.log.end_offset)
+        # It may lie before our log's start, after an unclean election: then nothing of ours is left. To keep
+        # the start would be to wait for the leader to get there.
         target = leader_end if own_epoch == NO_EPOCH else min(leader_end, own_end)
-        target = max(target, self.log.start_offset)
         invariant(
             target >= self.high_watermark or unclean,
             "truncation below the high watermark", self.me, target, self.high_watermark, self.epoch,

@@ -223,6 +223,15 @@ class TestEpochs:
             driven.replica.follow(3, 2, (1, 2, 3), 0)
 
 
+class TestBeginning:
+    @pytest.mark.parametrize(("checkpointed", "watermark"), [(2, 6), (7, 7), (9, 8)])
+    def test_a_checkpointed_watermark_lies_within_the_log(self, checkpointed: int, watermark: int) -> None:
+        log = FakeLog()
+        log.write(1, 8)
+        log.start_offset = 6
+        assert Replica(1, log, BY_NAME["isr"], Limits(), checkpointed).high_watermark == watermark
+
+
 class TestDivergence:
     def test_records_of_an_epoch_that_ended_earlier_are_sent_back(self) -> None:
         driven = Driven()
@@ -250,6 +259,16 @@ class TestDivergence:
         follower.run(follower.replica.received(3, 8))
         follower.run(follower.replica.diverged(3, (1, 4), unclean=True))
         assert (follower.log.end_offset, follower.replica.high_watermark) == (4, 4)
+
+    def test_an_unclean_leader_that_ends_before_our_log_begins_is_followed_from_there(self) -> None:
+        follower = Driven(me=2)
+        follower.log.write(1, 8)
+        follower.log.start_offset = 6
+        follower.log.epochs.truncate_before(6)
+        follower.run(follower.replica.follow(3, 1, (1, 2, 3), 0))
+        follower.run(follower.replica.received(3, 8))
+        assert follower.run(follower.replica.diverged(3, (1, 2), unclean=True)) == [Truncate(2)]
+        assert follower.replica.high_watermark == 2
 
     def test_divergence_over_two_epochs(self) -> None:
         """Leader: epoch 1 to 10, then 4. Follower: epoch 1 to 4, epoch 2 to 6, epoch 3 to 8."""
