@@ -92,10 +92,16 @@ class Partition:
 
     @property
     def leads(self) -> bool:
-        """Whether this broker may act as the leader: it is appointed, and the controllers still know it. One
-        that has not heard of them for a session may have a successor it does not know of.
+        """Whether this broker may act as the leader: it is appointed, and cannot have a successor that it
+        does not know of.
         """
-        return self.replica.role is Role.LEADER and not self._alone()
+        return self.replica.role is Role.LEADER and not (self._alone() and self._may_be_succeeded())
+
+    def _may_be_succeeded(self) -> bool:
+        """A broker that has not heard of the controllers for a session may have been given up. But a successor
+        stops fetching from us: while everybody who could be one still does, nobody is.
+        """
+        return not self.hosted.is_followed_by_all_successors()
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -145,7 +151,7 @@ class Partition:
 
     def _check_leads(self, acks: int) -> None:
         replica = self.replica
-        if replica.role is not Role.LEADER or self._alone():
+        if replica.role is not Role.LEADER or (self._alone() and self._may_be_succeeded()):
             raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         refusal = replica.before_append(acks)
         if refusal:
@@ -204,7 +210,9 @@ class Partition:
         changed under it, a newer one shows that we are the ones who are behind.
         """
         role = self.replica.role
-        if role is Role.IDLE or (role is Role.FOLLOWER and not follower) or self._alone():
+        if role is Role.IDLE or (role is Role.FOLLOWER and not follower):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if role is Role.LEADER and self._alone() and self._may_be_succeeded():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.check_epoch(epoch)
 

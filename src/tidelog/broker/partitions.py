@@ -153,11 +153,19 @@ class PartitionTable:
         replicas, epoch = partition.replicas, partition.leader_epoch
         if len(replicas) != len(replica.replicas):
             hosted.set_limits(self._limits(mine.config, len(replicas)))
+        hosted.successors = self._successors(mine.config, partition)
         if partition.leader == self._me:
             hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.unclean_epoch = partition.unclean_epoch
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
+
+    def _successors(self, config: TopicConfig, partition: PartitionImage) -> frozenset[int]:
+        """Who could be made leader in this broker's place."""
+        able = (*partition.in_sync, *partition.eligible)
+        if config.unclean_leader_election_enable:
+            able = partition.replicas
+        return frozenset(able) - {self._me}
 
     def when_settled(self, callback: Callable[[], None]) -> None:
         """Call back when everything known so far is open."""

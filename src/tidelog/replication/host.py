@@ -34,6 +34,7 @@ from tidelog.services import Services, Timer
 from tidelog.types import NO_BROKER
 
 TICK_MS = 20
+HEARD_WITHIN_MS = 1000  # a follower asks several times in this time, however quiet the partitions are
 STALL_MS = 100  # A tick that comes so much too late means that this process stood still.
 GENERATIONS = 1 << 30
 
@@ -92,7 +93,13 @@ class Host:
     def _tick(self) -> None:
         if self._stopped:
             return
-        now_ms = self._services.uptime_ms()
+        try:
+            self._look(self._services.uptime_ms())
+        finally:
+            # Whatever broke in one replica: without a clock, none of them would notice anything any more.
+            self._ticker = self._services.later(TICK_MS, self._tick)
+
+    def _look(self, now_ms: int) -> None:
         for hosted in list(self._restless):
             effects = hosted.replica.tick(now_ms)
             if effects:
@@ -109,7 +116,6 @@ class Host:
         self.serving.tick(now_ms)
         for loop in list(self._loops.values()):
             loop.tick(now_ms)
-        self._ticker = self._services.later(TICK_MS, self._tick)
 
     def _tick_voting(self, hosted: Hosted, now_ms: int, stalled: bool) -> None:
         election = hosted.election
@@ -121,6 +127,9 @@ class Host:
         if hosted.snapshots is not None and hosted.snapshots.fetching:
             hosted.snapshots.tick(now_ms)
             self._go_on(hosted)
+
+    def is_followed_by(self, hosted: Hosted, follower: int) -> bool:
+        return self.serving.is_followed_by(hosted, follower, self._services.uptime_ms() - HEARD_WITHIN_MS)
 
     def wake(self, hosted: Hosted) -> None:
         """The clock must look at this replica until it has settled."""

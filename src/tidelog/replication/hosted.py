@@ -59,6 +59,9 @@ class Listener(Protocol):
 
     def role_changed(self, hosted: "Hosted") -> None: ...
 
+    def is_followed_by(self, hosted: "Hosted", follower: int) -> bool:
+        """Whether a follower's ask stands, or stood a moment ago."""
+
     def wake(self, hosted: "Hosted") -> None:
         """Somebody waits here: the clock must look."""
 
@@ -142,6 +145,7 @@ class Hosted:
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
         self.closed = False
+        self.successors: frozenset[int] = frozenset()  # who could be made leader in this replica's place
         # Followers that may be slowed down while they catch up; None: all of them.
         self.throttled: frozenset[int] | None = frozenset()
         self.damaged_from: int | None = None  # offset of the first record that is not what was written
@@ -260,12 +264,16 @@ class Hosted:
         else:
             replica.replicas = replicas
 
+    def is_followed_by_all_successors(self) -> bool:
+        """Whether everybody who could lead instead was heard, lately, to follow this replica in its epoch."""
+        return all(self._listener.is_followed_by(self, successor) for successor in self.successors)
+
     # --- following ------------------------------------------------------------------------------------------
 
     def take(
         self, epoch: int, records: Buffer | None, leader_high_watermark: int, leader_start_offset: int
     ) -> None:
-        """What the leader sent from our end on."""
+        """What the leader sent from our end on. Raises TidelogError when it cannot be taken now."""
         if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
             return
         try:
@@ -274,8 +282,9 @@ class Hosted:
                 if self.tail_listener is not None:
                     self.tail_listener.appended(memoryview(records))
         except StorageError as error:
-            if self.log.failure is not None:
-                self._fail(error)
+            if self.log.failure is None:
+                raise  # It passes: too many open files.
+            self._fail(error)
             return
         self.run(self.replica.received(epoch, leader_high_watermark))
         # Where snapshots stand for the log's beginning, ours go with our own.

@@ -35,7 +35,8 @@ class Standing:
     """What one follower wants."""
 
     __slots__ = (
-        "deadline_ms", "generation", "items", "max_bytes", "news", "parked", "scheduled", "sender",
+        "deadline_ms", "generation", "heard_ms", "items", "max_bytes", "news", "parked", "scheduled",
+        "sender",
     )  # fmt: skip
 
     def __init__(self, sender: int) -> None:
@@ -47,6 +48,7 @@ class Standing:
         self.news: dict[Hosted, None] = {}  # those of them that may have an answer by now, in order
         self.parked = False  # whether an ask waits for its answer
         self.deadline_ms = 0
+        self.heard_ms = 0  # when the newest ask came
         self.scheduled = False
 
 
@@ -97,6 +99,7 @@ class Serving:
         standing.max_bytes = ask.max_bytes
         standing.parked = True
         standing.deadline_ms = now_ms + (ask.max_wait_ms if now_ms >= self._hurry_until_ms else 0)
+        standing.heard_ms = now_ms
         for key in ask.forgotten:
             forgotten = self._hosted.get(key)
             if forgotten is not None:
@@ -188,6 +191,14 @@ class Serving:
         if not self._is_throttled(hosted, follower):
             return room
         return min(room, self.throttle.allowance(self._services.uptime_ms()))
+
+    def is_followed_by(self, hosted: Hosted, follower: int, since_ms: int) -> bool:
+        standing = self._standing.get(follower)
+        progress = hosted.replica.progress.get(follower)
+        if standing is None or progress is None or standing.heard_ms < since_ms:
+            return False
+        # What was answered is asked for again, unless the follower has turned to somebody else.
+        return hosted in standing.items or progress.fetched_ms >= since_ms
 
     def tick(self, now_ms: int) -> None:
         for standing in list(self._standing.values()):

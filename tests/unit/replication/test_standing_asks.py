@@ -124,7 +124,7 @@ class _Peers:
 
     def send(self, to: int, message: Message) -> None:
         self._pair.said.append((to, message))
-        if not self._pair.deaf:
+        if not self._pair.deaf and to in self._pair.hosts:
             self._pair.deliver(to, message)
 
 
@@ -293,3 +293,46 @@ def test_a_member_that_was_quiet_for_long_is_not_late_with_the_first_record() ->
     pair.append()
     pair.clock.advance(5 * TICK_MS)
     assert pair.at(LEADER, pair.keys[0]).replica.repeat_proposal() == []
+
+
+class TestSuccessors:
+    """Who is cut off from the controllers serves on while everybody who could replace it follows it."""
+
+    def test_a_quiet_follower_still_follows(self) -> None:
+        pair = Pair()
+        leader = pair.at(LEADER, pair.keys[0])
+        leader.successors = frozenset({FOLLOWER})
+        pair.clock.advance(5000)
+        assert leader.is_followed_by_all_successors()
+
+    def test_under_load_too(self) -> None:
+        pair = Pair()
+        leader = pair.at(LEADER, pair.keys[0])
+        leader.successors = frozenset({FOLLOWER})
+        for _ in range(20):
+            pair.append()
+            pair.clock.advance(7)
+            assert leader.is_followed_by_all_successors()
+
+    def test_not_one_that_is_silent(self) -> None:
+        pair = Pair()
+        leader = pair.at(LEADER, pair.keys[0])
+        leader.successors = frozenset({FOLLOWER})
+        pair.deaf = True
+        pair.clock.advance(3000)
+        assert not leader.is_followed_by_all_successors()
+
+    def test_not_one_that_has_turned_to_somebody_else(self) -> None:
+        pair = Pair(2)
+        leader = pair.at(LEADER, pair.keys[0])
+        leader.successors = frozenset({FOLLOWER})
+        pair.at(FOLLOWER, pair.keys[0]).follow(3, 7, (1, 2), 3)
+        pair.clock.advance(3000)
+        assert not leader.is_followed_by_all_successors()
+        other = pair.at(LEADER, pair.keys[1])
+        other.successors = frozenset({FOLLOWER})
+        assert other.is_followed_by_all_successors()
+
+    def test_nobody_can_replace_the_last_one(self) -> None:
+        pair = Pair()
+        assert pair.at(LEADER, pair.keys[0]).is_followed_by_all_successors()
