@@ -143,11 +143,7 @@ class MetadataQuorum:
             return
         self._decided = self._decided.apply(decided)
         # Even when nothing was decided, the answer rests on earlier decisions that may not be committed yet.
-        replica = self.hosted.replica
-        deadline_ms = self._services.now_ms() + SUBMIT_TIMEOUT_MS
-        self.hosted.run(
-            replica.wait(self.hosted.log.end_offset, -1, deadline_ms, lambda code: _tell(done, code))
-        )
+        self.hosted.wait(self.hosted.log.end_offset, -1, SUBMIT_TIMEOUT_MS, lambda code: _tell(done, code))
 
     def _write(self, decided: Sequence[MetadataRecord]) -> None:
         """One batch per decision: it is committed as a whole or not at all."""

@@ -139,13 +139,18 @@ class Node:
     def _tick(self) -> None:
         if self._stopped:
             return
-        now_ms = self._services.uptime_ms()
+        try:
+            self._look(self._services.uptime_ms())
+        finally:
+            # Whatever went wrong: a controller without a clock would never fence anybody again.
+            self._services.later(TICK_MS, self._tick)
+
+    def _look(self, now_ms: int) -> None:
         self.controller.tick(now_ms)
         if now_ms - self._ordered_ms >= KEEP_IN_ORDER_MS:
             self._ordered_ms = now_ms
             self.controller.keep_in_order(now_ms)
         self.metadata.tick()
-        self._services.later(TICK_MS, self._tick)
 
     @property
     def ready(self) -> bool:
@@ -347,6 +352,7 @@ class Node:
     def _repeat(self, hosted: Hosted, proposal: ProposeInSync) -> None:
         """No answer and no new metadata: the question or the answer was lost."""
         if not self._stopped and self._proposals.get(hosted.key) is proposal:
+            del self._proposals[hosted.key]
             hosted.run(hosted.replica.repeat_proposal())
 
     def _send_proposal(self, hosted: Hosted, proposal: ProposeInSync) -> None:

@@ -168,8 +168,12 @@ class FetchLoop:
             return
         self._unanswered.pop(got.generation, None)
         self._hear(got)
-        for part in got.parts:
-            self._take_part(got.generation, part, now_ms)
+        try:
+            for part in got.parts:
+                self._take_part(got.generation, part, now_ms)
+        except BaseException:
+            self._begin_anew()  # The parts behind it are lost, and their answer will not come again.
+            raise
         if self._ready or not self._unanswered:
             self._soon()
 

@@ -65,9 +65,11 @@ class Syncer:
     def _done(self, wanting: Synced, ticket: SyncTicket) -> None:
         self._running.discard(wanting)
         self.syncs += 1
-        self._finish(wanting, ticket)
-        while self._queue and len(self._running) < RUNNING_MAX:
-            self._begin(self._queue.popleft())
+        try:
+            self._finish(wanting, ticket)
+        finally:
+            while self._queue and len(self._running) < RUNNING_MAX:
+                self._begin(self._queue.popleft())
 
     def _finish(self, wanting: Synced, ticket: SyncTicket) -> None:
         if wanting.log.closed:
