@@ -1,0 +1,66 @@
+"""One replica breaks: the clock and the others go on."""
+
+import errno
+
+import pytest
+from test_standing_asks import FOLLOWER, LEADER, Pair
+
+from tidelog.errors import ErrorCode, StorageError
+from tidelog.replication.fetching import BACKOFF_MS
+from tidelog.replication.host import TICK_MS
+
+
+class Broken(Exception):
+    pass
+
+
+def test_the_clock_goes_on_when_a_client_cannot_be_told() -> None:
+    pair = Pair(2)
+    pair.deaf = True
+    answers: list[ErrorCode] = []
+
+    def cannot_be_told(code: ErrorCode) -> None:
+        raise Broken
+
+    for index, done in enumerate((cannot_be_told, answers.append)):
+        pair.append(index)
+        pair.at(LEADER, pair.keys[index]).wait(1, -1, 10, done)
+    with pytest.raises(Broken):
+        pair.clock.advance(2 * TICK_MS)
+    pair.clock.advance(2 * TICK_MS)
+    assert answers == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_partitions_that_were_answered_together_with_a_broken_one_are_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = Pair(3)
+
+    def broken(*args: object) -> None:
+        raise Broken
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pair.at(FOLLOWER, pair.keys[0]), "take", broken)
+        for index in range(3):
+            pair.append(index)
+        with pytest.raises(Broken):
+            pair.clock.settle()
+    pair.clock.advance(2 * TICK_MS)
+    assert pair.ends() == [(1, 1)] * 3
+
+
+def test_what_cannot_be_taken_now_is_asked_for_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for at once, the same megabyte would travel over and over."""
+    pair = Pair()
+    log = pair.at(FOLLOWER, pair.keys[0]).log
+
+    def too_many_files(*args: object) -> None:
+        raise StorageError(f"cannot open the newest segment: {OSError(errno.EMFILE, 'too many open files')}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(log), "append_batches", too_many_files)
+        pair.append()
+        pair.clock.settle()
+        assert len([answer for answer in pair.answers() if answer.parts]) == 1
+    pair.clock.advance(BACKOFF_MS + 2 * TICK_MS)
+    assert pair.ends() == [(1, 1)]
