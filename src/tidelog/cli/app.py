@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidelog.cli import broker as broker_process
-from tidelog.cli import configs, consume, groups, log_dump, produce, topics
+from tidelog.cli import configs, consume, groups, log_dump, produce, topics, txn
 from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.options import Settings
 from tidelog.cli.simulate import sim
@@ -22,7 +22,19 @@ class _Commands(TyperGroup):
     """Lists the commands as a newcomer meets them, and knows what a closed pipe means."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        order = ["up", "topic", "produce", "consume", "group", "config", "log", "sim", "broker", "version"]
+        order = [
+            "up",
+            "topic",
+            "produce",
+            "consume",
+            "group",
+            "txn",
+            "config",
+            "log",
+            "sim",
+            "broker",
+            "version",
+        ]
         return sorted(
             super().list_commands(ctx), key=lambda name: order.index(name) if name in order else len(order)
         )
@@ -85,6 +97,7 @@ app.add_typer(topics.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(groups.app, name="group")
+app.add_typer(txn.app, name="txn")
 app.add_typer(configs.app, name="config")
 app.add_typer(log_dump.app, name="log")
 app.command("sim")(sim)
