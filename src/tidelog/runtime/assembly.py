@@ -63,6 +63,7 @@ class Assembly:
             SessionTiming(session_ms=config.broker_session_timeout_ms),
         )
         self.peers.connect(self.node.receive, self.node.peer_lost, self.node.peer_dead)
+        self.peers.addresses_of = self._addresses_of
         self.peers.on_foreign = lambda peer: self.node.membership.refused(
             f"node {peer} belongs to another cluster than the data in {data}"
         )
@@ -85,17 +86,23 @@ class Assembly:
         )  # fmt: skip
 
     def _address_of(self, node_id: int) -> Address | None:
-        """What the metadata says; before it says anything, what the settings do."""
+        """Where to try next. The metadata knows best, but when all nodes have moved at once, only the
+        settings know where to; so each attempt that fails is followed by one at the next address.
+        """
+        known = self._addresses_of(node_id)
+        return known[self.peers.presence.failed_attempts(node_id) % len(known)] if known else None
+
+    def _addresses_of(self, node_id: int) -> list[Address]:
+        known: list[Address] = []
         voter = self.node.metadata.voters.latest.get(node_id)
         if voter is not None and voter.host:
-            return voter.host, voter.port
+            known.append((voter.host, voter.port))
         broker = self.node.metadata.image.brokers.get(node_id)
         if broker is not None:
-            return broker.host, broker.port
-        for named in self._config.controller_quorum_voters:
-            if named.node_id == node_id:
-                return named.host, named.port
-        return None
+            known.append((broker.host, broker.port))
+        named = self._config.controller_quorum_voters
+        known += [(each.host, each.port) for each in named if each.node_id == node_id]
+        return list(dict.fromkeys(known))
 
     def stop(self) -> None:
         self.node.stop()

@@ -27,7 +27,7 @@ from tidelog.replication.messages import (
     VoteAsked,
 )
 from tidelog.runtime.peers import names
-from tidelog.runtime.peers.channel import BACKOFF_MS, AddressOf, Channel, Surroundings
+from tidelog.runtime.peers.channel import BACKOFF_MS, Address, AddressOf, Channel, Surroundings
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.runtime.peers.inbound import Inbound
@@ -70,6 +70,8 @@ class WirePeers:
         self._peer_dead: Callable[[int], None] = lambda peer: None
         self.on_foreign: Callable[[int], None] = lambda peer: None  # to which we are strangers
         self._probes: set[asyncio.Task[None]] = set()
+        # All places where a node may be, for whoever must be sure that it is nowhere.
+        self.addresses_of: Callable[[int], Sequence[Address]] = self._one_address
 
     def connect(
         self,
@@ -98,14 +100,21 @@ class WirePeers:
         self._probes.add(probe)
         probe.add_done_callback(self._probes.discard)
 
+    def _one_address(self, peer: int) -> Sequence[Address]:
+        address = self._around.address_of(peer)
+        return [] if address is None else [address]
+
     async def _probe(self, peer: int) -> None:
         """All connections of a node have closed. If nobody listens at its address any more, its process is
         dead: no need to wait whether it shows up again.
         """
-        address = self._around.address_of(peer)
-        if address is None:
+        addresses = self.addresses_of(peer)
+        if not addresses:
             return
-        if await nobody_listens(*address) and not self.presence.is_there(peer):
+        for address in addresses:
+            if not await nobody_listens(*address):
+                return
+        if not self.presence.is_there(peer):
             self._peer_dead(peer)
 
     def channel(self, to: int, purpose: str) -> Channel:

@@ -22,6 +22,7 @@ class Presence:
         self._lost = lost
         self._open: dict[int, int] = {}  # peer → open connections with it
         self._told_ms: dict[int, int] = {}
+        self._failed_attempts: dict[int, int] = {}
         self._logged: dict[int, str] = {}  # why a peer is not there: a line in the log when that changes
         self._stopped = False
 
@@ -31,6 +32,10 @@ class Presence:
 
     def is_there(self, peer: int) -> bool:
         return peer in self._open
+
+    def failed_attempts(self, peer: int) -> int:
+        """How often a connection to it could not be opened, ever."""
+        return self._failed_attempts.get(peer, 0)
 
     def opened(self, peer: int) -> None:
         before = self._open.get(peer, 0)
@@ -53,6 +58,7 @@ class Presence:
         """An attempt to connect has failed. While the peer itself holds a connection to us, the way there is
         broken, not the peer.
         """
+        self._failed_attempts[peer] = self.failed_attempts(peer) + 1
         self._log(peer, f"it does not answer at {address}: {reason}")
         told_ms = self._told_ms.get(peer)
         if peer in self._open or (told_ms is not None and self._services.uptime_ms() - told_ms < QUIET_MS):
