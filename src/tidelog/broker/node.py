@@ -17,7 +17,7 @@ from tidelog.broker.partitions import Logs, PartitionTable
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.elections import InSyncWish
-from tidelog.controller.image import ClusterImage
+from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
@@ -108,8 +108,14 @@ class Node:
         self._proposals: dict[PartitionKey, ProposeInSync] = {}
         self._serving: set[int] = set()  # brokers that are not fenced
         self._broker_epochs: dict[int, int] = {}
-        self.lost_peers: set[int] = set()  # their connections closed, and nothing was heard of them since
-        self._dead_peers: set[int] = set()  # those of them that are known to have ended
+        # When their connections closed; nothing was heard of them since.
+        self._silent_since_ms: dict[int, int] = {}
+        # Those of them for which that was a moment ago: what the metadata says of them may be over. Later it
+        # is not: the controllers have had their time, and know more than who may just have no business with
+        # that broker.
+        self.lost_peers: set[int] = set()
+        self._dead_peers: set[int] = set()  # known to have ended
+        self._lost_for_ms = 2 * session.session_ms
         self._stopped = False
         # Whoever embeds the node listens here.
         self._ordered_ms = 0  # when leadership was last looked after
@@ -151,6 +157,9 @@ class Node:
             self._ordered_ms = now_ms
             self.controller.keep_in_order(now_ms)
         self.metadata.tick()
+        for peer in list(self.lost_peers):
+            if now_ms - self._silent_since_ms[peer] >= self._lost_for_ms:
+                self.lost_peers.discard(peer)
 
     @property
     def ready(self) -> bool:
@@ -172,7 +181,8 @@ class Node:
     # --- messages -------------------------------------------------------------------------------------------
 
     def receive(self, message: NodeMessage) -> None:
-        if message.sender in self.lost_peers:
+        if message.sender in self._silent_since_ms:
+            del self._silent_since_ms[message.sender]
             self.lost_peers.discard(message.sender)
             self._dead_peers.discard(message.sender)
         match message:
@@ -184,13 +194,16 @@ class Node:
                 self.host.receive(message)
 
     def peer_lost(self, peer: int) -> None:
-        self.lost_peers.add(peer)
+        now_ms = self._services.uptime_ms()
+        if peer not in self._silent_since_ms:
+            self._silent_since_ms[peer] = now_ms
+            self.lost_peers.add(peer)
         self.host.peer_lost(peer)
-        self.controller.broker_lost(peer, self._services.uptime_ms())
+        self.controller.broker_lost(peer, now_ms)
 
     def peer_dead(self, peer: int) -> None:
         """Nobody listens at its address: its process has ended for sure."""
-        if peer in self.lost_peers:
+        if peer in self._silent_since_ms:
             self._dead_peers.add(peer)
             self.controller.broker_lost(peer, self._services.uptime_ms(), dead=True)
 
@@ -230,7 +243,7 @@ class Node:
             self.controller.activate(now_ms)
             self._found_cluster()
             # Who died together with the last controller, or was it, is not given a whole session.
-            for peer in sorted(self.lost_peers):
+            for peer in sorted(self._silent_since_ms):
                 self.controller.broker_lost(peer, now_ms, dead=peer in self._dead_peers)
             self.membership.hurry()
         else:
@@ -301,24 +314,35 @@ class Node:
             self._went_offline(topic_id, index)
 
     def _damaged(self, hosted: Hosted) -> None:
-        """Somebody else must lead, and this replica must count for nothing, before it drops what is damaged.
-        Where there is nobody else, what is whole goes on being served.
-        """
-        if hosted is not self.metadata.hosted and len(hosted.replica.replicas) > 1:
+        if hosted is not self.metadata.hosted:
             self._damaged_logs.add(hosted)
-            topic_id, index = cast(tuple[UUID, int], hosted.key)
-            self._went_offline(topic_id, index)
+            self._repair(self.metadata.image)
 
     def _repair(self, image: ClusterImage) -> None:
+        """Somebody else must lead, and this replica must count for nothing, before it drops what is damaged.
+        As long as there is nobody else, what is whole goes on being served.
+        """
         for hosted in list(self._damaged_logs):
             topic_id, index = cast(tuple[UUID, int], hosted.key)
             topic = image.topic_by_id(topic_id)
             if topic is None or hosted.closed:
                 self._damaged_logs.discard(hosted)
-            elif self.me in topic.partitions[index].offline and hosted.follows_somebody:
+            elif self.me not in topic.partitions[index].offline:
+                if self._others_hold(topic.partitions[index]):
+                    self._went_offline(topic_id, index)
+            elif hosted.follows_somebody:
                 hosted.repair()
                 self._damaged_logs.discard(hosted)
                 self._tell_healed((topic_id, index))
+
+    def _others_hold(self, partition: PartitionImage) -> bool:
+        """Whether a partition can do without this broker's replica."""
+        others = [
+            member
+            for member in partition.in_sync
+            if member != self.me and member in self._serving and member not in partition.offline
+        ]
+        return bool(others) if partition.leader == self.me else partition.leader >= 0
 
     def _tell_healed(self, key: tuple[UUID, int]) -> None:
         """Until the metadata says so."""

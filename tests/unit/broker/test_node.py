@@ -1,0 +1,164 @@
+"""A node of a cluster: what becomes of peers that are lost, and of logs that are damaged."""
+
+from uuid import UUID
+
+import pytest
+from fakes import ME, NOW_MS, FakeServices
+
+from tidelog.broker.metadata_opening import MetadataSettings
+from tidelog.broker.node import Node, NodeMessage
+from tidelog.broker.partition import Partition
+from tidelog.config import BrokerConfig
+from tidelog.controller.controller import SessionTiming
+from tidelog.controller.image import PartitionImage
+from tidelog.controller.messages import RegisterAsk
+from tidelog.controller.records import BrokerRegistered, MetadataRecord, PartitionChanged, TopicCreated
+from tidelog.log.directory import DataDirectory
+from tidelog.log.verification import DamagedSegment
+from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.messages import LeaderBegan
+from tidelog.replication.voters import Voter
+from tidelog.sim.disk import SimulatedDisk
+
+OTHER = 2
+TOPIC = UUID(int=77)
+
+
+class LoneNode:
+    """The only controller, and one of two brokers; what it says to the other one is kept."""
+
+    def __init__(self) -> None:
+        self.services = FakeServices()
+        self.disk = SimulatedDisk()
+        self.said: list[tuple[int, NodeMessage]] = []
+        config = BrokerConfig.parse({"node.id": ME})
+        directory = DataDirectory.open(
+            self.disk, "data", node_id=ME, now_ms=NOW_MS, new_id=self.services.new_uuid
+        )
+        self.node = Node(
+            config,
+            RegisterAsk(ME, self.services.new_uuid(), "here", 9092, None, False, directory.directory_id),
+            MetadataSettings.of(config, Voter(ME, directory.directory_id, "here", 9092)),
+            directory.open_metadata_log(NOW_MS),
+            self.disk,
+            directory,
+            self.services,
+            self,
+            lambda: 0.5,
+            SessionTiming(),
+        )
+        self.node.start()
+        self.services.advance(1000)
+        assert self.node.ready
+        self.decide(BrokerRegistered(OTHER, UUID(int=5), "there", 9092, broker_epoch=9))
+
+    def send(self, to: int, message: NodeMessage) -> None:
+        self.said.append((to, message))
+
+    def decide(self, *records: MetadataRecord) -> None:
+        self.node.metadata.submit(lambda image: records, lambda error: None)
+        self.services.settle()
+
+    def create(self, in_sync: tuple[int, ...]) -> Partition:
+        self.decide(
+            TopicCreated("t", TOPIC, [[ME, OTHER]], {"segment.bytes": "600", "min.insync.replicas": "1"}),
+            PartitionChanged(TOPIC, 0, ME, 0, list(in_sync), [], ME),
+        )
+        partition, _ = self.node.partitions.find("t", 0)
+        assert partition is not None
+        return partition
+
+    @property
+    def image(self) -> PartitionImage:
+        return self.node.metadata.image.topics["t"].partitions[0]
+
+
+@pytest.fixture
+def lone() -> LoneNode:
+    return LoneNode()
+
+
+def fill(partition: Partition, count: int = 12) -> None:
+    for number in range(count):
+        offset = partition.log.end_offset
+        batch = encode_batch([Record(offset, NOW_MS, None, b"%d" % number * 80, ())])
+        partition.append(memoryview(batch), NOW_MS, 12, 1)
+
+
+def flip_a_bit(partition: Partition, offset: int, place: int) -> None:
+    """In the batch at ``offset``, as a disk does it: nobody is told."""
+    segment = next(each for each in reversed(partition.log.segments) if each.base_offset <= offset)
+    position, size = segment.locate(offset)
+    segment.trusted_from = segment.size
+    batch = bytearray(segment.file().read_at(position, size))
+    batch[place] ^= 0x40
+    segment.file().write_at(position, bytes(batch))
+
+
+def read(partition: Partition, offset: int) -> None:
+    """As a reader meets it."""
+    try:
+        partition.log.read(offset, 1000, partition.log.end_offset, at_least_one_batch=True)
+    except DamagedSegment as damage:
+        partition.hosted.damaged(damage.offset, damage.message)
+
+
+class TestLostPeers:
+    def test_the_controllers_know_better_after_a_while(self, lone: LoneNode) -> None:
+        """Brokers that share nothing may not hear of each other for ever."""
+        lone.node.peer_lost(OTHER)
+        assert lone.node.lost_peers == {OTHER}
+        for _ in range(100):
+            lone.services.advance(100)
+            lone.node.peer_lost(OTHER)  # The next attempt to connect fails, too.
+        assert lone.node.lost_peers == set()
+
+    def test_a_word_of_it_is_enough_and_the_next_loss_counts_anew(self, lone: LoneNode) -> None:
+        lone.node.peer_lost(OTHER)
+        lone.node.receive(LeaderBegan(OTHER, ("some", 0), 1))
+        assert lone.node.lost_peers == set()
+        lone.node.peer_lost(OTHER)
+        assert lone.node.lost_peers == {OTHER}
+
+
+class TestDamage:
+    @pytest.mark.parametrize("place", [0, 8, 16, 21, 57, 80])
+    def test_others_lead_before_it_is_repaired(self, lone: LoneNode, place: int) -> None:
+        partition = lone.create((ME, OTHER))
+        fill(partition)
+        flip_a_bit(partition, 5, place)
+        read(partition, 5)
+        lone.services.advance(1000)
+        assert (lone.image.leader, lone.image.in_sync, lone.image.offline) == (OTHER, (OTHER,), ())
+        assert partition.log.end_offset == 5
+
+    def test_the_only_member_serves_what_is_whole(self, lone: LoneNode) -> None:
+        partition = lone.create((ME,))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        read(partition, 5)
+        lone.services.advance(1000)
+        assert partition.leads
+        assert (lone.image.leader, partition.log.end_offset) == (ME, 12)
+
+    def test_it_is_repaired_when_somebody_else_is_a_member(self, lone: LoneNode) -> None:
+        partition = lone.create((ME,))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        read(partition, 5)
+        lone.decide(PartitionChanged(TOPIC, 0, ME, 0, [ME, OTHER], [], ME))
+        lone.services.advance(1000)
+        assert (lone.image.leader, partition.log.end_offset) == (OTHER, 5)
+
+    def test_more_damage_that_is_found_while_the_repair_is_told(self, lone: LoneNode) -> None:
+        partition = lone.create((ME, OTHER))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        flip_a_bit(partition, 2, 80)
+        read(partition, 5)
+        while partition.log.end_offset > 5:
+            lone.services.advance(1)
+        read(partition, 2)
+        lone.services.advance(2000)
+        assert partition.log.end_offset == 2
+        assert lone.image.offline == ()
