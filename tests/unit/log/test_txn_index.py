@@ -1,13 +1,15 @@
 """The index of aborted transactions: its bytes, its look-ups, and what recovery makes of it."""
 
 import pytest
-from log_model import ONE_SEGMENT, SMALL, open_log, sync
+from log_model import ONE_SEGMENT, SMALL, Settings, open_log, sync
 from transaction_model import write
 
 from tidelog.log.aborted_index import ENTRY_SIZE, AbortedIndex, AbortedTransaction
 from tidelog.log.handles import HandleCache
+from tidelog.log.log import Log
 from tidelog.log.open_transactions import ENDED_MAX, OpenTransactions
 from tidelog.log.producer_format import decode, encode
+from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import parse_header
 from tidelog.protocol.markers import Marker, decode_marker, encode_marker
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
@@ -235,3 +237,38 @@ class TestInALog:
         log = open_log(disk, ONE_SEGMENT, clean=True)
         assert log.last_stable_offset(1) == 0
         assert log.last_stable_offset(2) == 2
+
+
+class TestForReaders:
+    """Which aborted transactions somebody must be told of who reads so many bytes from an offset on."""
+
+    def filled(self, disk: SimulatedDisk, settings: Settings) -> Log:
+        log = open_log(disk, settings)
+        for _ in range(40):
+            write(log, 7, "transactional")
+            write(log, 7, "abort")
+        return log
+
+    @pytest.mark.parametrize("settings", [SMALL, ONE_SEGMENT], ids=["many-segments", "one-segment"])
+    def test_all_that_they_meet_and_few_more(self, disk: SimulatedDisk, settings: Settings) -> None:
+        log = self.filled(disk, settings)
+        for offset in range(0, 80, 7):
+            for max_bytes in (1, 200, 500, 10_000):
+                data = log.read(offset, max_bytes, 80, at_least_one_batch=True).read()
+                last = max(header.last_offset for _, header in batches.iterate(data))
+                found = log.aborted_in(offset, len(data), 80)
+                assert set(found) >= set(log.aborted_transactions(offset, last + 1))
+                # Two index entries are at most so many bytes, and these batches so large, apart.
+                assert len(found) <= len(log.aborted_transactions(offset, last + 1)) + 4
+
+    def test_none_behind_the_end_of_what_is_stable(self, disk: SimulatedDisk) -> None:
+        log = self.filled(disk, ONE_SEGMENT)
+        assert log.aborted_in(0, 1 << 20, 10) == [(7, 0), (7, 2), (7, 4), (7, 6), (7, 8)]
+
+    def test_nothing_is_looked_up_where_nothing_was_aborted(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        write(log, 7, "transactional")
+        write(log, 7, "commit")
+        before = disk.operations
+        assert log.aborted_in(0, 1 << 20, 2) == []
+        assert disk.operations == before

@@ -1,0 +1,270 @@
+"""Batches that begin a transaction: who is asked, who waits, who is let in."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fakes import FakeBroker
+
+from tidelog.broker.transaction_admission import (
+    ADD_PARTITIONS_TO_TXN,
+    Admission,
+    Client,
+    client_of_offset_commit,
+    client_of_produce,
+)
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol import requests
+from tidelog.protocol.markers import Marker
+from tidelog.protocol.records import Record, encode_batch
+from tidelog.transactions.rules import Producer
+
+PRODUCER = Producer(7, 0)
+Done = Callable[[Any], None]
+
+
+class Coordinator:
+    """Whoever is asked about transactions; answers when told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, Done]] = []
+
+    def controller(self) -> int:
+        return 1
+
+    def request(self, broker_id: int, api_key: int, body: Any, done: Done) -> None:
+        assert api_key == ADD_PARTITIONS_TO_TXN
+        self.asked.append((requests.request_of(api_key, body), done))
+
+    def answer(self, code: ErrorCode = ErrorCode.NONE) -> Any:
+        (request, done), *self.asked = self.asked
+        (transaction,) = request.transactions
+        results = [
+            {
+                "name": topic.name,
+                "results_by_partition": [
+                    {"partition_index": index, "partition_error_code": code} for index in topic.partitions
+                ],
+            }
+            for topic in transaction.topics
+        ]
+        by_transaction = [{"transactional_id": transaction.transactional_id, "topic_results": results}]
+        done(requests.answer_of(ADD_PARTITIONS_TO_TXN, {"results_by_transaction": by_transaction}))
+        return transaction
+
+
+class Room:
+    """A broker with two partitions, and a coordinator in the test's hands."""
+
+    def __init__(self, **settings: object) -> None:
+        self.broker = FakeBroker(**settings)
+        self.broker.create("t", 2)
+        self.broker.create("__transaction_state", 1)
+        self.coordinator = Coordinator()
+        self.broker.broker.links = self.coordinator
+        self.admission: Admission = self.broker.broker.admission
+
+    def write(
+        self, sequence: int = 0, *, partition: int = 0, client: Client = Client.ADDS,
+        producer: Producer = PRODUCER,
+    ) -> list[Any]:  # fmt: skip
+        """Append a batch when it is admitted; what became of it, so far."""
+        came: list[Any] = []
+        place = self.broker.partition("t", partition)
+
+        def then(refusal: TidelogError | None) -> None:
+            if refusal is not None:
+                came.append(refusal.code)
+                return
+            batch = encode_batch(
+                [Record(0, self.broker.services.now_ms(), None, b"x")],
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                base_sequence=sequence,
+                transactional=True,
+            )
+            try:
+                now_ms = self.broker.services.now_ms()
+                appended = place.append(memoryview(batch), now_ms, 11, in_transaction=True)
+                came.append(appended.base_offset)
+            except TidelogError as error:
+                came.append(error.code)
+
+        self.admission.admit(place, "id", producer, client, then)
+        self.broker.services.settle()
+        return came
+
+    def mark(self, epoch: int = 0, partition: int = 0, version: int = 0) -> None:
+        now_ms = self.broker.services.now_ms()
+        self.broker.partition("t", partition).append_marker(7, epoch, Marker(True, 0), now_ms, version)
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_by_version() -> None:
+    assert [client_of_produce(version) for version in (9, 10, 11, 12, 13)] == [
+        Client.ADDS, Client.ADDS, Client.ADDS_AND_ABORTS, Client.WRITES, Client.WRITES
+    ]  # fmt: skip
+    assert [client_of_offset_commit(version) for version in (3, 4, 5)] == [
+        Client.ADDS, Client.ADDS_AND_ABORTS, Client.WRITES
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("client", list(Client))
+def test_the_coordinator_is_asked_once_per_transaction(room: Room, client: Client) -> None:
+    first = room.write(client=client)
+    assert first == []
+    asked = room.coordinator.answer()
+    assert (asked.transactional_id, asked.producer_id, asked.producer_epoch) == ("id", 7, 0)
+    assert asked.verify_only is (client is not Client.WRITES)
+    assert first == [0]
+    assert room.write(1, client=client) == [1]
+    assert room.coordinator.asked == []
+
+
+def test_after_the_end_it_is_asked_again(room: Room) -> None:
+    room.write()
+    room.coordinator.answer()
+    room.mark()
+    late = room.write(1)
+    room.coordinator.answer(ErrorCode.TRANSACTION_ABORTABLE)
+    assert late == [ErrorCode.INVALID_TXN_STATE]
+
+
+def test_partitions_of_one_turn_are_asked_for_together(room: Room) -> None:
+    came = []
+    for partition in range(2):
+        room.admission.admit(room.broker.partition("t", partition), "id", PRODUCER, Client.ADDS, came.append)
+    room.broker.services.settle()
+    (topic,) = room.coordinator.answer().topics
+    assert (topic.name, topic.partitions) == ("t", (0, 1))
+    assert came == [None, None]
+
+
+def test_others_wait_behind_the_first(room: Room) -> None:
+    waiting = [room.write(sequence) for sequence in range(4)]
+    assert waiting == [[], [], [], []]
+    assert len(room.coordinator.asked) == 1
+    room.coordinator.answer()
+    assert waiting == [[0], [1], [2], [3]]
+
+
+def test_when_the_first_is_not_written_the_others_would_leave_a_gap(room: Room) -> None:
+    first, second = room.write(-1), room.write(1)
+    room.coordinator.answer()
+    assert first == [ErrorCode.INVALID_RECORD]
+    assert second == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert room.broker.partition("t").log.end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "client", "told"),
+    [
+        (ErrorCode.TRANSACTION_ABORTABLE, Client.ADDS, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.TRANSACTION_ABORTABLE, Client.ADDS_AND_ABORTS, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.PRODUCER_FENCED, Client.ADDS, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, Client.ADDS, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, Client.ADDS, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, Client.WRITES, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.NOT_COORDINATOR, Client.WRITES, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, Client.ADDS, ErrorCode.NOT_ENOUGH_REPLICAS),
+    ],
+)
+def test_refusals_in_words_that_a_producer_knows(
+    room: Room, code: ErrorCode, client: Client, told: ErrorCode
+) -> None:
+    first, second = room.write(client=client), room.write(1, client=client)
+    room.coordinator.answer(code)
+    assert (first, second) == ([told], [told])
+    assert room.broker.partition("t").log.end_offset == 0
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE])
+def test_a_coordinator_that_cannot_be_reached(room: Room, code: ErrorCode) -> None:
+    came = room.write()
+    (_, done), *room.coordinator.asked = room.coordinator.asked
+    done(TidelogError("away", code))
+    assert came == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    again = room.write()
+    room.coordinator.answer()
+    assert again == [0]
+
+
+def test_nobody_coordinates() -> None:
+    broker = FakeBroker()
+    broker.create("t")
+    came: list[Any] = []
+    broker.broker.admission.admit(broker.partition("t"), "id", PRODUCER, Client.ADDS, came.append)
+    broker.services.settle()
+    assert [refusal.code for refusal in came] == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
+def test_an_end_that_overtakes_the_answer_voids_it(room: Room) -> None:
+    """The coordinator said yes, then the transaction was aborted: the batch would begin one that nobody
+    ends."""
+    came = room.write()
+    room.mark()
+    room.coordinator.answer()
+    assert came == [ErrorCode.INVALID_TXN_STATE]
+    assert room.broker.partition("t").log.producers.transactions.open == {}
+
+
+def test_the_end_of_the_transaction_before_voids_nothing(room: Room) -> None:
+    """With an epoch per transaction the next one may begin while the last one's marker is on its way."""
+    room.write(client=Client.WRITES)
+    room.coordinator.answer()
+    following = Producer(7, 1)
+    came = room.write(client=Client.WRITES, producer=following)
+    room.mark(epoch=1, version=2)
+    room.coordinator.answer()
+    assert came == [2]
+    assert room.broker.partition("t").log.producers.transactions.open == {7: 2}
+
+
+def test_an_end_with_a_newer_epoch_refuses_a_late_batch(room: Room) -> None:
+    came = room.write(client=Client.WRITES)
+    room.mark(epoch=1, version=2)
+    room.coordinator.answer()
+    assert came == [ErrorCode.INVALID_PRODUCER_EPOCH]
+
+
+def test_an_answer_for_another_leadership_is_void(room: Room) -> None:
+    came = room.write()
+    partition = room.broker.partition("t")
+    partition.hosted.lead(partition.leader_epoch + 1, (1,), (1,), 1)
+    room.coordinator.answer()
+    assert came == [ErrorCode.INVALID_TXN_STATE]
+
+
+def test_without_verification_nobody_is_asked() -> None:
+    room = Room(transaction_partition_verification_enable=False)
+    assert room.write() == [0]
+    assert room.coordinator.asked == []
+
+
+def test_a_marker_that_comes_twice_is_written_once_where_epochs_tell(room: Room) -> None:
+    room.write(client=Client.WRITES)
+    room.coordinator.answer()
+    room.mark(epoch=1, version=2)
+    partition = room.broker.partition("t")
+    assert partition.log.end_offset == 2
+    room.mark(epoch=1, version=2)
+    assert partition.log.end_offset == 2
+    room.write(client=Client.WRITES, producer=Producer(7, 1))
+    room.coordinator.answer()
+    room.mark(epoch=1, version=2)
+    assert partition.log.producers.transactions.open == {7: 2}, "the next transaction goes on"
+
+
+def test_offsets_of_a_group_are_not_numbered(room: Room) -> None:
+    """One that is refused for a reason of its own does not take the others with it."""
+    came: list[Any] = []
+    place = room.broker.partition("t")
+    for _ in range(2):
+        room.admission.admit(place, "id", PRODUCER, Client.ADDS, came.append, numbered=False)
+    room.broker.services.settle()
+    room.coordinator.answer()
+    assert came == [None, None]
