@@ -178,6 +178,12 @@ class Node:
             and any(not each.fenced and each.broker_id != self.me for each in others)
         )
 
+    @property
+    def has_deciders(self) -> bool:
+        """Whether enough controllers are there to decide anything, as far as closed connections tell."""
+        voters = self.metadata.voters.latest.ids
+        return 2 * len(voters - self._silent_since_ms.keys()) > len(voters)
+
     # --- messages -------------------------------------------------------------------------------------------
 
     def receive(self, message: NodeMessage) -> None:

@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 5.0
 READY_POLL_S = 0.005
+LEAVE_POLL_S = 0.05
 LEAVE_TIMEOUT_S = 2.0  # for others to take over what a stopping broker leads
 CLOSING_THREADS = 16  # each waits for the disk to sync one log
 SPARE_DESCRIPTORS = 512  # for connections' files, libraries and what else a process opens
@@ -201,7 +202,10 @@ async def _leave(node: Node) -> None:
     left = asyncio.Event()
     node.membership.leave(left.set)
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(left.wait(), LEAVE_TIMEOUT_S)
+        async with asyncio.timeout(LEAVE_TIMEOUT_S):
+            while not left.is_set() and node.has_deciders:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(left.wait(), LEAVE_POLL_S)
 
 
 async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> bool:
