@@ -137,6 +137,7 @@ class PartitionTable:
                 continue
             mine = row.get(index)
             if self._me not in partition.replicas:
+                self._offline.discard(TopicPartition(topic.name, index))
                 if mine is not None:
                     del row[index]
                     self._drop(topic.topic_id, mine)
@@ -240,7 +241,9 @@ class PartitionTable:
     def _reconfigure(self, topic: TopicImage) -> None:
         config = self._topic_config(topic)
         for index, partition in self._rows[topic.topic_id].items():
-            partition.reconfigure(config, self._limits(config, len(topic.partitions[index].replicas)))
+            image = topic.partitions[index]
+            partition.reconfigure(config, self._limits(config, len(image.replicas)))
+            partition.hosted.successors = self._successors(config, image)
             named = config.leader_replication_throttled_replicas
             partition.hosted.throttled = throttled_followers(named, index)
             self._limit_producers(partition.log)

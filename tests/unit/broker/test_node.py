@@ -12,11 +12,18 @@ from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.messages import RegisterAsk
-from tidelog.controller.records import BrokerRegistered, MetadataRecord, PartitionChanged, TopicCreated
+from tidelog.controller.records import (
+    BrokerRegistered,
+    MetadataRecord,
+    PartitionChanged,
+    TopicConfigChanged,
+    TopicCreated,
+)
 from tidelog.log.directory import DataDirectory
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.records import Record, encode_batch
-from tidelog.replication.messages import LeaderBegan
+from tidelog.replication.host import HEARD_WITHIN_MS
+from tidelog.replication.messages import FetchAsk, FetchItem, LeaderBegan
 from tidelog.replication.voters import Voter
 from tidelog.sim.disk import SimulatedDisk
 
@@ -119,6 +126,27 @@ class TestLostPeers:
         assert lone.node.lost_peers == set()
         lone.node.peer_lost(OTHER)
         assert lone.node.lost_peers == {OTHER}
+
+
+class TestWithoutControllers:
+    """A leader that hears of no controller serves on only as long as nobody can have taken its place."""
+
+    def test_a_member_to_be_that_falls_silent_may_lead_by_now(self, lone: LoneNode) -> None:
+        partition = lone.create((ME,))
+        item = FetchItem(partition.hosted.key, 0, 0, -1, 0, 0)
+        lone.node.receive(FetchAsk(OTHER, 9, 1, 0, [item], [], 300, 1 << 20))
+        assert partition.replica.maximal_in_sync == {ME, OTHER}  # It is proposed, and no answer has come.
+        partition._alone = lambda: True
+        assert partition.leads
+        lone.services.clock_ms += 2 * HEARD_WITHIN_MS
+        assert not partition.leads
+
+    def test_anybody_may_lead_once_unclean_elections_are_allowed(self, lone: LoneNode) -> None:
+        partition = lone.create((ME,))
+        partition._alone = lambda: True
+        assert partition.leads
+        lone.decide(TopicConfigChanged(TOPIC, {"unclean.leader.election.enable": "true"}))
+        assert not partition.leads
 
 
 class TestDamage:

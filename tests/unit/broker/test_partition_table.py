@@ -10,6 +10,7 @@ from fakes import ME, FakeBroker, records, wanted
 from tidelog.broker.partitions import OPENED_PER_SLICE
 from tidelog.controller.records import (
     BrokerConfigChanged,
+    PartitionChanged,
     PartitionsAdded,
     TopicConfigChanged,
     TopicCreated,
@@ -219,6 +220,11 @@ class TestOffline:
     def test_a_new_topic_of_the_name_elsewhere_is_not_offline_here(self, offline: FakeBroker) -> None:
         offline.submit(TopicDeleted(FIRST), TopicCreated("orders", SECOND, [[7]], {}))
         assert error(offline, "orders") is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_a_replica_that_was_moved_away_and_comes_back_starts_afresh(self, offline: FakeBroker) -> None:
+        for replicas in ([7], [7, ME]):
+            offline.submit(PartitionChanged(FIRST, 0, 7, 1, [7], [], 7, replicas=replicas))
+        assert error(offline, "orders") is ErrorCode.NONE
 
     def test_whoever_waits_for_the_rest_is_called(self, broker: FakeBroker) -> None:
         settled: list[str] = []
