@@ -127,7 +127,7 @@ def one_round(cluster: Cluster, load: Load, fault: Fault, role: str) -> None:
     led = partitions_led(cluster, victim)
     began = time.monotonic()
     fault.strike(cluster, victim)
-    load.await_writes(began)
+    load.await_writes(time.monotonic())
     gap_s = load.longest_gap_s(began)
     healed = time.monotonic()
     fault.heal(cluster, victim)
