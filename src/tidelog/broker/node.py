@@ -105,7 +105,7 @@ class Node:
         self.partitions.on_offline = self._went_offline
         self._damaged_logs: set[Hosted] = set()  # wait for others to take over before they are repaired
         self._offline: set[tuple[UUID, int]] = set()  # partitions that the controllers must hear of
-        self._proposals: dict[PartitionKey, ProposeInSync] = {}
+        self._proposals: dict[PartitionKey, InSyncWish] = {}
         self._serving: set[int] = set()  # brokers that are not fenced
         self._broker_epochs: dict[int, int] = {}
         # When their connections closed; nothing was heard of them since.
@@ -375,17 +375,6 @@ class Node:
     # --- in-sync sets ---------------------------------------------------------------------------------------
 
     def _proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
-        self._proposals[hosted.key] = proposal
-        self._send_proposal(hosted, proposal)
-        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._repeat(hosted, proposal))
-
-    def _repeat(self, hosted: Hosted, proposal: ProposeInSync) -> None:
-        """No answer and no new metadata: the question or the answer was lost."""
-        if not self._stopped and self._proposals.get(hosted.key) is proposal:
-            del self._proposals[hosted.key]
-            hosted.run(hosted.replica.repeat_proposal())
-
-    def _send_proposal(self, hosted: Hosted, proposal: ProposeInSync) -> None:
         topic_id, index = cast(tuple[UUID, int], hosted.key)
         wish = InSyncWish(
             self.me,
@@ -395,8 +384,22 @@ class Node:
             proposal.leader_epoch,
             proposal.partition_epoch,
             proposal.members,
+            # As of now, however often it is asked: what is known of a member was said by this run of it.
+            tuple(self._broker_epochs.get(member, -1) for member in proposal.members),
         )
+        self._proposals[hosted.key] = wish
+        self._ask_for_members(hosted, wish)
+
+    def _ask_for_members(self, hosted: Hosted, wish: InSyncWish) -> None:
+        """Until there is an answer or new metadata, again and again: either may be lost on its way."""
+        if self._stopped or self._proposals.get(hosted.key) is not wish:
+            return
+        replica = hosted.replica
+        if (replica.proposed, replica.partition_epoch) != (wish.members, wish.partition_epoch):
+            del self._proposals[hosted.key]
+            return
         self._ask_controller(InSyncAsk(wish))
+        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask_for_members(hosted, wish))
 
     def _proposal_answered(self, got: InSyncGot) -> None:
         """Only a refusal that was judged on the present state ends a proposal.
@@ -405,11 +408,8 @@ class Node:
         been taken: the leader keeps waiting for the proposed members until the metadata log tells what holds.
         """
         key = (got.wish.topic_id, got.wish.partition)
-        proposal = self._proposals.get(key)
         hosted = self.host.hosted.get(key)
-        if hosted is None or proposal is None or proposal.partition_epoch != got.wish.partition_epoch:
-            return
-        if proposal.leader_epoch != got.wish.leader_epoch or proposal.members != got.wish.members:
+        if hosted is None or self._proposals.get(key) != got.wish:
             return
         if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
             del self._proposals[key]

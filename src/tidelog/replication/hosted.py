@@ -265,8 +265,8 @@ class Hosted:
             replica.replicas = replicas
 
     def is_followed_by_all_successors(self) -> bool:
-        """Whether everybody who could lead instead was heard, lately, to follow this replica in its epoch. Who
-        is proposed as a member may be one by now, and we have not heard of it.
+        """Whether everybody who could lead instead was heard, lately, to follow this replica in its epoch.
+        Who is proposed as a member may be one by now, and we have not heard of it.
         """
         able = (self.successors | self.replica.maximal_in_sync) - {self.replica.me}
         return all(self._listener.is_followed_by(self, successor) for successor in able)

@@ -355,11 +355,12 @@ class Replica:
         self.maximal_in_sync = frozenset(self.in_sync)
         return self._advance_and_look_again()
 
-    def repeat_proposal(self) -> Effects:
-        """The controller may never have heard of the proposal: ask again. It counts until an answer says
-        otherwise.
+    @property
+    def proposed(self) -> tuple[int, ...] | None:
+        """The proposal that counts until an answer or new metadata says otherwise. The controller may never
+        have heard of it, so it has to be told again.
         """
-        return [] if self._proposed is None else self._propose(self._proposed)
+        return self._proposed
 
     def tick(self, now_ms: int) -> Effects:
         """Throw out members that lag, and let produces go whose time is up."""

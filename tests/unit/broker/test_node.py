@@ -6,7 +6,7 @@ import pytest
 from fakes import ME, NOW_MS, FakeServices
 
 from tidelog.broker.metadata_opening import MetadataSettings
-from tidelog.broker.node import Node, NodeMessage
+from tidelog.broker.node import PROPOSAL_REPEAT_MS, Node, NodeMessage
 from tidelog.broker.partition import Partition
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
@@ -147,6 +147,38 @@ class TestWithoutControllers:
         assert partition.leads
         lone.decide(TopicConfigChanged(TOPIC, {"unclean.leader.election.enable": "true"}))
         assert not partition.leads
+
+
+class TestProposals:
+    def ask(self, lone: LoneNode, partition: Partition, broker_epoch: int, generation: int) -> None:
+        """The other broker holds everything."""
+        item = FetchItem(partition.hosted.key, 0, partition.log.end_offset, -1, 0, 0)
+        lone.node.receive(FetchAsk(OTHER, broker_epoch, generation, 0, [item], [], 300, 1 << 20))
+
+    def test_one_that_is_lost_is_made_again(self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch) -> None:
+        partition = lone.create((ME,))
+        with monkeypatch.context() as patch:
+            patch.setattr(lone.node, "_ask_controller", lambda ask: None)
+            self.ask(lone, partition, 9, 1)
+            lone.services.settle()
+        lone.services.advance(2 * PROPOSAL_REPEAT_MS)
+        assert lone.image.in_sync == (ME, OTHER)
+
+    def test_what_a_member_held_before_it_restarted_makes_it_no_member(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It may have lost power meanwhile. As a member it could lead, with nothing."""
+        partition = lone.create((ME,))
+        with monkeypatch.context() as patch:
+            patch.setattr(lone.node, "_ask_controller", lambda ask: None)
+            self.ask(lone, partition, 9, 1)
+            lone.services.settle()
+        lone.decide(BrokerRegistered(OTHER, UUID(int=6), "there", 9092, broker_epoch=10))
+        lone.services.advance(2 * PROPOSAL_REPEAT_MS)
+        assert lone.image.in_sync == (ME,)
+        self.ask(lone, partition, 10, 2)
+        lone.services.advance(2 * PROPOSAL_REPEAT_MS)
+        assert lone.image.in_sync == (ME, OTHER)
 
 
 class TestDamage:

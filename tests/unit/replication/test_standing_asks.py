@@ -292,7 +292,7 @@ def test_a_member_that_was_quiet_for_long_is_not_late_with_the_first_record() ->
     pair.deaf = True
     pair.append()
     pair.clock.advance(5 * TICK_MS)
-    assert pair.at(LEADER, pair.keys[0]).replica.repeat_proposal() == []
+    assert pair.at(LEADER, pair.keys[0]).replica.proposed is None
 
 
 class TestSuccessors:

@@ -1,6 +1,7 @@
 """What brokers ask of the active controller: to be let in, to be kept, and to change in-sync sets."""
 
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, cast
 from uuid import UUID
 
@@ -127,7 +128,10 @@ class InSyncChanges(Exchange[Asked, Answered]):
             return {
                 "partition_index": wish.partition,
                 "leader_epoch": wish.leader_epoch,
-                "new_isr_with_epochs": [{"broker_id": member, "broker_epoch": -1} for member in wish.members],
+                "new_isr_with_epochs": [
+                    {"broker_id": member, "broker_epoch": epoch}
+                    for member, epoch in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
+                ],
                 "partition_epoch": wish.partition_epoch,
             }
 
@@ -152,6 +156,7 @@ class InSyncChanges(Exchange[Asked, Answered]):
                         part.leader_epoch,
                         part.partition_epoch,
                         tuple(member.broker_id for member in part.new_isr_with_epochs),
+                        tuple(member.broker_epoch for member in part.new_isr_with_epochs),
                     )
                 ),
             )
@@ -205,7 +210,10 @@ class FailedLogs(Exchange[Asked, Answered]):
         ask = cast(OfflineAsk, asks[0].ask)
         topics = by_topic(ask.partitions, lambda key: key, lambda key: {"partition_index": key[1]})
         where = HERE if ask.healed else LOST
-        there = {"id_": where, "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics]}
+        there = {
+            "id_": where,
+            "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics],
+        }
         return {"broker_id": ask.broker_id, "broker_epoch": ask.broker_epoch, "directories": [there]}
 
     def asks(self, request: Any) -> list[Asked]:

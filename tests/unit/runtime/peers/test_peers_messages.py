@@ -49,7 +49,7 @@ SNAPSHOT = SnapshotId(1 << 33, 4)
 
 
 def wish(broker: int = 1, index: int = 0, members: tuple[int, ...] = (1, 2)) -> InSyncWish:
-    return InSyncWish(broker, 77, TOPIC, index, 5, 6, members)
+    return InSyncWish(broker, 77, TOPIC, index, 5, 6, members, tuple(10 + each for each in members))
 
 
 def fetch_ask(sender: int, generation: int, since: int = 0) -> FetchAsk:
