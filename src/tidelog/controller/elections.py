@@ -48,6 +48,7 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
     if (
         partition.leader in standing.willing
+        and partition.leader in partition.in_sync
         and not partition.eligible
         and not partition.offline
         and not partition.is_moving
@@ -56,8 +57,10 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
         return partition
     members = tuple(replica for replica in partition.in_sync if serves(partition, replica, standing))
     if members:
-        return finish_move(_led_by_member(partition, members, standing, rules), standing)
-    return _led_by_other(partition, standing, rules)
+        settled = _led_by_member(partition, members, standing, rules)
+    else:
+        settled = _led_by_other(partition, standing, rules)
+    return _finish_move(settled, standing)
 
 
 def serves(partition: PartitionImage, replica: int, standing: Standing) -> bool:
@@ -87,7 +90,9 @@ def _led_by_other(partition: PartitionImage, standing: Standing, rules: Rules) -
     complete = [replica for replica in present if replica in partition.eligible]
     if complete:
         leader = standing.best(complete)
-        rest = _union(partition.eligible, partition.in_sync, without=(leader,))
+        rest: tuple[int, ...] = ()
+        if minimum(partition, rules) > 1:
+            rest = _union(partition.eligible, partition.in_sync, without=(leader,))
         return led_by(partition, leader, (leader,), rest)
     if not partition.in_sync and not partition.eligible and partition.last_leader in present:
         return led_by(partition, partition.last_leader, (partition.last_leader,), (), unclean=True)
@@ -118,17 +123,20 @@ def led_by(
     )
 
 
-def finish_move(partition: PartitionImage, standing: Standing) -> PartitionImage:
+def _finish_move(partition: PartitionImage, standing: Standing) -> PartitionImage:
     """When every replica of the target is in sync, the others leave; a leader that is one of them hands
     over.
     """
     target = partition.target
-    if not partition.is_moving or not set(target) <= set(partition.in_sync):
+    if not partition.is_moving or partition.leader == NO_BROKER:
+        return partition
+    if not set(target) <= set(partition.in_sync):
         return partition
     in_sync = tuple(member for member in partition.in_sync if member in target)
     leader = partition.leader if partition.leader in target else standing.best(target)
     done = led_by(partition, leader, in_sync, ())
-    return msgspec.structs.replace(done, replicas=target, adding=(), removing=())
+    offline = tuple(replica for replica in partition.offline if replica in target)
+    return msgspec.structs.replace(done, replicas=target, adding=(), removing=(), offline=offline)
 
 
 def _union(first: tuple[int, ...], second: tuple[int, ...], *, without: tuple[int, ...]) -> tuple[int, ...]:
