@@ -4,8 +4,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tidelog.cli.cluster_client import Address
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.txn_client import Address, TxnClient
+from tidelog.cli.txn_client import TxnClient
 from tidelog.errors import ErrorCode
 
 INIT_PRODUCER_ID, WRITE_TXN_MARKERS, DESCRIBE_PRODUCERS, LIST_TRANSACTIONS = 22, 27, 61, 66

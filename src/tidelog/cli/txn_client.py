@@ -1,31 +1,16 @@
-"""Requests that no client library has: a connection per broker, one question at a time, in the newest
-version.
-
-Knows sockets and frames, and the one answer that the schemas cannot read: a transaction that never began has
-the time -1 in it.
+"""Requests about transactions, and the one answer that the schemas cannot read: a transaction that never
+began has the time -1 in it.
 """
 
-import socket
-import struct
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tidelog.cli.client import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
+from tidelog.cli.cluster_client import Address, ClusterClient
 from tidelog.cli.failure import CommandFailed
-from tidelog.errors import ErrorCode, TidelogError
-from tidelog.lab.probe import parse_bootstrap
-from tidelog.protocol import requests
-from tidelog.protocol.messages import Fields
+from tidelog.errors import ErrorCode
 from tidelog.protocol.wire import INT16, INT32, INT64, read_array_size, read_string, skip_tags
 
-METADATA, FIND_COORDINATOR, DESCRIBE_TRANSACTIONS = 3, 10, 65
-CLIENT_ID = "tidelog-cli"
+FIND_COORDINATOR, DESCRIBE_TRANSACTIONS = 10, 65
 _TRANSACTION_COORDINATOR = 1
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
 
 
 class Described(NamedTuple):
@@ -41,80 +26,10 @@ class Described(NamedTuple):
     partitions: tuple[tuple[str, int], ...]
 
 
-class TxnClient:
-    """A cluster, seen through one of its brokers."""
-
-    def __init__(self, bootstrap: str) -> None:
-        try:
-            addresses = [Address(*each) for each in parse_bootstrap(bootstrap)]
-        except ValueError as error:
-            raise CommandFailed(f"--bootstrap: {error}.") from None
-        self._connections: dict[Address, socket.socket] = {}
-        self._bootstrap = self._first_open(addresses, bootstrap)
-
-    def __enter__(self) -> "TxnClient":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for connection in self._connections.values():
-            connection.close()
-
-    def _first_open(self, addresses: list[Address], bootstrap: str) -> Address:
-        failure: OSError | None = None
-        for address in addresses:
-            try:
-                self._connect(address)
-                return address
-            except OSError as error:
-                failure = error
-        reason = (failure.strerror or str(failure)).lower() if failure is not None else "no address"
-        raise CommandFailed(
-            f"No broker answers at {bootstrap} ({reason}); "
-            "start one with `tidelog up`, or name another one with --bootstrap."
-        )
-
-    def _connect(self, address: Address) -> socket.socket:
-        connection = self._connections.get(address)
-        if connection is None:
-            connection = socket.create_connection(address, CONNECT_TIMEOUT_S)
-            connection.settimeout(REQUEST_TIMEOUT_S)
-            self._connections[address] = connection
-        return connection
-
-    # -- asking ------------------------------------------------------------------------
-
-    def ask(self, address: Address, api_key: int, body: Fields) -> Any:
-        """The answer as the schemas read it."""
-        try:
-            return requests.decode_answer(api_key, memoryview(self._exchange(address, api_key, body)))
-        except TidelogError as error:
-            raise CommandFailed(
-                f"{address.host}:{address.port} does not answer as expected: {error}."
-            ) from None
-
-    def _exchange(self, address: Address, api_key: int, body: Fields) -> bytes:
-        try:
-            connection = self._connect(address)
-            connection.sendall(requests.encode_request(api_key, 1, CLIENT_ID, body))
-            (size,) = struct.unpack(">i", _receive(connection, 4))
-            return _receive(connection, size)
-        except OSError as error:
-            raise CommandFailed(
-                f"The connection to {address.host}:{address.port} was lost: {error}."
-            ) from None
-
-    def metadata(self, *topics: str) -> Any:
-        body = {"topics": [{"name": topic} for topic in topics], "allow_auto_topic_creation": False}
-        return self.ask(self._bootstrap, METADATA, body)
-
-    def brokers(self) -> dict[int, Address]:
-        return {each.node_id: Address(each.host, each.port) for each in self.metadata().brokers}
-
+class TxnClient(ClusterClient):
     def coordinator_of(self, transactional_id: str) -> tuple[int, Address]:
         body = {"key_type": _TRANSACTION_COORDINATOR, "coordinator_keys": [transactional_id]}
-        (found,) = self.ask(self._bootstrap, FIND_COORDINATOR, body).coordinators
+        (found,) = self.ask(None, FIND_COORDINATOR, body).coordinators
         if found.error_code:
             name = ErrorCode(found.error_code).name
             raise CommandFailed(f"'{transactional_id}' has no coordinator now ({name}); try again.", name)
@@ -138,16 +53,6 @@ class TxnClient:
     def describe(self, address: Address, transactional_id: str) -> Described:
         body = {"transactional_ids": [transactional_id]}
         return _read_description(self._exchange(address, DESCRIBE_TRANSACTIONS, body))
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        data = connection.recv(size - len(received))
-        if not data:
-            raise ConnectionError("the broker closed it")
-        received += data
-    return bytes(received)
 
 
 def _read_description(frame: bytes) -> Described:
