@@ -17,7 +17,7 @@ from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import Bytes, FetchGot
+from tidelog.replication.messages import Bytes, FetchAsk, FetchGot, PartitionKey
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.cluster import ClusterChecker
 from tidelog.sim.clients.client import Client, LookupCall, ProduceCall, ReadCall, Reply
@@ -43,8 +43,10 @@ class BrokerMachine(Machine):
         self.broker: Broker | None = None
         self._directory: DataDirectory | None = None
         self._listens = False  # to clients
+        self._promised: dict[PartitionKey, int] = {}  # what its fetches have acknowledged
 
     def boot(self, services: SimServices) -> None:
+        self._promised = {}
         cluster, now_ms = self.cluster, services.now_ms()
         config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings})
         directory = self._directory = DataDirectory.open(
@@ -56,7 +58,7 @@ class BrokerMachine(Machine):
             raise StorageError(str(error)) from error
         if self.damaged:
             # Whoever failed to write is trusted no more than somebody who was off: it may have lost as much.
-            cluster.checker.power_lost(self.node_id, self.disk, DATA)
+            cluster.checker.power_lost(self.node_id, self.disk, {})
         node = self.node = self._make_node(config, directory, services)
         self.broker = Broker(config, node.metadata, node.partitions, services)
         node.on_metadata = self._metadata_changed
@@ -115,26 +117,36 @@ class BrokerMachine(Machine):
             self._reply(message.client, Reply(message.number, ErrorCode.NETWORK_EXCEPTION))
 
     def _reply(self, client: int, reply: Reply) -> None:
-        super().send(client, reply, in_order=True)
+        super().send(client, reply._replace(left_ms=self.world.now_ms), in_order=True)
 
     def peer_lost(self, peer: int) -> None:
         if self.node is not None and peer < FIRST_CLIENT:
             self.node.peer_lost(peer)
 
     def send(self, to: int, message: Any, *, in_order: bool = False) -> None:
+        if isinstance(message, FetchAsk):
+            for item in message.items:
+                self._promised[item.key] = item.offset
         super().send(to, detached(message), in_order=in_order)
 
     def dying(self) -> None:
+        if self.node is not None:
+            hosted = self.node.host.hosted
+            self._promised = {
+                key: min(offset, hosted[key].log.end_offset)  # It may have been told to truncate since.
+                for key, offset in self._promised.items()
+                if key in hosted
+            }
         self.node = self.broker = self._directory = None
         self._listens = False
 
     def lose_power(self, survive: Survive | None = None) -> None:
         super().lose_power(survive)
-        self.cluster.checker.power_lost(self.node_id, self.disk, DATA)
+        self.cluster.checker.power_lost(self.node_id, self.disk, self._promised)
 
     def lose_disk(self) -> None:
         super().lose_disk()
-        self.cluster.checker.power_lost(self.node_id, self.disk, DATA, disk_too=True)
+        self.cluster.checker.power_lost(self.node_id, self.disk, {}, disk_too=True)
 
 
 def detached(message: Any) -> Any:

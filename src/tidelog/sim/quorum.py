@@ -37,7 +37,7 @@ CONFIG = TopicConfig(segment_bytes=4096, index_interval_bytes=512, segment_index
 TIMING = Timing(founding_ms=3000)
 # So impatient that they elect without end, and often several at a time.
 HASTY = Timing(
-    silence_ms=200, majority_ms=300, trust_ms=100, ask_ms=2, round_ms=25, grace_ms=1, settle_ms=10,
+    silence_ms=200, majority_ms=300, trust_ms=100, ask_ms=2, round_ms=100, grace_ms=1, settle_ms=10,
     founding_ms=300,
 )  # fmt: skip
 TICK_MS = 50
@@ -154,6 +154,14 @@ class QuorumCluster:
             self.world.after(0.0, machine.lose_power)
             self.world.after(chance.uniform(1, 20), machine.start)
 
+    def _tempt_fate(self) -> None:
+        """Nor does chance find the moment when something was acknowledged and has only just been synced."""
+        if self.ill_luck and self.world.chance.random() < 0.005:
+            self.world.note("everybody loses power right after an acknowledgement")
+            for machine in self.machines.values():
+                self.world.after(0.0, machine.lose_power)
+                self.world.after(self.world.chance.uniform(1, 200), machine.start)
+
     def role_changed(self, hosted: Hosted) -> None:
         self.replicas.role_changed(hosted)
         if hosted.replica.role is Role.LEADER and self.world.chance.random() < self.zeal:
@@ -209,6 +217,7 @@ class QuorumCluster:
             self.world.note(f"value {value}: {error.code.name if error else 'ok'}")
             if error is None:
                 self.acknowledged.add(value)
+                self._tempt_fate()
 
         quorum, services = machine.quorum, machine.services
         if quorum is not None and services is not None:
@@ -253,7 +262,7 @@ class QuorumCluster:
         voting = [
             machine
             for machine in self.machines.values()
-            if machine.quorum is not None and machine.quorum.election.is_voter and not machine.leads
+            if machine.quorum is not None and machine.quorum.election.may_stand and not machine.leads
         ]
         for machine in chance.sample(voting, min(len(voting), chance.choice([1, 2, 2]))):
             self.world.note(f"node {machine.node_id} stands for election")
@@ -350,10 +359,10 @@ class QuorumSimulation:
     def run(self) -> dict[str, Any]:
         world, chance, cluster = self.world, self.world.chance, self.cluster
         cluster.ill_luck = 0.3
-        if chance.random() < 0.3:
+        if chance.random() < 0.4:
             cluster.timing = HASTY
-            cluster.network.weather.delay_ms = (0.1, 40.0)
-            self._again(cluster.usurp, 500)
+            cluster.network.weather.delay_ms = (0.1, 20.0)
+            self._again(cluster.usurp, 250)
         cluster.zeal = chance.choice([0.0, 0.0, 0.5])
         operator_ms = chance.choice([0, 500, 3000])
         disk_delay_ms = chance.choice([DISK_DELAY_MS, DISK_DELAY_MS, (2.0, 30.0)])

@@ -18,6 +18,7 @@ TOPIC = "t"
 WAIT_MS = 15_000.0  # within which a healthy cluster must be whole again
 # Not yet: a damaged disk is neither noticed nor restored by the cluster itself.
 LEFT_OUT = ("damage",)
+SETTINGS = {"replica.lag.time.max.ms": 2000}  # In twenty seconds something shall happen.
 
 
 def run(mode: str, seed: int, **wanted: Any) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def run(mode: str, seed: int, **wanted: Any) -> dict[str, Any]:
 class Simulation:
     def __init__(self, seed: int, plan: Plan) -> None:
         self.plan = plan
-        self.cluster = SimCluster(seed, plan.size)
+        self.cluster = SimCluster(seed, plan.size, SETTINGS)
         self.world = self.cluster.world
         self.world.note(f"plan: {plan}")
         self.nemesis = Nemesis(

@@ -1,6 +1,6 @@
 """All checkers of one simulated cluster, and what each of them needs to be told."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 from uuid import UUID
 
@@ -12,16 +12,18 @@ from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.batches import batches_between, end_on_disk, entries_between
 from tidelog.sim.checkers.history import PartitionHistory
-from tidelog.sim.checkers.losses import Key, Losses
+from tidelog.sim.checkers.losses import Key, Losses, is_synced
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.machine import DATA
 from tidelog.sim.world import World
 
 
 class ClusterChecker:
     def __init__(self, world: World, nodes: Callable[[], Iterable[Node]]) -> None:
+        self._world = world
         self._nodes = nodes  # those alive
         self.replicas = ReplicaChecker(world, self.name)
         self.metadata = MetadataChecker(world.note)
@@ -81,13 +83,36 @@ class ClusterChecker:
                     f"for committed, but member {node.me} holds {held}"
                 )
 
-    def power_lost(self, node_id: int, disk: SimulatedDisk, data: str, *, disk_too: bool = False) -> None:
+    def power_lost(
+        self,
+        node_id: int,
+        disk: SimulatedDisk,
+        promised: Mapping[PartitionKey, int],
+        *,
+        disk_too: bool = False,
+    ) -> None:
+        """``promised``: up to where the node has told leaders that it holds their logs."""
         ends = {
-            (topic.topic_id, index): end_on_disk(disk, f"{data}/{topic.name}-{index}")
+            (topic.topic_id, index): end_on_disk(disk, f"{DATA}/{topic.name}-{index}")
             for topic in self.metadata.newest.topics.values()
             for index in range(len(topic.partitions))
         }
+        if not disk_too:
+            self._promises_kept(node_id, ends, promised)
         self.losses.power_lost(node_id, ends, disk_too=disk_too)
+
+    def _promises_kept(
+        self, node_id: int, ends: Mapping[Key, int], promised: Mapping[PartitionKey, int]
+    ) -> None:
+        """Where an ok means synced, a fetch that acknowledges leaves only after the sync."""
+        for (topic_id, index), end_offset in ends.items():
+            topic = self.metadata.newest.topic_by_id(topic_id)
+            told = promised.get((topic_id, index), 0)
+            if topic is not None and is_synced(topic) and end_offset < told:
+                raise Violation(
+                    f"{topic.name}-{index}: node {node_id} acknowledged everything before {told}, "
+                    f"and holds {end_offset} after a power failure"
+                )
 
     def _end_of(self, key: Key, node_id: int) -> int:
         for node in self._nodes():
@@ -98,7 +123,8 @@ class ClusterChecker:
     def _forgive(self, topic: TopicImage, index: int, floor: int) -> None:
         self.replicas.forget((topic.topic_id, index), floor)
         if (topic.name, index) in self._histories:
-            self._histories[topic.name, index].forgive(floor)
+            epoch = topic.partitions[index].leader_epoch
+            self._histories[topic.name, index].forgive(floor, epoch, self._world.now_ms)
 
     # --- when it is over ------------------------------------------------------------------------------------
 

@@ -62,7 +62,9 @@ class PartitionHistory:
         self._seen: dict[int, bytes] = {}  # what was read or acknowledged by all, by offset
         self._sessions: list[Session] = []
         self.reads = 0
-        self.forgiven = False  # whether anything was ever allowed to be gone
+        self.forgiven_ms = 0.0  # when something was last allowed to be gone; what was said before is history
+        self._forgiven_from = ANYWHERE
+        self._forgiven_epoch = -1
 
     @property
     def acknowledged(self) -> int:
@@ -109,12 +111,20 @@ class PartitionHistory:
 
     def out_of_range(self, session: Session, offset: int) -> None:
         """A leader does not know the place where a reader stands, which has only seen committed records."""
-        if not self.forgiven and offset >= session.began:
+        if not self.forgiven_ms and offset >= session.began:
             raise Violation(f"{self._name}: reader {session.reader} was told that {offset} is out of range")
 
-    def forgive(self, floor: int) -> None:
-        """Everything from ``floor`` on may be gone, and something else in its place."""
-        self.forgiven = True
+    def is_ghost(self, entry: Entry) -> bool:
+        """A record that was given up may still lie in the log of a follower that has not heard of it."""
+        return entry.offset >= self._forgiven_from and entry.epoch <= self._forgiven_epoch
+
+    def forgive(self, floor: int, leader_epoch: int, now_ms: float) -> None:
+        """Everything from ``floor`` on may be gone, and something else in its place. ``leader_epoch``: up to
+        which epoch it was written.
+        """
+        self.forgiven_ms = now_ms
+        self._forgiven_from = min(floor, self._forgiven_from)
+        self._forgiven_epoch = leader_epoch
         for offset in [offset for offset in self._seen if offset >= floor]:
             del self._seen[offset]
         for value in [value for value, told in self._told.items() if told.offset >= floor]:

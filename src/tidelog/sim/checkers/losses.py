@@ -50,7 +50,7 @@ class Losses:
         for topic in self._metadata.newest.topics.values():
             # A power failure takes nothing that was synced; the controllers, which do not know what was, may
             # still take such a replica for one that forgot.
-            end = NOTHING_LOST if _synced(topic) and not disk_too else 0
+            end = NOTHING_LOST if is_synced(topic) and not disk_too else 0
             for index, partition in enumerate(topic.partitions):
                 if node in partition.replicas:
                     key = (topic.topic_id, index)
@@ -100,7 +100,8 @@ class Losses:
         unclean, self._metadata.unclean = self._metadata.unclean, []
         for topic, index, partition in unclean:
             if topic.configs.get("unclean.leader.election.enable") != "true":
-                if partition.leader in self._unsound.get((topic.topic_id, index), {}):
+                elected = partition.leader if partition.leader >= 0 else partition.last_leader
+                if elected in self._unsound.get((topic.topic_id, index), {}):
                     continue  # Judged when the last of them lost power.
                 raise Violation(f"{topic.name}-{index}: an unclean election without leave: {partition}")
             floor = self._end_of((topic.topic_id, index), partition.leader)
@@ -108,5 +109,5 @@ class Losses:
             self._forgive(topic, index, floor)
 
 
-def _synced(topic: TopicImage) -> bool:
+def is_synced(topic: TopicImage) -> bool:
     return topic.configs.get("flush.messages") == "1"

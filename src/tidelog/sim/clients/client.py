@@ -66,6 +66,7 @@ class Reply(NamedTuple):
     start_offset: int = -1
     diverging: tuple[int, int] | None = None
     leaders: tuple[tuple[int, int], ...] = ()  # of each partition: (leader, epoch)
+    left_ms: float = 0.0  # when the answer left the broker
 
 
 Call = ProduceCall | ReadCall | LookupCall

@@ -63,12 +63,12 @@ class Reader:
             self._go_to(max(0, min(end, self._position)))
         elif reply.error is not ErrorCode.NONE:
             self._client.look_up(self._topic)
-        else:
-            self._take(reply.records)
+        elif reply.left_ms >= self._history.forgiven_ms:
+            self._take(reply.records, at_leader=at_leader)
             self._maybe_commit()
         self.start()
 
-    def _take(self, records: bytes) -> None:
+    def _take(self, records: bytes, *, at_leader: bool) -> None:
         data = memoryview(records)
         for position, header in iterate(data):
             try:
@@ -79,9 +79,16 @@ class Reader:
                 ) from damage
             if header.next_offset <= self._position:
                 self._history.went_back(self._session, header.base_offset, self._position)
-            for entry in entries(data[position : position + header.size]):
-                if entry.offset >= self._position:
-                    self._history.read(self._session, entry)
+            found = [
+                entry
+                for entry in entries(data[position : position + header.size])
+                if entry.offset >= self._position
+            ]
+            if not at_leader and any(map(self._history.is_ghost, found)):
+                self._doubts = True
+                return
+            for entry in found:
+                self._history.read(self._session, entry)
             self._position = header.next_offset
             self._last_epoch = header.leader_epoch
 
