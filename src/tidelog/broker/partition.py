@@ -87,6 +87,15 @@ class Partition:
         return self.log.last_stable_offset(self.replica.high_watermark)
 
     @property
+    def knows_committed(self) -> bool:
+        """Whether everything from before this leader's epoch is known to be committed; or, where too few are
+        in sync for that, will not be for long.
+        """
+        replica = self.replica
+        below_minimum = len(replica.in_sync) < replica.min_in_sync
+        return below_minimum or replica.high_watermark >= replica.epoch_start_offset
+
+    @property
     def leader_epoch(self) -> int:
         return self.replica.epoch
 
@@ -98,8 +107,8 @@ class Partition:
         return self.replica.role is Role.LEADER and not (self._alone() and self._may_be_succeeded())
 
     def _may_be_succeeded(self) -> bool:
-        """A broker that has not heard of the controllers for a session may have been given up. But a successor
-        stops fetching from us: while everybody who could be one still does, nobody is.
+        """A broker that has not heard of the controllers for a session may have been given up. But a
+        successor stops fetching from us: while everybody who could be one still does, nobody is.
         """
         return not self.hosted.is_followed_by_all_successors()
 

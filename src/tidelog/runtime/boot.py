@@ -50,3 +50,9 @@ def note_use(directory: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        # Without its name on disk, a power failure would leave a directory that looks as if never used.
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,12 +1,14 @@
 """Looking up offsets and epochs, deleting records, and what is told of disks, clusters and versions."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
-from fakes import NOW_MS, FakeBroker, records
+from fakes import ME, NOW_MS, FakeBroker, records
 
 from tidelog.broker.handlers import api_versions
 from tidelog.broker.registry import SERVED
+from tidelog.controller.records import PartitionChanged, TopicCreated
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages
 
@@ -79,6 +81,27 @@ class TestListOffsets:
     def test_epochs_are_told(self, orders: FakeBroker) -> None:
         for timestamp in (EARLIEST, LATEST, NEWEST, NOW_MS):
             assert self.look_up(orders, timestamp).leader_epoch == 0
+
+    def test_a_new_leader_does_not_take_the_end_back(self, broker: FakeBroker) -> None:
+        topic_id = UUID(int=7)
+        alone = {"min.insync.replicas": "1"}
+        broker.submit(TopicCreated("orders", topic_id, [[ME, 7]], alone))
+        broker.produce(("orders", 0, records(b"a")), acks=1)
+        assert self.found(broker, LATEST) == (0, 0, -1)
+        broker.submit(PartitionChanged(topic_id, 0, ME, 1, [ME, 7], [], ME))
+        assert self.look_up(broker, LATEST).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert self.look_up(broker, NOW_MS).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert self.look_up(broker, LATEST, 4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
+        assert self.found(broker, EARLIEST) == (0, 0, -1)
+        broker.submit(PartitionChanged(topic_id, 0, ME, 1, [ME], [], ME))
+        assert self.found(broker, LATEST) == (0, 1, -1)
+
+    def test_what_is_known_is_told_where_more_will_not_be_known_for_long(self, broker: FakeBroker) -> None:
+        topic_id = UUID(int=7)
+        broker.submit(TopicCreated("orders", topic_id, [[ME, 7]], {"min.insync.replicas": "2"}))
+        broker.produce(("orders", 0, records(b"a")), acks=1)
+        broker.submit(PartitionChanged(topic_id, 0, ME, 1, [ME], [7], ME))
+        assert self.found(broker, LATEST) == (0, 0, -1)
 
     def test_nothing_that_is_not_committed(self, broker: FakeBroker) -> None:
         broker.create("orders", flush_messages=1)

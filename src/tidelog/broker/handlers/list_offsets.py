@@ -2,6 +2,10 @@
 
 With the isolation level read_committed nothing behind the last stable offset is found. Kafka's special
 timestamps for tiered storage (-5, -6) are answered as for a log that has no tiers.
+
+A new leader may not know yet how far its predecessor's readers got. Until it does, which is a matter of a few
+fetches, it says so (OFFSET_NOT_AVAILABLE, and LEADER_NOT_AVAILABLE before version 5): the end that clients
+see must not go back.
 """
 
 from typing import Any
@@ -25,6 +29,8 @@ OLDEST_VERSION_WITH = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EA
 Found = tuple[int, int, int]
 """(timestamp, offset, leader epoch)"""
 NOTHING: Found = (-1, -1, -1)
+FROM_THE_START = (EARLIEST, EARLIEST_LOCAL)
+NOT_AVAILABLE_FROM_VERSION = 5
 
 
 READ_COMMITTED = 1
@@ -54,6 +60,11 @@ def _look_up(broker: Broker, topic: str, wanted: Any, version: int, committed: b
         return _fields(wanted.partition_index, error, NOTHING)
     if version < OLDEST_VERSION_WITH.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING_UPLOAD:
         return _fields(wanted.partition_index, ErrorCode.UNSUPPORTED_VERSION, NOTHING)
+    if wanted.timestamp not in FROM_THE_START and not partition.knows_committed:
+        code = ErrorCode.OFFSET_NOT_AVAILABLE
+        if version < NOT_AVAILABLE_FROM_VERSION:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return _fields(wanted.partition_index, code, NOTHING)
     try:
         end_offset = partition.last_stable_offset if committed else partition.high_watermark
         found = _find(partition, wanted.timestamp, end_offset)
@@ -66,7 +77,7 @@ def _find(partition: Partition, timestamp: int, end_offset: int) -> Found:
     log = partition.log
     if timestamp == LATEST:
         return -1, end_offset, partition.leader_epoch
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if timestamp in FROM_THE_START:
         return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
