@@ -115,6 +115,20 @@ class TestLoading:
         shell.fake.services.settle()
         assert [key for key, _ in shell.machine.seen] == [b"large", b"small"]  # type: ignore[misc]
 
+    def test_damage_is_told_so_that_a_whole_replica_leads(self, shell: Shell) -> None:
+        shell.append("a")
+        shell.fake.services.settle()
+        damaged: list[object] = []
+        shell.fake.host.on_damaged = damaged.append
+        partition = shell.fake.partition(TOPIC)
+        segment = partition.log.segments[0]
+        segment.trusted_from = segment.size
+        segment.file().write_at(segment.size - 1, b"\xff")
+        shell.lead(ME, 1)
+        shell.fake.services.settle()
+        assert damaged == [partition.hosted]
+        assert shell.refusal() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
     def test_markers_are_replayed_where_they_stand(self, shell: Shell) -> None:
         shell.append("a")
         shell.fake.services.settle()

@@ -23,6 +23,7 @@ from tidelog.broker.coordinators.failures import coordinator_error
 from tidelog.broker.partition import ACKS_ALL, Partition
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant
+from tidelog.log.verification import DamagedSegment
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.produce import VERSIONS
@@ -103,6 +104,10 @@ class Shard(Generic[M]):
             return
         try:
             region = log.read(position, SLICE_BYTES, log.end_offset, at_least_one_batch=True)
+        except DamagedSegment as damage:
+            self.partition.hosted.damaged(damage.offset, damage.message)  # Others lead, if there are any.
+            self._retry(damage)
+            return
         except TidelogError as error:
             self._retry(error)
             return
