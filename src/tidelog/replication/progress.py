@@ -6,8 +6,9 @@ class Progress:
         "caught_up_ms",
         "end_offset",
         "fetched_ms",
-        "leader_end_at_fetch",
         "log_start_offset",
+        "mark_ms",
+        "mark_offset",
         "seen",
     )
 
@@ -19,19 +20,29 @@ class Progress:
         # When it last held everything the leader had at that time. A new leader gives everybody the benefit
         # of the doubt, or it would begin by throwing out the whole set.
         self.caught_up_ms = now_ms
-        self.leader_end_at_fetch = 0
+        # Where the leader's log ended at some time past: what the follower has to reach to be caught up as of
+        # then. It stays until it is reached, be it by many fetches.
+        self.mark_offset = 0
+        self.mark_ms = now_ms
 
     def fetched(self, end_offset: int, leader_end_offset: int, now_ms: int) -> None:
         """A fetch from ``end_offset`` arrived: everything before it is there.
 
-        A follower is caught up now if it asks for the leader's end; it was caught up at its last fetch if it
-        has by now all that the leader had then. So steady small writes throw nobody out.
+        A follower is caught up now if it asks for the leader's end, and as of the mark once it has reached
+        it. So steady writes throw nobody out who stays a moment behind, however many fetches that moment is.
         """
         if end_offset >= leader_end_offset:
             self.caught_up_ms = now_ms
-        elif end_offset >= self.leader_end_at_fetch and self.seen:
-            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+            self._set_mark(leader_end_offset, now_ms)
+        elif not self.seen:
+            self._set_mark(leader_end_offset, now_ms)
+        elif end_offset >= self.mark_offset:
+            self.caught_up_ms = max(self.caught_up_ms, self.mark_ms)
+            self._set_mark(leader_end_offset, now_ms)
         self.end_offset = end_offset
-        self.leader_end_at_fetch = leader_end_offset
         self.fetched_ms = now_ms
         self.seen = True
+
+    def _set_mark(self, leader_end_offset: int, now_ms: int) -> None:
+        self.mark_offset = leader_end_offset
+        self.mark_ms = now_ms

@@ -173,6 +173,13 @@ class TestProgress:
             progress.fetched(number, number + 1, number * 100)
             assert number * 100 - progress.caught_up_ms <= 100 or number == 1
 
+    def test_keeping_pace_at_a_distance_throws_nobody_out(self) -> None:
+        """Always five fetches behind, because one brings less than what is on the way to the others."""
+        progress = Progress(0)
+        for number in range(1, 100):
+            progress.fetched(number * 10, number * 10 + 50, number * 100)
+            assert number * 100 - progress.caught_up_ms <= 1100
+
     def test_falling_behind(self) -> None:
         progress = Progress(0)
         for number in range(1, 50):
