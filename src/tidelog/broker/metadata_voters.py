@@ -61,6 +61,7 @@ class MetadataVoters:
         self._services = services
         self._wishes: deque[Wish] = deque()
         self.on_change: Callable[[VoterSet], None] = lambda voters: None
+        election.needed = self._is_needed()
 
     @property
     def latest(self) -> VoterSet:
@@ -85,7 +86,7 @@ class MetadataVoters:
     def _take_force(self) -> None:
         voters = self.history.latest
         logger.info("the controllers are %s now", ", ".join(map(str, sorted(voters.ids))))
-        self._election.change_voters(voters, self._services.uptime_ms())
+        self._election.change_voters(voters, self._services.uptime_ms(), needed=self._is_needed())
         self._hosted.change_replicas(tuple(sorted(voters.ids)))
         self.on_change(voters)
 
@@ -100,8 +101,16 @@ class MetadataVoters:
             and self.history.latest_offset < replica.high_watermark
         )
 
+    def _is_needed(self) -> bool:
+        """Whether only the latest set, which is not committed, says that this node votes no more."""
+        latest_offset, me = self.history.latest_offset, self._me
+        if latest_offset < self._hosted.replica.high_watermark:
+            return False
+        return self.history.before(latest_offset).counts(me.voter_id, me.directory)
+
     def committed(self) -> None:
         """The high watermark has moved."""
+        self._election.needed = self._is_needed()
         if not self._may_change:
             return
         if self._me.voter_id not in self.latest:

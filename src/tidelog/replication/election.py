@@ -146,6 +146,9 @@ class Election:
         self.leader: int = NO_BROKER
         self.state = State.UNATTACHED
         self.retired = False  # Its disk has failed.
+        # It is no voter any more, but the set that says so is not committed. The others may not have heard of
+        # that set, and wait for our vote without end: we must be able to lead them to it.
+        self.needed = False
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._born_ms = now_ms
@@ -165,6 +168,10 @@ class Election:
     @property
     def is_voter(self) -> bool:
         return self.voters.counts(self.me, self.directory)
+
+    @property
+    def may_stand(self) -> bool:
+        return self.is_voter or self.needed
 
     @property
     def ballot(self) -> Ballot:
@@ -236,15 +243,16 @@ class Election:
 
     # --- who votes ------------------------------------------------------------------------------------------
 
-    def change_voters(self, voters: VoterSet, now_ms: int) -> None:
+    def change_voters(self, voters: VoterSet, now_ms: int, *, needed: bool = False) -> None:
         """The log says who votes from now on. A leader that is no voter any more leads on until that is
-        committed; whoever embeds it then calls :meth:`resign`.
+        committed; whoever embeds it then calls :meth:`resign`. ``needed`` as in the field.
         """
         self.voters = voters
+        self.needed = needed
         if self.state is State.LEADER:
             self._heard = {voter_id: self._heard.get(voter_id, now_ms) for voter_id in voters.ids}
             self._unheard &= voters.ids
-        elif self.state in (State.PROSPECTIVE, State.CANDIDATE) and not self.is_voter:
+        elif self.state in (State.PROSPECTIVE, State.CANDIDATE) and not self.may_stand:
             self.state = State.UNATTACHED
 
     # --- asking ---------------------------------------------------------------------------------------------
@@ -253,11 +261,11 @@ class Election:
         effects: ElectionEffects = self._detach() if self.state is State.FOLLOWER else []
         if self._rounds == 0:
             self._asking_since_ms = now_ms
-        self.state = State.PROSPECTIVE if self.is_voter else State.UNATTACHED
+        self.state = State.PROSPECTIVE if self.may_stand else State.UNATTACHED
         self._begin_round()
         self.deadline_ms = now_ms + _spread(self._ask_ms(), chance)
         self._rounds += 1
-        if self.is_voter and self._promised_enough(now_ms, tail):
+        if self.may_stand and self._promised_enough(now_ms, tail):
             return effects + self._ask_votes(now_ms, chance, tail)
         return effects + self._ask_all(self.epoch, tail, pre=True)
 
@@ -401,7 +409,7 @@ class Election:
     def _ask_instead(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         """Where we refused because we are the better choice, it is our turn to ask."""
         outranked = (ask.tail, -ask.candidate) < (tail, -self.me)
-        if not outranked or ask.candidate not in self.voters or not self.is_voter:
+        if not outranked or ask.candidate not in self.voters or not self.may_stand:
             return []
         if self.state is State.PROSPECTIVE and ask.epoch == self.epoch:
             # The asker may not have been there when we asked.

@@ -152,7 +152,7 @@ class QuorumCluster:
         if self.ill_luck and chance.random() < self.ill_luck:
             self.world.note(f"node {machine.node_id} loses power right after its vote")
             self.world.after(0.0, machine.lose_power)
-            self.world.after(chance.uniform(1, 20), machine.start)
+            self.world.after(chance.uniform(0.1, 10), machine.start)
 
     def _tempt_fate(self) -> None:
         """Nor does chance find the moment when something was acknowledged and has only just been synced."""
@@ -359,8 +359,9 @@ class QuorumSimulation:
     def run(self) -> dict[str, Any]:
         world, chance, cluster = self.world, self.world.chance, self.cluster
         cluster.ill_luck = 0.3
-        if chance.random() < 0.4:
+        if chance.random() < 0.5:
             cluster.timing = HASTY
+            cluster.ill_luck = 0.6
             cluster.network.weather.delay_ms = (0.1, 20.0)
             self._again(cluster.usurp, 250)
         cluster.zeal = chance.choice([0.0, 0.0, 0.5])
