@@ -42,6 +42,9 @@ class Logs(Protocol):
     def high_watermark(self, name: TopicPartition) -> int:
         """As of the last checkpoint."""
 
+    def lower_high_watermark(self, name: TopicPartition, offset: int) -> None:
+        """Before the log is cut there."""
+
     def usage(self) -> tuple[int, int]:
         """(total bytes, free bytes) of the volume."""
 
@@ -213,6 +216,7 @@ class PartitionTable:
         hosted = Hosted((topic.topic_id, index), log, replica, self._services, self._host)
         self._host.add(hosted)
         hosted.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
+        hosted.before_cut = lambda offset: self._logs.lower_high_watermark(name, offset)
         mine = Partition(name, hosted, config, self._alone, self._role_changed)
         self._rows[topic.topic_id][index] = mine
         self._assign(mine, image)

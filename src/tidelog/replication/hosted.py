@@ -139,6 +139,8 @@ class Hosted:
         self._services = services
         self._listener = listener
         self.observer: Observer = Nobody()
+        # Whoever keeps the watermark of this log on disk lowers it first. Raises StorageError.
+        self.before_cut: Callable[[int], None] = lambda end_offset: None
         self.tail_listener: TailListener | None = None
         self.snapshots: Snapshots | None = None
         self.seen: dict[int, Seen] = {}  # While replicas vote and this one leads.
@@ -401,6 +403,7 @@ class Hosted:
     def _truncate(self, end_offset: int) -> None:
         logger.info("%s: truncating from %s to %s", self.key, self.log.end_offset, end_offset)
         try:
+            self.before_cut(end_offset)
             self.log.truncate_to(end_offset)
         except StorageError as error:
             self._fail(error)

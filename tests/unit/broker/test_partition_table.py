@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from fakes import ME, FakeBroker, records, wanted
+from fakes import ME, NOW_MS, FakeBroker, records, wanted
 
 from tidelog.broker.partitions import OPENED_PER_SLICE
 from tidelog.controller.records import (
@@ -17,6 +17,8 @@ from tidelog.controller.records import (
     TopicDeleted,
 )
 from tidelog.errors import ErrorCode, StorageError
+from tidelog.log.directory import DataDirectory
+from tidelog.replication.effects import Truncate
 from tidelog.sim.disk import EIO
 from tidelog.types import TopicPartition
 
@@ -270,3 +272,17 @@ def test_a_log_that_breaks_while_open_stays_readable(broker: FakeBroker) -> None
     assert broker.append("orders", b"b").error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert isinstance(broker.partition("orders").log.failure, StorageError)
     assert broker.fetch(wanted("orders", 0)).partition.records
+
+
+def test_a_watermark_on_disk_does_not_outlive_what_it_spoke_of(broker: FakeBroker) -> None:
+    """Cut below it, a log that grows back over it would believe in it again."""
+    broker.create("orders")
+    for _ in range(5):
+        broker.append("orders", b"x")
+    partition = broker.partition("orders")
+    broker.directory.checkpoint({partition.name: 5})
+    partition.hosted.run([Truncate(2)])
+    assert broker.directory.high_watermark(partition.name) == 2
+    broker.disk.crash()
+    again = DataDirectory.open(broker.disk, "data", node_id=ME, now_ms=NOW_MS)
+    assert again.high_watermark(partition.name) == 2
