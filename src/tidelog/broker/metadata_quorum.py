@@ -84,7 +84,8 @@ class MetadataQuorum:
     def committed(self) -> None:
         """The high watermark has moved."""
         before = self._applied_offset
-        found, size = self._read_committed()
+        # All or nothing: what cannot be read must not take what came before it along.
+        found, size, self._applied_offset = self._read_committed()
         if found:
             self._image = self._image.apply(found)
             self.on_change(self._image)
@@ -93,23 +94,21 @@ class MetadataQuorum:
         self._maybe_activate()
         self.voters.committed()
 
-    def _read_committed(self) -> tuple[list[MetadataRecord], int]:
-        """What is committed and not applied yet, and how many bytes of the log that is."""
+    def _read_committed(self) -> tuple[list[MetadataRecord], int, int]:
+        """What is committed and not applied yet, how many bytes of the log that is, and where it ends."""
         log, high_watermark = self.hosted.log, self.hosted.replica.high_watermark
         found: list[MetadataRecord] = []
-        size = 0
-        while self._applied_offset < high_watermark:
-            region = log.read(
-                self._applied_offset, READ_AT_ONCE_BYTES, high_watermark, at_least_one_batch=True
-            )
+        size, offset = 0, self._applied_offset
+        while offset < high_watermark:
+            region = log.read(offset, READ_AT_ONCE_BYTES, high_watermark, at_least_one_batch=True)
             view = memoryview(region.read())
             size += len(view)
             for position, header in iterate(view):
                 if not header.is_control:
                     batch = view[position : position + header.size]
                     found += [records.decode(record.value or b"") for record in decode_batch(batch)]
-                self._applied_offset = header.next_offset
-        return found, size
+                offset = header.next_offset
+        return found, size, offset
 
     def role_changed(self) -> None:
         if self.hosted.replica.role is not Role.LEADER and self.active:
