@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidelog.cli import broker as broker_process
-from tidelog.cli import configs, consume, groups, log_dump, produce, topics, txn
+from tidelog.cli import cluster, configs, consume, drain, groups, log_dump, produce, topics, txn
 from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.options import Settings
 from tidelog.cli.simulate import sim
@@ -29,6 +29,7 @@ class _Commands(TyperGroup):
             "consume",
             "group",
             "txn",
+            "cluster",
             "config",
             "log",
             "sim",
@@ -65,22 +66,44 @@ app = typer.Typer(
 )
 
 
-@app.command("broker")
+class _Misused(typer.TyperException):
+    """A command that was not understood."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, context: typer.Context) -> None:
+        super().__init__(message)
+        self.ctx = context
+
+
+broker_app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
+
+
+@broker_app.callback()
 def broker(
     context: typer.Context,
     config: Annotated[
-        Path, typer.Option("--config", metavar="FILE", help="The broker's settings, a TOML file.")
-    ],
+        Path | None, typer.Option("--config", metavar="FILE", help="The broker's settings, a TOML file.")
+    ] = None,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
 ) -> None:
-    """Run one broker in the foreground, with the settings of a file.
+    """Run one broker in the foreground, with the settings of a file; or look after one that runs.
 
     SIGTERM or Ctrl-C stops it cleanly. `tidelog up` writes such files and is the easier way to begin; this is
     how one of its brokers is started again after it was killed.
 
     Example: tidelog broker --config .tidelog/broker-1/broker.toml
     """
+    if context.invoked_subcommand is not None:
+        return
+    if config is None:
+        raise _Misused("Missing option '--config'", context)
     context.exit(broker_process.serve(broker_process.BrokerArguments(config, tuple(assignments))))
+
+
+broker_app.command("drain")(drain.drain)
+broker_app.command("unregister")(drain.unregister)
+app.add_typer(broker_app, name="broker")
 
 
 @app.command("version")
@@ -97,6 +120,7 @@ app.add_typer(topics.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(groups.app, name="group")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(txn.app, name="txn")
 app.add_typer(configs.app, name="config")
 app.add_typer(log_dump.app, name="log")

@@ -1,4 +1,4 @@
-"""``tidelog topic``: create, list, describe, alter, delete."""
+"""``tidelog topic``: create, list, describe, alter, delete; reassign and elect have modules of their own."""
 
 from typing import Annotated
 
@@ -6,12 +6,14 @@ import typer
 
 from tidelog.cli import setting_admin, topic_admin
 from tidelog.cli.client import connect_admin
+from tidelog.cli.elect import elect
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, TopicName, flag
+from tidelog.cli.reassign import reassign
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count, print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter and delete topics.")
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter, move and delete topics.")
 
 Mode = Annotated[
     str | None,
@@ -191,3 +193,7 @@ def delete(
     for topic in topics:
         topic_admin.delete(admin, topic)
         print(f"Deleted topic {topic}.")
+
+
+app.command("reassign")(reassign)
+app.command("elect")(elect)

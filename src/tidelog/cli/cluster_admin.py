@@ -1,0 +1,275 @@
+"""What the cluster commands ask of a cluster, as plain values ready for a table or for JSON."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from tidelog.cli.cluster_client import METADATA, Address, ClusterClient, check
+from tidelog.cli.failure import CommandFailed
+from tidelog.errors import ErrorCode
+
+DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 44
+ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 43, 45, 46
+DESCRIBE_QUORUM, DESCRIBE_CLUSTER, UNREGISTER = 55, 60, 64
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+SET, DELETE = 0, 1
+PREFERRED, UNCLEAN = 0, 1
+DRAIN_SETTING = "broker.drain"
+NOBODY = -1
+REQUEST_MS = 10_000
+METADATA_LOG = "__cluster_metadata"
+
+Name = tuple[str, int]
+"""A partition: topic and number."""
+
+
+class Broker(NamedTuple):
+    broker: int
+    address: Address
+    rack: str | None
+    fenced: bool
+
+
+class Partition(NamedTuple):
+    topic: str
+    partition: int
+    leader: int  # -1: nobody
+    replicas: list[int]
+    in_sync: list[int]
+
+    @property
+    def name(self) -> Name:
+        return self.topic, self.partition
+
+    @property
+    def under_replicated(self) -> bool:
+        return len(self.in_sync) < len(self.replicas)
+
+
+class Moving(NamedTuple):
+    """A partition whose replicas are being moved."""
+
+    topic: str
+    partition: int
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+class Cluster(NamedTuple):
+    cluster_id: str
+    controller: int
+    brokers: dict[int, Broker]
+    partitions: list[Partition]
+
+    @property
+    def serving(self) -> list[Broker]:
+        return [broker for broker in self.brokers.values() if not broker.fenced]
+
+    def of(self, topics: Iterable[str]) -> list[Partition]:
+        """The partitions of these topics; a topic that does not exist is a failure."""
+        wanted = list(dict.fromkeys(topics))
+        found = [partition for partition in self.partitions if partition.topic in wanted]
+        for topic in wanted:
+            if not any(partition.topic == topic for partition in found):
+                raise CommandFailed(
+                    f"Topic '{topic}' does not exist; `tidelog topic list` shows those there are."
+                )
+        return found
+
+
+def look(client: ClusterClient) -> Cluster:
+    described = client.ask(None, DESCRIBE_CLUSTER, {"endpoint_type": 1, "include_fenced_brokers": True})
+    check(described.error_code, described.error_message)
+    metadata = client.ask(None, METADATA, {"topics": None, "allow_auto_topic_creation": False})
+    brokers = [
+        Broker(each.broker_id, Address(each.host, each.port), each.rack, each.is_fenced)
+        for each in described.brokers
+    ]
+    partitions = [
+        Partition(topic.name, each.partition_index, each.leader_id, [*each.replica_nodes], [*each.isr_nodes])
+        for topic in metadata.topics
+        for each in topic.partitions
+    ]
+    return Cluster(
+        described.cluster_id,
+        described.controller_id,
+        {broker.broker: broker for broker in sorted(brokers)},
+        sorted(partitions),
+    )
+
+
+def moving(client: ClusterClient) -> list[Moving]:
+    answer = client.ask(None, LIST_REASSIGNMENTS, {"timeout": REQUEST_MS, "topics": None})
+    check(answer.error_code, answer.error_message)
+    return sorted(
+        Moving(
+            topic.name,
+            each.partition_index,
+            [*each.replicas],
+            [*each.adding_replicas],
+            [*each.removing_replicas],
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    )
+
+
+def drained(client: ClusterClient, cluster: Cluster) -> set[int]:
+    """Brokers that an operator has told to lead nothing; only each itself knows its settings."""
+    found = set()
+    for broker in cluster.serving:
+        resource = {
+            "resource_type": BROKER_RESOURCE,
+            "resource_name": str(broker.broker),
+            "configuration_keys": [DRAIN_SETTING],
+        }
+        try:
+            answer = client.ask(broker.address, DESCRIBE_CONFIGS, {"resources": [resource]})
+        except CommandFailed:
+            continue  # It is gone since: the next look will say so.
+        if any(config.value == "true" for result in answer.results for config in result.configs):
+            found.add(broker.broker)
+    return found
+
+
+def quorum(client: ClusterClient) -> dict[str, Any]:
+    """The controllers: who leads, who votes, and how far each has the metadata log."""
+    topics = [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]
+    answer = client.ask(None, DESCRIBE_QUORUM, {"topics": topics})
+    check(answer.error_code, answer.error_message)
+    (partition,) = answer.topics[0].partitions
+    check(partition.error_code, partition.error_message)
+    end = max((each.log_end_offset for each in partition.current_voters), default=0)
+
+    def row(each: Any, role: str) -> dict[str, Any]:
+        return {
+            "controller": each.replica_id,
+            "role": "leads" if each.replica_id == partition.leader_id else role,
+            "end_offset": each.log_end_offset,
+            "lag": max(end - each.log_end_offset, 0) if each.log_end_offset >= 0 else None,
+        }
+
+    return {
+        "leader": partition.leader_id,
+        "epoch": partition.leader_epoch,
+        "high_watermark": partition.high_watermark,
+        "controllers": [
+            *(row(each, "votes") for each in partition.current_voters),
+            *(row(each, "reads along") for each in partition.observers),
+        ],
+    }
+
+
+def status(client: ClusterClient) -> dict[str, Any]:
+    """How the cluster is, in numbers."""
+    cluster = look(client)
+    resting = drained(client, cluster)
+    leads = Counter(partition.leader for partition in cluster.partitions)
+    holds = Counter(replica for partition in cluster.partitions for replica in partition.replicas)
+    in_sync = Counter(member for partition in cluster.partitions for member in partition.in_sync)
+    return {
+        "cluster": cluster.cluster_id,
+        "controller": cluster.controller if cluster.controller >= 0 else None,
+        "brokers": [
+            {
+                "broker": each.broker,
+                "address": f"{each.address.host}:{each.address.port}",
+                "rack": each.rack,
+                "state": "away" if each.fenced else "drained" if each.broker in resting else "serves",
+                "leads": leads[each.broker],
+                "replicas": holds[each.broker],
+                "in_sync": in_sync[each.broker],
+            }
+            for each in cluster.brokers.values()
+        ],
+        "partitions": len(cluster.partitions),
+        "offline": sum(partition.leader == NOBODY for partition in cluster.partitions),
+        "under_replicated": sum(partition.under_replicated for partition in cluster.partitions),
+        "moving": len(moving(client)),
+    }
+
+
+def describe(client: ClusterClient) -> dict[str, Any]:
+    """The numbers, the controllers, and every partition that is not as it should be."""
+    cluster = look(client)
+    return {
+        **status(client),
+        "quorum": quorum(client),
+        "troubled": [
+            partition._asdict() | {"state": "offline" if partition.leader == NOBODY else "under-replicated"}
+            for partition in cluster.partitions
+            if partition.leader == NOBODY or partition.under_replicated
+        ],
+        "moves": [each._asdict() for each in moving(client)],
+    }
+
+
+# --- changing -----------------------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """Of a change to one partition."""
+
+    error: str  # Kafka's name, or "NONE"
+    words: str  # the broker's
+
+    @classmethod
+    def of(cls, part: Any) -> "Outcome":
+        return cls(ErrorCode(part.error_code).name, part.error_message or "")
+
+    @property
+    def done(self) -> bool:
+        return self.error == ErrorCode.NONE.name
+
+
+def elect(client: ClusterClient, names: Iterable[Name], *, unclean: bool = False) -> dict[Name, Outcome]:
+    """Have leaders elected."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in names:
+        topics.setdefault(topic, []).append(partition)
+    body = {
+        "election_type": UNCLEAN if unclean else PREFERRED,
+        "topic_partitions": [{"topic": topic, "partitions": each} for topic, each in topics.items()],
+        "timeout": REQUEST_MS,
+    }
+    answer = client.ask(None, ELECT_LEADERS, body)
+    check(answer.error_code)
+    return {
+        (topic.topic, each.partition_id): Outcome(ErrorCode(each.error_code).name, each.error_message or "")
+        for topic in answer.replica_election_results
+        for each in topic.partition_result
+    }
+
+
+def reassign(client: ClusterClient, targets: Mapping[Name, list[int] | None]) -> dict[Name, Outcome]:
+    """Begin to move partitions to these replicas; None stops a move that is under way."""
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), replicas in targets.items():
+        topics.setdefault(topic, []).append({"partition_index": partition, "replicas": replicas})
+    body = {
+        "timeout": REQUEST_MS,
+        "allow_replication_factor_change": True,
+        "topics": [{"name": topic, "partitions": each} for topic, each in topics.items()],
+    }
+    answer = client.ask(None, ALTER_REASSIGNMENTS, body)
+    check(answer.error_code, answer.error_message)
+    return {
+        (topic.name, each.partition_index): Outcome(ErrorCode(each.error_code).name, each.error_message or "")
+        for topic in answer.responses
+        for each in topic.partitions
+    }
+
+
+def alter_setting(client: ClusterClient, kind: int, name: str, key: str, value: str | None) -> None:
+    """Set one setting of a topic or broker, or with None put it back to what holds without it."""
+    config = {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
+    resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
+    answer = client.ask(None, INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False})
+    (result,) = answer.responses
+    check(result.error_code, result.error_message)
+
+
+def unregister(client: ClusterClient, broker: int) -> None:
+    answer = client.ask(None, UNREGISTER, {"broker_id": broker})
+    check(answer.error_code, answer.error_message)
