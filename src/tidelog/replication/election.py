@@ -21,6 +21,7 @@ An observer (no voter, or a voter with another disk) asks the same question, onl
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
@@ -288,7 +289,7 @@ class Election:
             return now_ms - self._asking_since_ms >= self.timing.ask_ms
         return now_ms - max(self._asking_since_ms, self._refused_ms) >= self.timing.founding_ms
 
-    def _is_majority(self, voters: set[int]) -> bool:
+    def _is_majority(self, voters: AbstractSet[int]) -> bool:
         return len(voters & self.voters.ids) >= self.voters.majority
 
     def _ask_votes(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
@@ -337,7 +338,7 @@ class Election:
             return self._ask_votes(now_ms, chance, tail) if self._promised_enough(now_ms, tail) else []
         if self._is_majority(self._granted):
             return self._win(now_ms)
-        if not self._is_majority(set(self.voters.ids) - self._refused):
+        if not self._is_majority(self.voters.ids - self._refused - {self._given_up[0]}):
             # Lost already: the votes are split. Ask again soon, but not at once with whoever lost, too.
             self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.ask_ms, chance))
         return []

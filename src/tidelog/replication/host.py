@@ -128,6 +128,22 @@ class Host:
             hosted.snapshots.tick(now_ms)
             self._go_on(hosted)
 
+    def _lost_leader(self, hosted: Hosted, leader: int, now_ms: int) -> None:
+        """The next tick would do, but everybody's ticks are far apart, and the short grace is meant to be
+        kept: whoever asks first is elected.
+        """
+        election = hosted.election
+        if election is None:
+            return
+        election.leader_lost(leader, now_ms, self._chance())
+        delay_ms = election.deadline_ms - now_ms
+        if delay_ms < TICK_MS * 2:
+            self._services.later(max(delay_ms, 0), lambda: self._look_at(hosted))
+
+    def _look_at(self, hosted: Hosted) -> None:
+        if not self._stopped:
+            self._tick_voting(hosted, self._services.uptime_ms(), False)
+
     def is_followed_by(self, hosted: Hosted, follower: int) -> bool:
         return self.serving.is_followed_by(hosted, follower, self._services.uptime_ms() - HEARD_WITHIN_MS)
 
@@ -180,8 +196,8 @@ class Host:
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: leaders there are probably dead."""
         now_ms = self._services.uptime_ms()
-        for election in self._elections.values():
-            election.leader_lost(peer, now_ms, self._chance())
+        for voting in list(self._elections):
+            self._lost_leader(voting, peer, now_ms)
         self.serving.forget(peer)
         loop = self._loops.get(peer)
         if loop is not None:
@@ -234,7 +250,7 @@ class Host:
         if leader != NO_BROKER:
             hosted.elect(election.leader_named(leader, epoch, now_ms))
         elif epoch == election.epoch:
-            election.leader_lost(election.leader, now_ms, self._chance())  # It has resigned.
+            self._lost_leader(hosted, election.leader, now_ms)  # It has resigned.
 
     def _snapshot_got(self, got: SnapshotGot) -> None:
         hosted = self.hosted.get(got.key)
