@@ -17,6 +17,7 @@ from tidelog.broker.coordinators.keys import partition_of
 from tidelog.broker.partition import Partition
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.transactions.rules import Producer
+from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
@@ -88,13 +89,29 @@ class Admission:
         self._waiting: dict[tuple[TopicPartition, Producer], _Waiting] = {}
         self._to_ask: dict[_Asked, set[TopicPartition]] = {}  # in this turn of the event loop
 
-    def is_admitted(self, partition: Partition, producer: Producer) -> bool:
-        """Whether the producer may write to the partition inside its transaction without asking anybody."""
+    def decide(
+        self, partition: Partition, transactional_id: str, producer: Producer, client: Client
+    ) -> TidelogError | bool:
+        """Whether the producer may write to the partition inside its transaction: True, or why not; False
+        when that takes a while to find out, see :meth:`admit`.
+        """
         if (partition.name, producer) in self._waiting:
             return False
         if partition.log.producers.is_in_transaction(*producer):
             return True
-        return not self._broker.config.transaction_partition_verification_enable
+        if not self._broker.config.transaction_partition_verification_enable:
+            return True
+        if client is Client.WRITES or self._coordinator_of(transactional_id) != self._broker.broker_id:
+            return False
+        return _refusal(self._verify_here(transactional_id, producer, partition.name), client) or True
+
+    def _verify_here(self, transactional_id: str, producer: Producer, name: TopicPartition) -> ErrorCode:
+        """Ask ourselves."""
+        try:
+            machine = self._broker.coordinators.transactions.machine_of(transactional_id)
+            return machine.transactions.verify_partitions(transactional_id, producer, {name})[name]
+        except TidelogError as refusal:
+            return refusal.code
 
     def admit(
         self,
@@ -107,15 +124,15 @@ class Admission:
         numbered: bool = True,
     ) -> None:
         """Call ``then`` when the producer may write to the partition inside its transaction, or may not."""
+        decision = self.decide(partition, transactional_id, producer, client)
+        if decision is not False:
+            then(decision if isinstance(decision, TidelogError) else None)
+            return
         waiting = self._waiting.get((partition.name, producer))
-        if waiting is not None:
-            waiting.then.append(then)
-        elif self.is_admitted(partition, producer):
-            then(None)
-        else:
+        if waiting is None:
             waiting = self._waiting[partition.name, producer] = _Waiting(partition, client, numbered)
-            waiting.then.append(then)
             self._ask_soon(_Asked(transactional_id, producer, client), partition.name)
+        waiting.then.append(then)
 
     # -- asking the coordinator --------------------------------------------------------
 
@@ -130,6 +147,8 @@ class Admission:
             coordinator = self._coordinator_of(asked.transactional_id)
             if coordinator == NO_BROKER:
                 self._settle_all(asked, names, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            elif coordinator == self._broker.broker_id and asked.client is Client.WRITES:
+                self._add_here(asked, names)
             else:
                 self._request(coordinator, asked, names)
 
@@ -138,6 +157,23 @@ class Admission:
         if topic is None:
             return NO_BROKER
         return topic.partitions[partition_of(transactional_id, len(topic.partitions))].leader
+
+    def _add_here(self, asked: _Asked, names: set[TopicPartition]) -> None:
+        """Ask ourselves."""
+
+        def heard(answer: TidelogError | None) -> None:
+            self._settle_all(asked, names, ErrorCode.NONE if answer is None else answer.code)
+
+        try:
+            machine = self._broker.coordinators.transactions.machine_of(asked.transactional_id)
+        except TidelogError as refusal:
+            heard(refusal)
+            return
+        machine.ask(
+            lambda waiter, now: machine.transactions.add_partitions(
+                asked.transactional_id, asked.producer, names, EPOCH_BUMP_VERSION, waiter, now
+            )
+        ).then(heard)
 
     def _request(self, coordinator: int, asked: _Asked, names: set[TopicPartition]) -> None:
         topics: dict[str, list[int]] = {}

@@ -9,7 +9,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from tidelog.broker.transaction_marking import write_marker
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.markers import Marker
 from tidelog.protocol.messages import Fields
 from tidelog.transactions.effects import SendMarkers
 from tidelog.types import NO_BROKER, TopicPartition
@@ -90,12 +92,31 @@ class MarkerSender:
                 order.missing.discard(partition)  # Deleted.
             elif leader == NO_BROKER:
                 leaderless.add(partition)
+            elif leader == self._broker.broker_id:
+                self._write_here(order, partition)
             else:
                 self._waiting.setdefault(leader, {}).setdefault(order, set()).add(partition)
                 self._ask_soon(leader)
         if leaderless:
             self._try_later(order, leaderless)
         order.close_if_complete()
+
+    def _write_here(self, order: MarkerOrder, partition: TopicPartition) -> None:
+        markers = order.markers
+
+        def done(code: ErrorCode) -> None:
+            if order.closed:
+                return
+            if _is_settled(order, partition, code):
+                order.missing.discard(partition)
+                order.close_if_complete()
+            else:
+                self._try_later(order, {partition})
+
+        marker = Marker(markers.commits, order.coordinator_epoch)
+        write_marker(
+            self._broker, partition, markers.producer_id, markers.epoch, marker, markers.client_version, done
+        )
 
     def _leader_of(self, partition: TopicPartition) -> int | None:
         topic = self._broker.image.topics.get(partition.topic)

@@ -37,15 +37,18 @@ def when_admitted(
         append(records, False)
         return
     producer = Producer(header.producer_id, header.producer_epoch)
-    if broker.admission.is_admitted(partition, producer):
+    client = client_of_produce(version)
+    decision = broker.admission.decide(partition, transactional_id, producer, client)
+    if isinstance(decision, TidelogError):
+        refuse(decision)
+    elif decision:
         append(records, True)
-        return
-    kept = memoryview(bytearray(records))
-
-    def then(refusal: TidelogError | None) -> None:
-        if refusal is None:
-            append(kept, True)
-        else:
-            refuse(refusal)
-
-    broker.admission.admit(partition, transactional_id, producer, client_of_produce(version), then)
+    else:
+        kept = memoryview(bytearray(records))
+        broker.admission.admit(
+            partition,
+            transactional_id,
+            producer,
+            client,
+            lambda refusal: append(kept, True) if refusal is None else refuse(refusal),
+        )

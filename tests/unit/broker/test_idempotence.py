@@ -152,7 +152,7 @@ class TestProducing:
             attributes=header.attributes | TRANSACTIONAL_MASK, producer_id=7, producer_epoch=0,
             base_sequence=0,
         )  # fmt: skip
-        assert produce(broker, bytes(data)).error_code == ErrorCode.INVALID_TXN_STATE
+        assert produce(broker, bytes(data)).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
     def test_recompressed_batches_are_recognised(self, broker: FakeBroker) -> None:
         broker.create("packed", compression_type="gzip")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from fakes import FakeBroker
 
+from tidelog.broker.coordinators.shard import State
 from tidelog.broker.transaction_admission import (
     ADD_PARTITIONS_TO_TXN,
     Admission,
@@ -63,6 +64,7 @@ class Room:
         self.coordinator = Coordinator()
         self.broker.broker.links = self.coordinator
         self.admission: Admission = self.broker.broker.admission
+        self.admission._coordinator_of = lambda transactional_id: 2  # type: ignore[method-assign]
 
     def write(
         self, sequence: int = 0, *, partition: int = 0, client: Client = Client.ADDS,
@@ -102,6 +104,66 @@ class Room:
 @pytest.fixture
 def room() -> Room:
     return Room()
+
+
+class TestCoordinatedHere:
+    """The coordinator is this broker: nobody need be asked over the network."""
+
+    @pytest.fixture
+    def broker(self) -> FakeBroker:
+        broker = FakeBroker()
+        broker.create("t", 2)
+        broker.create("__transaction_state", 1)
+        broker.services.settle()
+        return broker
+
+    def producer(self, broker: FakeBroker) -> Producer:
+        answer = broker.call("init_producer_id", 4, transactional_id="id", transaction_timeout=60_000)
+        return Producer(answer.producer_id, answer.producer_epoch)
+
+    def admit(self, broker: FakeBroker, producer: Producer, client: Client) -> list[Any]:
+        came: list[Any] = []
+        broker.broker.admission.admit(
+            broker.partition("t"), "id", producer, client,
+            lambda refusal: came.append(None if refusal is None else refusal.code),
+        )  # fmt: skip
+        return came
+
+    def test_older_clients_are_answered_at_once(self, broker: FakeBroker) -> None:
+        producer = self.producer(broker)
+        assert self.admit(broker, producer, Client.ADDS) == [ErrorCode.INVALID_TXN_STATE]
+        fields = {
+            "v3_and_below_transactional_id": "id",
+            "v3_and_below_producer_id": producer.producer_id,
+            "v3_and_below_producer_epoch": producer.epoch,
+            "v3_and_below_topics": [{"name": "t", "partitions": [0]}],
+        }
+        broker.call("add_partitions_to_txn", 3, **fields)
+        assert self.admit(broker, producer, Client.ADDS) == [None]
+        fenced = Producer(producer.producer_id, producer.epoch + 1)
+        assert self.admit(broker, fenced, Client.ADDS) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+
+    def test_newer_clients_when_their_partition_is_added(self, broker: FakeBroker) -> None:
+        producer = self.producer(broker)
+        came = self.admit(broker, producer, Client.WRITES)
+        assert came == []
+        broker.services.settle()
+        assert came == [None]
+        stranger = Producer(4711, 0)
+        came = self.admit(broker, stranger, Client.WRITES)
+        broker.services.settle()
+        assert came == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+
+    def test_while_it_is_being_loaded(self) -> None:
+        broker = FakeBroker()
+        broker.create("t")
+        broker.create("__transaction_state", 1)
+        machines = broker.broker.coordinators.transactions
+        machines._shards[0].state = State.LOADING
+        for client in Client:
+            came = self.admit(broker, PRODUCER, client)
+            broker.services.settle()
+            assert came == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
 def test_by_version() -> None:

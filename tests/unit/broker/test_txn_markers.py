@@ -21,6 +21,7 @@ class Cluster:
     """Brokers that are asked to write markers, and answer when told to."""
 
     def __init__(self) -> None:
+        self.broker_id = 99  # leads nothing
         self.services = FakeServices()
         self.links = self
         self.image = ClusterImage()

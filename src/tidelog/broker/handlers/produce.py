@@ -71,9 +71,13 @@ class ProduceHandler:
         timeout_ms: int,
         context: RequestContext,
         send: Send,
+        *,
+        in_transaction: bool = False,
     ) -> None:
         """One batch for one partition: the usual case, without any bookkeeping."""
-        partition, appended, refusal = self._append(key, index, records, acks, context)
+        partition, appended, refusal = self._append(
+            key, index, records, acks, context, in_transaction=in_transaction
+        )
         if partition is None or appended is None:
             self._answer(context, send, [(key, [refusal or PartitionAnswer(index)])])
             return
@@ -123,6 +127,9 @@ class ProduceHandler:
         self, request: ProduceRequest, transactional_id: str, context: RequestContext, send: Send
     ) -> None:
         """Each partition for itself: one may have to wait for the coordinator, the next must not."""
+        if len(request.topics) == 1 and len(request.topics[0][1]) == 1 and request.acks:
+            self._handle_one_transactional(request, transactional_id, context, send)
+            return
         answers: TopicAnswers = []
         gather = Gather(sum(len(partitions) for _, partitions in request.topics))
         for key, partitions in request.topics:
@@ -132,6 +139,27 @@ class ProduceHandler:
                 settle = _settle_at(results, place, gather)
                 self._begin_transactional(request, transactional_id, key, index, records, context, settle)
         gather.promise.then(lambda _: self._answer(context, send, answers) if request.acks else send(None))
+
+    def _handle_one_transactional(
+        self, request: ProduceRequest, transactional_id: str, context: RequestContext, send: Send
+    ) -> None:
+        key, [(index, records)] = request.topics[0]
+
+        def append(batch: memoryview | None, in_transaction: bool) -> None:
+            acks, timeout_ms = request.acks, request.timeout_ms
+            self._handle_one(
+                key, index, batch, acks, timeout_ms, context, send, in_transaction=in_transaction
+            )
+
+        def refuse(refusal: TidelogError) -> None:
+            answer = PartitionAnswer(index, refusal.code, message=refusal.message)
+            self._answer(context, send, [(key, [answer])])
+
+        partition, _ = self._broker.partitions.find(key, index)
+        if partition is None or records is None:
+            append(records, False)
+        else:
+            when_admitted(self._broker, partition, transactional_id, records, context.version, append, refuse)
 
     def _begin_transactional(
         self,

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.partition import ACKS_ALL
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import RequestContext
-from tidelog.errors import ErrorCode, TidelogError
+from tidelog.broker.transaction_marking import write_marker
+from tidelog.errors import ErrorCode
 from tidelog.protocol.markers import Marker
 from tidelog.protocol.messages import Fields
 from tidelog.types import TopicPartition
-
-TIMEOUT_MS = 10_000
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
@@ -30,38 +28,18 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fie
     ]
     gather = Gather(len(wanted))
     for number, marker, name in wanted:
-        _write(broker, marker, name, _note(errors, (number, name), gather))
+        write_marker(
+            broker,
+            name,
+            marker.producer_id,
+            marker.producer_epoch,
+            Marker(marker.transaction_result, marker.coordinator_epoch),
+            getattr(marker, "transaction_version", 0),
+            _note(errors, (number, name), gather),
+        )
     answer: Promise[Fields] = Promise()
     gather.promise.then(lambda _: answer.keep(_fields(request, errors)))
     return answer
-
-
-def _write(broker: Broker, marker: Any, name: TopicPartition, done: Callable[[ErrorCode], None]) -> None:
-    partition, error = broker.partitions.find(*name)
-    if partition is None:
-        done(error)
-        return
-    commits = marker.transaction_result
-    try:
-        end_offset = partition.append_marker(
-            marker.producer_id,
-            marker.producer_epoch,
-            Marker(commits, marker.coordinator_epoch),
-            broker.services.now_ms(),
-            getattr(marker, "transaction_version", 0),
-        )
-    except TidelogError as refusal:
-        done(refusal.code)
-        return
-
-    def acknowledged(error: ErrorCode) -> None:
-        coordinator = None if error else broker.coordinators.of(name.topic)
-        if coordinator is not None:
-            # Offsets that were committed in the transaction count from here on.
-            coordinator.marker(name.partition, marker.producer_id, marker.producer_epoch, commits)
-        done(error)
-
-    partition.when_acknowledged(end_offset, ACKS_ALL, TIMEOUT_MS, acknowledged)
 
 
 def _note(

@@ -1,0 +1,49 @@
+"""The end of a transaction in one partition that this broker leads."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.broker.partition import ACKS_ALL
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.markers import Marker
+from tidelog.types import TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+TIMEOUT_MS = 10_000
+
+
+def write_marker(
+    broker: "Broker",
+    name: TopicPartition,
+    producer_id: int,
+    epoch: int,
+    marker: Marker,
+    client_version: int,
+    done: Callable[[ErrorCode], None],
+) -> None:
+    """Write a marker; ``done`` hears when it is committed, or why it is not."""
+    partition, error = broker.partitions.find(*name)
+    if partition is None:
+        done(error)
+        return
+    try:
+        end_offset = partition.append_marker(
+            producer_id, epoch, marker, broker.services.now_ms(), client_version
+        )
+    except TidelogError as refusal:
+        done(refusal.code)
+        return
+    coordinator = broker.coordinators.of(name.topic)
+    if coordinator is None:
+        partition.when_acknowledged(end_offset, ACKS_ALL, TIMEOUT_MS, done)
+        return
+
+    def acknowledged(error: ErrorCode) -> None:
+        if not error:
+            # Offsets that were committed in the transaction count from here on.
+            coordinator.marker(name.partition, producer_id, epoch, marker.commits)
+        done(error)
+
+    partition.when_acknowledged(end_offset, ACKS_ALL, TIMEOUT_MS, acknowledged)
