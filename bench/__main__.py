@@ -21,6 +21,7 @@ from bench.cases import (
     requests,
     startup,
     steady,
+    transactions,
 )
 from bench.lineup import NAMES, WARM_LIMIT, Options
 from bench.load import librdkafka, raw
@@ -34,6 +35,7 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "consume": (consume.run, "reading 1 KB records from the page cache"),
     "fetch-position": (position.run, "a fetch at the start, middle and end of a 10 GB log"),
     "startup": (startup.run, "start to first acknowledged write, idle memory, 1,000 partitions"),
+    "transactions": (transactions.run, "what idempotence and transactions of 1,000 records cost"),
     "groups": (groups.run, "50 members on 200 partitions, and 1,000 commits of offsets a second"),
     "replicated": (replicated.run, "three brokers, acks=all: throughput, latency, start, 1,000 partitions"),
     "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),

@@ -4,11 +4,11 @@ import dataclasses
 import json
 import sys
 
-from bench.load import groups, librdkafka, raw
+from bench.load import groups, librdkafka, raw, transactions
 from bench.load.job import Job
 from bench.process import BenchError
 
-CLIENTS = {"librdkafka": librdkafka, "raw": raw, "groups": groups}
+CLIENTS = {"librdkafka": librdkafka, "raw": raw, "groups": groups, "transactions": transactions}
 
 
 def main() -> None:
