@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidelog.cli import broker as broker_process
-from tidelog.cli import cluster, configs, consume, drain, groups, log_dump, produce, topics, txn
+from tidelog.cli import cluster, configs, consume, controllers, drain, groups, log_dump, produce, topics, txn
 from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.options import Settings
 from tidelog.cli.simulate import sim
@@ -30,6 +30,7 @@ class _Commands(TyperGroup):
             "group",
             "txn",
             "cluster",
+            "controller",
             "config",
             "log",
             "sim",
@@ -121,6 +122,7 @@ app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(groups.app, name="group")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(controllers.app, name="controller")
 app.add_typer(txn.app, name="txn")
 app.add_typer(configs.app, name="config")
 app.add_typer(log_dump.app, name="log")

@@ -1,0 +1,101 @@
+"""What the controller commands ask of a cluster, as plain values ready for a table or for JSON."""
+
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tidelog.cli.cluster_client import Address, ClusterClient, check
+from tidelog.cli.failure import CommandFailed
+
+DESCRIBE_QUORUM, ADD_VOTER, REMOVE_VOTER = 55, 80, 81
+METADATA_LOG = "__cluster_metadata"
+LISTENER_NAME = "CONTROLLER"
+ADD_TIMEOUT_MS = 10_000
+
+ACTIVE, VOTER, OBSERVER = "active", "voter", "observer"
+
+
+class Node(NamedTuple):
+    """A node that keeps the metadata log."""
+
+    node: int
+    role: str
+    directory: UUID | None  # None: not learnt yet
+    address: Address | None
+    end_offset: int | None  # None: not heard of by the active controller
+    lag: int | None
+    caught_up_ms: int | None  # wall clock of the active controller
+
+
+class Quorum(NamedTuple):
+    epoch: int
+    high_watermark: int
+    nodes: list[Node]
+
+    def find(self, node: int) -> Node | None:
+        return next((each for each in self.nodes if each.node == node), None)
+
+    @property
+    def voters(self) -> list[Node]:
+        return [each for each in self.nodes if each.role != OBSERVER]
+
+
+def look(client: ClusterClient) -> Quorum:
+    body = {"topics": [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]}
+    answer = client.ask(None, DESCRIBE_QUORUM, body)
+    check(answer.error_code, answer.error_message)
+    partition = answer.topics[0].partitions[0]
+    check(partition.error_code, partition.error_message)
+    addresses = dict(client.brokers())
+    for node in answer.nodes:
+        for listener in node.listeners:
+            addresses[node.node_id] = Address(listener.host, int(listener.port))
+    end = max((each.log_end_offset for each in partition.current_voters), default=0)
+
+    def row(state: Any, role: str) -> Node:
+        known = state.log_end_offset >= 0
+        return Node(
+            state.replica_id,
+            ACTIVE if state.replica_id == partition.leader_id else role,
+            state.replica_directory_id,
+            addresses.get(state.replica_id),
+            state.log_end_offset if known else None,
+            max(0, end - state.log_end_offset) if known else None,
+            state.last_caught_up_timestamp if state.last_caught_up_timestamp >= 0 else None,
+        )
+
+    nodes = [row(each, VOTER) for each in partition.current_voters]
+    nodes += [row(each, OBSERVER) for each in partition.observers]
+    return Quorum(partition.leader_epoch, partition.high_watermark, sorted(nodes))
+
+
+def add(client: ClusterClient, node: int, address: Address | None) -> None:
+    """Make an observer a voter."""
+    found = look(client).find(node)
+    if found is None:
+        raise CommandFailed(
+            f"Node {node} does not read the metadata log: is it running, and does its "
+            "controller.quorum.voters name the controllers of this cluster?"
+        )
+    if found.role != OBSERVER:
+        raise CommandFailed(f"Node {node} is a controller that votes already.", "DUPLICATE_VOTER")
+    there = address or found.address
+    if there is None:
+        raise CommandFailed(f"The address of node {node} is not known; give it with --address.")
+    listener = {"name": LISTENER_NAME, "host": there.host, "port": there.port}
+    body = {
+        "timeout": ADD_TIMEOUT_MS,
+        "voter_id": node,
+        "voter_directory_id": found.directory,
+        "listeners": [listener],
+    }
+    answer = client.ask(None, ADD_VOTER, body)
+    check(answer.error_code, answer.error_message)
+
+
+def remove(client: ClusterClient, node: int) -> None:
+    """Make a voter an observer."""
+    found = look(client).find(node)
+    if found is None or found.role == OBSERVER:
+        raise CommandFailed(f"Node {node} is no controller that votes.", "VOTER_NOT_FOUND")
+    answer = client.ask(None, REMOVE_VOTER, {"voter_id": node, "voter_directory_id": found.directory})
+    check(answer.error_code, answer.error_message)
