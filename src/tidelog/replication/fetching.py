@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 MAX_WAIT_MS = 300  # The leader's empty answer after this time is the heartbeat.
 TIMEOUT_MS = 700  # Without any answer for so long the ask or its answer is lost: ask again.
 BACKOFF_MS = 50  # After an error, before the partition asks again.
+BROKEN_MS = 5000  # After something that must not happen.
 MAX_BYTES = 10 << 20
 
 
@@ -168,14 +169,18 @@ class FetchLoop:
             return
         self._unanswered.pop(got.generation, None)
         self._hear(got)
-        try:
-            for part in got.parts:
+        broken: Exception | None = None
+        for part in got.parts:
+            try:
                 self._take_part(got.generation, part, now_ms)
-        except BaseException:
-            self._begin_anew()  # The parts behind it are lost, and their answer will not come again.
-            raise
+            except Exception as error:
+                # The others must not wait for it: their answer will not come again.
+                broken = broken or error
+                self._resting[self._partitions[part.key]] = now_ms + BROKEN_MS
         if self._ready or not self._unanswered:
             self._soon()
+        if broken is not None:
+            raise broken
 
     def _hear(self, got: FetchGot) -> None:
         """Whatever it answers to what we asked in this epoch, also late, it says as the leader, unless it

@@ -100,13 +100,22 @@ class Host:
             self._ticker = self._services.later(TICK_MS, self._tick)
 
     def _look(self, now_ms: int) -> None:
+        broken: Exception | None = None
         for hosted in list(self._restless):
-            effects = hosted.replica.tick(now_ms)
-            if effects:
-                hosted.run(effects)
-            if hosted.replica.settled():
-                hosted.restless = False
-                self._restless.pop(hosted, None)
+            try:
+                effects = hosted.replica.tick(now_ms)
+                if effects:
+                    hosted.run(effects)
+                if hosted.replica.settled():
+                    hosted.restless = False
+                    self._restless.pop(hosted, None)
+            except Exception as error:
+                broken = broken or error  # The others go first.
+        self._look_around(now_ms)
+        if broken is not None:
+            raise broken
+
+    def _look_around(self, now_ms: int) -> None:
         stalled = now_ms - self._ticked_ms > TICK_MS + STALL_MS
         self._ticked_ms = now_ms
         if stalled:
