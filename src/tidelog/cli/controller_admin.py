@@ -10,6 +10,7 @@ DESCRIBE_QUORUM, ADD_VOTER, REMOVE_VOTER = 55, 80, 81
 METADATA_LOG = "__cluster_metadata"
 LISTENER_NAME = "CONTROLLER"
 ADD_TIMEOUT_MS = 10_000
+ALIVE_MS = 2000  # Whoever was not heard of for longer does not count as alive.
 
 ACTIVE, VOTER, OBSERVER = "active", "voter", "observer"
 
@@ -23,7 +24,11 @@ class Node(NamedTuple):
     address: Address | None
     end_offset: int | None  # None: not heard of by the active controller
     lag: int | None
-    caught_up_ms: int | None  # wall clock of the active controller
+    heard_ms: int | None  # How long ago the active controller heard of it.
+
+    @property
+    def alive(self) -> bool:
+        return self.heard_ms is not None and self.heard_ms <= ALIVE_MS
 
 
 class Quorum(NamedTuple):
@@ -50,6 +55,8 @@ def look(client: ClusterClient) -> Quorum:
         for listener in node.listeners:
             addresses[node.node_id] = Address(listener.host, int(listener.port))
     end = max((each.log_end_offset for each in partition.current_voters), default=0)
+    # The active controller gives its own time for itself: whatever the clock here says.
+    now_ms = max((each.last_caught_up_timestamp for each in partition.current_voters), default=0)
 
     def row(state: Any, role: str) -> Node:
         known = state.log_end_offset >= 0
@@ -60,12 +67,18 @@ def look(client: ClusterClient) -> Quorum:
             addresses.get(state.replica_id),
             state.log_end_offset if known else None,
             max(0, end - state.log_end_offset) if known else None,
-            state.last_caught_up_timestamp if state.last_caught_up_timestamp >= 0 else None,
+            _heard_ms(state, partition.leader_id, now_ms),
         )
 
     nodes = [row(each, VOTER) for each in partition.current_voters]
     nodes += [row(each, OBSERVER) for each in partition.observers]
     return Quorum(partition.leader_epoch, partition.high_watermark, sorted(nodes))
+
+
+def _heard_ms(state: Any, leader: int, now_ms: int) -> int | None:
+    if state.replica_id == leader:
+        return 0
+    return max(0, now_ms - state.last_fetch_timestamp) if state.last_fetch_timestamp >= 0 else None
 
 
 def add(client: ClusterClient, node: int, address: Address | None) -> None:

@@ -37,7 +37,7 @@ def list_(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         print_json({"epoch": quorum.epoch, "high_watermark": quorum.high_watermark, "nodes": rows})
         return
     print(f"{_health(quorum)}\n")
-    columns = ("node", "role", "address", "end_offset", "lag", "directory")
+    columns = ("node", "role", "alive", "address", "end_offset", "lag", "directory")
     print_table(rows, {name: name.replace("_", " ") for name in columns}, right=("node", "end_offset", "lag"))
 
 
@@ -94,13 +94,12 @@ def _address(text: str | None) -> Address | None:
 def _row(node: Node) -> dict[str, Any]:
     address = None if node.address is None else f"{node.address.host}:{node.address.port}"
     directory = None if node.directory is None else str(node.directory)
-    return node._asdict() | {"address": address, "directory": directory}
+    return node._asdict() | {"alive": node.alive, "address": address, "directory": directory}
 
 
 def _health(quorum: Quorum) -> str:
     """How many more may fail."""
     voters = quorum.voters
-    alive = sum(node.role == controller_admin.ACTIVE or node.lag is not None for node in voters)
-    spare = alive - (len(voters) // 2 + 1)
+    spare = sum(node.alive for node in voters) - (len(voters) // 2 + 1)
     survive = f"{count(spare, 'failure')} can be survived" if spare > 0 else "no failure can be survived"
     return f"{count(len(voters), 'voter')}, epoch {quorum.epoch}: {survive}."
