@@ -67,6 +67,11 @@ class MetadataVoters:
     def latest(self) -> VoterSet:
         return self.history.latest
 
+    @property
+    def waiting(self) -> int:
+        """How many changes were asked for and are not written yet."""
+        return len(self._wishes)
+
     # --- following the log ----------------------------------------------------------------------------------
 
     def appended(self, batches: memoryview) -> None:

@@ -295,7 +295,7 @@ class QuorumCluster:
             return
         for quorum in quorums:
             committed = quorum.voters.history.latest_offset < quorum.hosted.replica.high_watermark
-            if quorum.voters.latest != voters or not committed:
+            if quorum.voters.latest != voters or not committed or quorum.voters.waiting:
                 return
             if quorum.election.me in voters and not quorum.election.is_voter:
                 return
