@@ -234,6 +234,8 @@ class FetchLoop:
             if part.log_start_offset > hosted.log.end_offset:
                 # The leader no longer has what comes next for us: begin again where its log begins.
                 hosted.restart_at(part.log_start_offset)
+            elif part.offset == hosted.log.end_offset:
+                hosted.leader_ends_before(part.log_start_offset)
             return
         self._leader_named(hosted, part.leader, part.epoch)
 

@@ -317,6 +317,14 @@ class Hosted:
             return
         self.replica.high_watermark = max(self.replica.high_watermark, offset)
 
+    def leader_ends_before(self, leader_start_offset: int) -> None:
+        """The leader's log ends before ours does, and ours has no record left by which to find where they
+        part. After an unclean election that is so: what it has takes the place of what we had.
+        """
+        if self.unclean_epoch >= 0 and self.log.start_offset == self.log.end_offset:
+            self.replica.high_watermark = leader_start_offset
+            self.restart_at(leader_start_offset)
+
     def fetch_snapshot(self, leader: int, snapshot: SnapshotId, peers: Peers) -> None:
         """What comes next for us is not in the leader's log any more."""
         if self.snapshots is not None and self.election is not None:
