@@ -69,7 +69,7 @@ class Membership:
             self._timer.cancel()
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Ask to be relieved of everything this broker leads; ``left`` is told when others have taken over."""
+        """Ask to be relieved of everything this broker leads; ``left`` is told when others took over."""
         self._left = left
         self._beat_now()
 

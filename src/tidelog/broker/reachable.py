@@ -1,8 +1,8 @@
 """Which brokers clients are shown.
 
 Those that serve; and those that were fenced a moment ago: a client that sees a broker vanish from the list
-takes it apart together with everything that was on its way there, and librdkafka then needs a second longer to
-move its partitions to their new leader.
+takes it apart together with everything that was on its way there, and librdkafka then needs a second longer
+to move its partitions to their new leader.
 """
 
 from tidelog.controller.image import BrokerImage, ClusterImage

@@ -269,8 +269,9 @@ class BrokerTable:
     broker_session_timeout_ms: int = row(
         Whole(300),
         2000,
-        "A broker that the controllers have not heard of for so long is taken for dead, and its partitions get "
-        "other leaders. The same time after it last heard of them, it stops serving as a leader by itself.",
+        "A broker that the controllers have not heard of for so long is taken for dead, and its partitions "
+        "get other leaders. The same time after it last heard of them it stops leading by itself, unless "
+        "everybody who could take over still follows it.",
         section="Replication",
     )
     broker_heartbeat_interval_ms: int = row(
@@ -279,14 +280,15 @@ class BrokerTable:
     replica_lag_time_max_ms: int = row(
         Whole(100),
         10_000,
-        "A follower that has not been caught up for so long leaves the in-sync set, and is waited for no more.",
+        "A follower that has not been caught up for so long leaves the in-sync set, and is waited for no "
+        "more.",
         dynamic=True,
     )
     leader_replication_throttled_rate: int = row(
         Whole(1, LONG_MAX),
         LONG_MAX,
-        "Bytes per second that replicas named by a topic's `leader.replication.throttled.replicas` get from this "
-        "broker while they catch up.",
+        "Bytes per second that replicas named by a topic's `leader.replication.throttled.replicas` get from "
+        "this broker while they catch up.",
         dynamic=True,
     )
     follower_replication_throttled_rate: int = row(
@@ -295,8 +297,8 @@ class BrokerTable:
     replica_selector_class: str = row(
         Choice("", "rack-aware", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
         "",
-        "Empty: consumers read from leaders. rack-aware: a consumer that says its `client.rack` reads from an "
-        "in-sync replica there.",
+        "Empty: consumers read from leaders. rack-aware: a consumer that says its `client.rack` reads from "
+        "an in-sync replica there.",
     )
     producer_id_expiration_ms: int = row(
         _LONG_MS,

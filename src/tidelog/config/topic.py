@@ -57,8 +57,8 @@ class TopicConfig:
     leader_replication_throttled_replicas: str = row(
         ThrottledReplicas(),
         "",
-        "Replicas that catch up no faster than `leader.replication.throttled.rate`: `partition:broker,…`, or `*` "
-        "for all. Members of the in-sync set are never slowed down.",
+        "Replicas that catch up no faster than `leader.replication.throttled.rate`: `partition:broker,…`, or "
+        "`*` for all. Members of the in-sync set are never slowed down.",
     )
     follower_replication_throttled_replicas: str = row(
         ThrottledReplicas(),

@@ -270,9 +270,9 @@ class DataDirectory:
         return self._high_watermarks.get(name, 0)
 
     def lower_high_watermark(self, name: TopicPartition, offset: int) -> None:
-        """The log is about to be cut there. What the checkpoint claims beyond would be believed again when the
-        log has grown back over it. Waits for the disk, but hardly ever: records below a watermark are given up
-        only after an unclean election. Raises StorageError.
+        """The log is about to be cut there. What the checkpoint claims beyond would be believed again when
+        the log has grown back over it. Waits for the disk, but hardly ever: records below a watermark are
+        given up only after an unclean election. Raises StorageError.
         """
         if self._high_watermarks.get(name, 0) > offset:
             self.checkpoint({**self._high_watermarks, name: offset})

@@ -1,7 +1,7 @@
 """How fast followers that are not in sync may catch up, where an operator set a limit.
 
-Moving replicas must not take the network from clients. A bucket of bytes fills at the given rate and holds what
-comes in during one interval; an answer may overdraw it by one batch, and the next one waits longer.
+Moving replicas must not take the network from clients. A bucket of bytes fills at the given rate and holds
+what comes in during one interval; an answer may overdraw it by one batch, and the next one waits longer.
 """
 
 INTERVAL_MS = 1000

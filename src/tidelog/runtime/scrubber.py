@@ -58,9 +58,7 @@ class Scrubber:
             return
         self._broker.services.offload(piece.check, lambda found: self._checked(partition, piece, found, rate))
 
-    def _checked(
-        self, partition: Partition, piece: Piece, found: Checked | BaseException, rate: int
-    ) -> None:
+    def _checked(self, partition: Partition, piece: Piece, found: Checked | BaseException, rate: int) -> None:
         if isinstance(found, BaseException):
             logger.error("%s could not be checked: %s", partition.name, found)
             found = Checked(0, piece.next_offset, str(found))

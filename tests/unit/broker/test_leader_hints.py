@@ -1,4 +1,4 @@
-"""Clients that come to the wrong broker are told where to go; readers are sent to the replica in their rack."""
+"""Clients that come to the wrong broker are told where to go; readers go to the replica in their rack."""
 
 from uuid import UUID
 
@@ -70,7 +70,8 @@ class TestRacks:
         """The other broker asks as a follower does."""
         hosted = broker.partition("orders").hosted
         replica = hosted.replica
-        hosted.run(replica.fetched(OTHER, replica.epoch, offset, replica.epoch if offset else -1, 0, 0).effects)
+        last_epoch = replica.epoch if offset else -1
+        hosted.run(replica.fetched(OTHER, replica.epoch, offset, last_epoch, 0, 0).effects)
 
     def test_a_reader_is_sent_to_its_rack(self, broker: FakeBroker) -> None:
         lead(broker, ME, 1)

@@ -186,23 +186,7 @@ PLAIN_REQUESTS: dict[int, dict[str, Any]] = {
     },
     46: {"timeout": 1, "topics": [{"name": "orders", "partition_indexes": [0, 1]}]},
     55: {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]},
-    43: {"election_type": 1, "topic_partitions": [{"topic": "orders", "partitions": [0, 2]}], "timeout": 1000},
-    45: {
-        "timeout": 1000,
-        "allow_replication_factor_change": True,
-        "topics": [
-            {
-                "name": "orders",
-                "partitions": [
-                    {"partition_index": 0, "replicas": [1, 2]},
-                    {"partition_index": 1, "replicas": None},
-                ],
-            }
-        ],
-    },
-    46: {"timeout": 1000, "topics": [{"name": "orders", "partition_indexes": [0, 1]}]},
     60: {"endpoint_type": 1},
-    64: {"broker_id": 3},
     64: {"broker_id": 3},
     67: {"broker_id": 1, "broker_epoch": 2},
     68: {

@@ -299,46 +299,6 @@ ANSWERS: dict[int, dict[str, Any]] = {
             }
         ],
     },
-    43: {
-        "replica_election_results": [
-            {
-                "topic": "orders",
-                "partition_result": [
-                    {"partition_id": 0, "error_code": ErrorCode.ELECTION_NOT_NEEDED, "error_message": "x"}
-                ],
-            }
-        ]
-    },
-    45: {
-        "allow_replication_factor_change": True,
-        "responses": [
-            {
-                "name": "orders",
-                "partitions": [
-                    {
-                        "partition_index": 0,
-                        "error_code": ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-                        "error_message": "x",
-                    }
-                ],
-            }
-        ],
-    },
-    46: {
-        "topics": [
-            {
-                "name": "orders",
-                "partitions": [
-                    {
-                        "partition_index": 0,
-                        "replicas": [1, 2, 3],
-                        "adding_replicas": [3],
-                        "removing_replicas": [1],
-                    }
-                ],
-            }
-        ]
-    },
     64: {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": "x"},
     60: {
         "cluster_id": "c",
@@ -346,7 +306,6 @@ ANSWERS: dict[int, dict[str, Any]] = {
         "brokers": [{"broker_id": 1, "host": "h", "port": 9, "rack": "r"}],
         "endpoint_type": 1,
     },
-    64: {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": "no such broker"},
     67: {"error_code": ErrorCode.NONE, "producer_id_start": 5000, "producer_id_len": 1000},
     68: {
         "error_code": ErrorCode.NONE,

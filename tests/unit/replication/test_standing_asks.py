@@ -1,4 +1,4 @@
-"""Asks that stand: what travels between a leader and its follower, and what happens when some of it is lost."""
+"""Asks that stand: what travels between a leader and its follower, and what happens when some is lost."""
 
 from collections import deque
 from collections.abc import Callable
@@ -57,7 +57,11 @@ class Clock:
 
     def advance(self, milliseconds: int) -> None:
         end = self.ms + milliseconds
-        while due := sorted((timer for timer in self._timers if timer[0] <= end), key=lambda timer: timer[:2]):
+
+        def first_due() -> list[tuple[int, int, Callable[[], None]]]:
+            return sorted((timer for timer in self._timers if timer[0] <= end), key=lambda timer: timer[:2])
+
+        while due := first_due():
             self._timers.remove(due[0])
             self.ms = max(self.ms, due[0][0])
             due[0][2]()
@@ -79,9 +83,7 @@ class Pair:
             host.broker_epoch = lambda: 7
             self.disks[me].make_directory("data")
             for key in self.keys:
-                log = Log.open(
-                    self.disks[me], f"data/t-{key[1]}", TopicConfig(), clean=False, now_ms=NOW_MS
-                )
+                log = Log.open(self.disks[me], f"data/t-{key[1]}", TopicConfig(), clean=False, now_ms=NOW_MS)
                 replica = Replica(me, log, BY_NAME["isr"], Limits(min_in_sync=1))
                 host.add(Hosted(key, log, replica, self.clock, host))
             host.start()
