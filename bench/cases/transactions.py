@@ -22,7 +22,7 @@ COLUMNS = (
 
 def run(options: Options) -> list[Report]:
     report = Report(
-        f"{SIZE:,} B × {PARTITIONS} partitions, acks=all, {RECORDS_PER_TRANSACTION:,} records per transaction",
+        f"{SIZE:,} B × {PARTITIONS} partitions, acks=all; transactions of {RECORDS_PER_TRANSACTION:,}",
         COLUMNS,
         ("server",),
     )
