@@ -47,6 +47,7 @@ from tidelog.types import SnapshotId
 logger = logging.getLogger(__name__)
 
 LEADER_CHANGE_VERSION = 0
+SYNC_AGAIN_MS = 100
 
 
 class Listener(Protocol):
@@ -486,5 +487,11 @@ class Hosted:
         self._listener.grown(self)
 
     def sync_failed(self, error: StorageError) -> None:
-        if not self.closed:
+        if self.closed:
+            return
+        if self.log.failure is None:
+            # It passes: too many open files. Nothing was promised, and nothing is lost.
+            logger.warning("%s: %s", self.key, error.message)
+            self._services.later(SYNC_AGAIN_MS, lambda: self._listener.syncer.want(self))
+        else:
             self._fail(error)

@@ -8,6 +8,8 @@ from test_standing_asks import FOLLOWER, LEADER, Pair
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.replication.fetching import BACKOFF_MS, BROKEN_MS
 from tidelog.replication.host import TICK_MS
+from tidelog.replication.hosted import SYNC_AGAIN_MS
+from tidelog.replication.replica import Limits
 
 
 class Broken(Exception):
@@ -52,6 +54,28 @@ def test_partitions_that_are_answered_together_with_a_broken_one_go_on(
     assert pair.ends() == [(1, 0), (1, 1), (1, 1)]
     pair.clock.advance(BROKEN_MS + 2 * TICK_MS)
     assert pair.ends() == [(1, 1)] * 3
+
+
+def test_a_sync_that_cannot_begin_now_begins_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many open files are no reason to take a log out of service."""
+    pair = Pair()
+    leader = pair.at(LEADER, pair.keys[0])
+    leader.set_limits(Limits(min_in_sync=1, durable=True))
+    failed: list[object] = []
+    pair.hosts[LEADER].on_failed = lambda *what: failed.append(what)
+    answers: list[ErrorCode] = []
+
+    def too_many_files(*args: object) -> None:
+        raise StorageError("cannot open the newest segment: too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(leader.log), "begin_sync", too_many_files)
+        pair.append()
+        leader.wait(1, -1, 10_000, answers.append)
+        pair.clock.settle()
+    assert (answers, failed) == ([], [])
+    pair.clock.advance(SYNC_AGAIN_MS + TICK_MS)
+    assert (answers, failed) == ([ErrorCode.NONE], [])
 
 
 def test_what_cannot_be_taken_now_is_asked_for_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
