@@ -457,6 +457,8 @@ class Hosted:
             self._write_leader_change(epoch)
         except TidelogError as error:
             logger.error("%s: cannot lead epoch %s: %s", self.key, epoch, error.message)
+            # Without that record nothing would ever be committed, while everybody hears a leader.
+            self.elect(election.resign(self._services.uptime_ms()))
 
     def _save(self, ballot: Ballot) -> None:
         if self._ballots is None:

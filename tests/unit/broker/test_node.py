@@ -1,5 +1,6 @@
 """A node of a cluster: what becomes of peers that are lost, and of logs that are damaged."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -19,7 +20,9 @@ from tidelog.controller.records import (
     TopicConfigChanged,
     TopicCreated,
 )
+from tidelog.errors import StorageError
 from tidelog.log.directory import DataDirectory
+from tidelog.log.log import Log
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.host import HEARD_WITHIN_MS
@@ -108,6 +111,20 @@ def read(partition: Partition, offset: int) -> None:
         partition.log.read(offset, 1000, partition.log.end_offset, at_least_one_batch=True)
     except DamagedSegment as damage:
         partition.hosted.damaged(damage.offset, damage.message)
+
+
+def test_a_controller_that_cannot_write_its_first_record_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would lead, be heard, and never decide anything."""
+    append, refused = Log.append, []
+
+    def too_many_files(log: Log, *batch: Any) -> None:
+        if not refused:
+            refused.append(batch)
+            raise StorageError("cannot open the newest segment: too many open files")
+        append(log, *batch)
+
+    monkeypatch.setattr(Log, "append", too_many_files)
+    assert LoneNode().node.metadata.active
 
 
 class TestLostPeers:
