@@ -208,6 +208,8 @@ class DataDirectory:
                 self._set_aside(name, known_id)
                 known_id = None
             known = self._storage.exists(directory)
+            if not known:
+                self._high_watermarks.pop(name, None)
             if name in self._on_disk and not known:
                 # The checkpoints still speak of a deleted partition of this name. After a crash they would
                 # hide the beginning of the new one.

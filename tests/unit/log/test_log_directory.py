@@ -161,6 +161,20 @@ def test_a_partition_made_anew_under_an_old_name_inherits_nothing(disk: Simulate
     assert [base for base, _, _ in contents(log)] == list(range(8))
 
 
+def test_a_new_partition_does_not_inherit_the_watermark_of_a_deleted_one(disk: SimulatedDisk) -> None:
+    """It would call records committed that are not, and refuse to give them up."""
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 8)
+    directory.checkpoint({ORDERS: 8})
+    directory.remove_log(ORDERS, 1000)
+    disk.crash(survive=everything, names=everything)
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, OTHER_ID, SMALL, 1000), 5)
+    assert directory.high_watermark(ORDERS) == 0
+    disk.crash(survive=everything, names=everything)
+    assert open_directory(disk).high_watermark(ORDERS) == 0
+
+
 def test_what_a_topic_of_the_same_name_left_is_set_aside(disk: SimulatedDisk) -> None:
     directory = open_directory(disk)
     append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
