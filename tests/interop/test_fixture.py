@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Producer
 
-from tidelog.testing import Broker
+from tidelog.testing import Broker, Cluster
 
 from . import calls
 from .wire import Wire
@@ -29,3 +29,14 @@ def test_orders_survive_a_crash_of_the_broker(tidelog_broker: Broker) -> None:
     with Wire(tidelog_broker.bootstrap) as wire:
         calls.await_topic(wire, "orders", 3)
         assert sum(calls.end_offset(wire, "orders", partition) for partition in range(3)) == 2
+
+
+def test_orders_survive_the_loss_of_a_broker(tidelog_cluster: Cluster) -> None:
+    producer = Producer({"bootstrap.servers": tidelog_cluster.bootstrap, "acks": "all"})
+    producer.produce("orders", b"before")
+    assert producer.flush(30) == 0
+    tidelog_cluster.leader_of("orders").kill()
+    producer.produce("orders", b"after")
+    assert producer.flush(60) == 0
+    with Wire(tidelog_cluster.leader_of("orders").bootstrap) as wire:
+        assert calls.end_offset(wire, "orders") == 2
