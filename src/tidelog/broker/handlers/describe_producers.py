@@ -4,6 +4,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.request import RequestContext
+from tidelog.errors import ErrorCode
 from tidelog.log.producer_format import NO_SEQUENCE
 from tidelog.log.producers import NO_OFFSET, Producer
 from tidelog.protocol.messages import Fields
@@ -24,7 +25,9 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
 def _describe(broker: Broker, topic: str, index: int) -> Fields:
     partition, error = broker.partitions.find(topic, index)
     producers: list[Fields] = []
-    if partition is not None:
+    if partition is not None and not partition.leads:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    elif partition is not None:
         known = partition.log.producers
         known.expire(broker.services.now_ms())
         producers = [
