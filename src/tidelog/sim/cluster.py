@@ -1,6 +1,6 @@
 """A whole cluster: controllers and brokers on simulated machines, and the clients that use it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tidelog.broker.broker import Broker
@@ -48,7 +48,7 @@ class BrokerMachine(Machine):
     def boot(self, services: SimServices) -> None:
         self._promised = {}
         cluster, now_ms = self.cluster, services.now_ms()
-        config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings})
+        config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings_of(self.node_id)})
         directory = self._directory = DataDirectory.open(
             self.disk, DATA, node_id=self.node_id, now_ms=now_ms, new_id=services.new_uuid
         )
@@ -62,6 +62,7 @@ class BrokerMachine(Machine):
         node = self.node = self._make_node(config, directory, services)
         self.broker = Broker(config, node.metadata, node.partitions, services)
         node.on_metadata = self._metadata_changed
+        act, node.metadata.on_change = node.metadata.on_change, lambda image: self._applied(node, image, act)
         node.on_role = cluster.checker.role_changed
         node.on_committed = cluster.checker.committed
         node.start()
@@ -80,11 +81,15 @@ class BrokerMachine(Machine):
             SESSION,
         )  # fmt: skip
 
+    def _applied(self, node: Node, image: ClusterImage, act: Callable[[ClusterImage], None]) -> None:
+        """Before the node acts on new metadata, the checkers look at it."""
+        self.cluster.checker.applied(node, image)
+        act(image)
+
     def _metadata_changed(self, image: ClusterImage) -> None:
-        if self.node is not None and self.broker is not None:
+        if self.broker is not None:
             # The controllers have taken this process's registration, and with it what it said of its disk.
             self.forgot = self.wiped = False
-            self.cluster.checker.applied(self.node, image)
             self.broker.metadata_changed(image)
 
     def _checkpoint(self, services: SimServices) -> None:
@@ -164,25 +169,35 @@ class SimCluster:
     def __init__(
         self,
         seed: int,
-        size: int,
-        settings: dict[str, Any] | None = None,
-        voters: Iterable[int] | None = None,
+        brokers: int,
+        controllers: int = 0,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """``voters``: the nodes that are controllers; by default all are."""
+        """``controllers``: nodes that are nothing else; without any, every broker is one, too."""
         self.world = World(seed)
         self.network = Network(self.world)
         self.checker = ClusterChecker(self.world, self._nodes)
-        self.settings: dict[str, Any] = {
+        self._settings: dict[str, Any] = {
             "log.segment.bytes": 8192,
             "log.index.interval.bytes": 512,
             "log.index.size.max.bytes": 2048,
             **(settings or {}),
         }
+        self.brokers = range(1, brokers + 1)
+        self.voters = range(brokers + 1, brokers + controllers + 1) if controllers else self.brokers
         self.machines: dict[int, BrokerMachine] = {}
-        for node_id in range(1, size + 1):
+        for node_id in range(1, brokers + controllers + 1):
             self.machines[node_id] = BrokerMachine(self, node_id)
-        self.voters = frozenset(self.machines if voters is None else voters)
         self._next_client = FIRST_CLIENT
+
+    def settings_of(self, node_id: int) -> dict[str, Any]:
+        roles = [
+            name
+            for name, nodes in (("broker", self.brokers), ("controller", self.voters))
+            if node_id in nodes
+        ]
+        voters = ",".join(f"{voter}@host{voter}:9093" for voter in self.voters)
+        return {**self._settings, "process.roles": ",".join(roles), "controller.quorum.voters": voters}
 
     def _nodes(self) -> Iterator[Node]:
         for machine in self.machines.values():
@@ -195,7 +210,7 @@ class SimCluster:
 
     def client(self) -> Client:
         self._next_client += 1
-        return Client(self.world, self.network, self._next_client - 1, list(self.machines))
+        return Client(self.world, self.network, self._next_client - 1, list(self.brokers))
 
     # --- looking --------------------------------------------------------------------------------------------
 
@@ -242,7 +257,7 @@ class SimCluster:
     def create_topic(self, wish: TopicWish) -> None:
         """Keep asking the active controller until the topic is there."""
         topic_id = self.world.uuid()
-        config = BrokerConfig.parse(self.settings)
+        config = BrokerConfig.parse(self._settings)
 
         def decide(image: Any) -> list[MetadataRecord]:
             return [] if wish.name in image.topics else [topics.create(image, wish, config, topic_id)]
@@ -250,7 +265,7 @@ class SimCluster:
         def attempt() -> None:
             image = self.checker.metadata.newest
             if wish.name not in image.topics:
-                if len([each for each in image.brokers.values() if not each.fenced]) == len(self.machines):
+                if len([each for each in image.brokers.values() if not each.fenced]) == len(self.brokers):
                     self.decide(decide)
                 self.world.after(100, attempt)
 

@@ -50,16 +50,19 @@ class Nemesis:
         only: Sequence[str] = (),
         without: Sequence[str] = (),
         pace_ms: tuple[float, float] = (100, 2000),
+        brokers: Sequence[int] | None = None,
         favourites: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self.world = world
         self.network = network
         self.machines = machines
+        self.brokers = list(machines) if brokers is None else list(brokers)
         self._favourites = favourites  # whom it hurts most: leaders, the active controller
         self._pace_ms = pace_ms
         self.raging = False
         self.struck: dict[str, int] = {}  # how often each fault was done
         self._faults = self._mixture(frozenset(only), frozenset(without))
+        self._weights = _weights(self._faults)
 
     def _mixture(self, only: frozenset[str], without: frozenset[str]) -> list[Fault]:
         """Faults and families of them are named alike. What is asked for by name is never left out."""
@@ -87,7 +90,7 @@ class Nemesis:
         if not self.raging:
             return
         chance = self.world.chance
-        [fault] = chance.choices(self._faults, [fault.weight for fault in self._faults])
+        [fault] = chance.choices(self._faults, self._weights)
         self.do(fault)
         self.world.after(chance.uniform(*self._pace_ms), self._again)
 
@@ -133,6 +136,13 @@ class Nemesis:
         self.world.chance.shuffle(nodes)
         cut = self.world.chance.randint(1, len(nodes) - 1)
         return sorted(nodes[:cut]), sorted(nodes[cut:])
+
+
+def _weights(faults: Sequence[Fault]) -> list[float]:
+    """As much is repaired as is broken, whatever the mixture."""
+    mending = sum(fault.weight for fault in faults if fault.family == "recovery")
+    breaking = sum(fault.weight for fault in faults if fault.family != "recovery")
+    return [fault.weight * (breaking / mending if fault.family == "recovery" else 1.0) for fault in faults]
 
 
 # --- processes ----------------------------------------------------------------------------------------------
@@ -219,6 +229,13 @@ def _cut(nemesis: Nemesis) -> str:
                 nemesis.network.cut(other, node)
             lost.append(f"{'<' if back else ''}-{'>' if out else ''}{other}")
     return f"{node} {' '.join(lost)}"
+
+
+def _strand(nemesis: Nemesis) -> str:
+    """A broker loses the other brokers, but no controller: it is not fenced, and nobody copies from it."""
+    broker = nemesis.world.chance.choice(nemesis.brokers)
+    nemesis.network.part([broker], nemesis.brokers)
+    return str(broker)
 
 
 def _halves(nemesis: Nemesis) -> str:
@@ -361,6 +378,7 @@ FAULTS = (
     Fault("blink", "power", _blink),
     Fault("worst moment", "power", _worst_moment, 3),
     Fault("cut", "network", _cut, 3),
+    Fault("strand", "network", _strand),
     Fault("halves", "network", _halves),
     Fault("bridge", "network", _bridge),
     Fault("flap", "network", _flap),

@@ -16,7 +16,8 @@ class ProducerPlan(NamedTuple):
 
 
 class Plan(NamedTuple):
-    size: int = 3  # nodes, all of them brokers and controllers
+    size: int = 3  # brokers
+    controllers: int = 0  # nodes that are nothing else; without any, every broker is one, too
     partitions: int = 3
     synced: bool = True  # flush.messages=1
     min_in_sync: int = 2
@@ -42,6 +43,7 @@ def draw(seed: int, wanted: Mapping[str, Any]) -> Plan:
     chance = random.Random(f"plan {seed}")
     plan = Plan(
         size=5 if seed % 3 == 0 else 3,
+        controllers=chance.choice([0, 0, 3]),
         synced=chance.random() < 0.5,
         min_in_sync=chance.choice([2, 2, 2, 1]),
         unclean=chance.random() < 0.1,

@@ -37,7 +37,7 @@ def run(mode: str, seed: int, **wanted: Any) -> dict[str, Any]:
 class Simulation:
     def __init__(self, seed: int, plan: Plan) -> None:
         self.plan = plan
-        self.cluster = SimCluster(seed, plan.size, SETTINGS)
+        self.cluster = SimCluster(seed, plan.size, plan.controllers, SETTINGS)
         self.world = self.cluster.world
         self.world.note(f"plan: {plan}")
         self.nemesis = Nemesis(
@@ -46,6 +46,7 @@ class Simulation:
             self.cluster.machines,
             only=plan.faults,
             without=LEFT_OUT,
+            brokers=self.cluster.brokers,
             favourites=self.cluster.leaders,
         )
         self.producers: list[Producer] = []
@@ -66,7 +67,7 @@ class Simulation:
     def _begin(self) -> None:
         cluster = self.cluster
         cluster.start()
-        replicas = min(3, len(cluster.machines))
+        replicas = min(3, len(cluster.brokers))
         wish = TopicWish(TOPIC, self.plan.partitions, replicas, {}, self.plan.topic_configs)
         cluster.create_topic(wish)
         if not self.world.run_while(lambda: TOPIC not in cluster.checker.metadata.newest.topics, WAIT_MS):

@@ -42,8 +42,7 @@ class Sent:
 
 class Story:
     def __init__(self, brokers: int = 3, seed: int = 1, **configs: str) -> None:
-        count = len(CONTROLLERS)
-        self.cluster = SimCluster(seed, brokers + count, voters=range(brokers + 1, brokers + count + 1))
+        self.cluster = SimCluster(seed, brokers, len(CONTROLLERS))
         self.world = self.cluster.world
         self.network = self.cluster.network
         self.client = self.cluster.client()
@@ -52,7 +51,7 @@ class Story:
         self._began_ms = 0.0
         self._records = 0
         self._sequence = 0
-        self._hosts = list(range(1, brokers + 1))
+        self._hosts = list(self.cluster.brokers)
         self._names: dict[int, str] = {}
         self._begin(configs)
 
