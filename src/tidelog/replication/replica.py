@@ -83,6 +83,7 @@ class Replica:
         "_led_epoch",
         "_proposed",
         "_settled_end_offset",
+        "_unwelcome",
         "_waiting",
         "base_epoch",
         "epoch",
@@ -131,6 +132,7 @@ class Replica:
             0  # Exclusive: whoever held everything when the leader fell quiet held this.
         )
         self._proposed: tuple[int, ...] | None = None
+        self._unwelcome: frozenset[int] = frozenset()  # were refused since the members last changed
         # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
         # waits behind somebody with great ones.
         self._waiting: dict[int, deque[Waiting]] = {}
@@ -239,10 +241,15 @@ class Replica:
         """Propose a follower that holds everything and is no member: somebody who has nothing to fetch is not
         heard of, and would stay outside until the next append, which may be refused for want of members.
         """
+        self._unwelcome = frozenset()
+        return self._invite_one()
+
+    def _invite_one(self) -> Effects:
         if self.role is Role.LEADER and self.policy.tracks_in_sync:
             for replica, progress in self.progress.items():
-                outside = replica not in self.maximal_in_sync and progress.seen
-                if outside and progress.end_offset >= self.log.end_offset:
+                if replica in self.maximal_in_sync or replica in self._unwelcome:
+                    continue
+                if progress.seen and progress.end_offset >= self.log.end_offset:
                     return self._maybe_join(replica, progress)
         return []
 
@@ -351,9 +358,12 @@ class Replica:
         """The controller did not take the proposal; what holds is what it confirmed last."""
         if self._proposed is None:
             return []
+        # Others that have caught up were not brought up while this was under way; one that is dead must not
+        # keep them out.
+        self._unwelcome |= frozenset(self._proposed).difference(self.in_sync)
         self._proposed = None
         self.maximal_in_sync = frozenset(self.in_sync)
-        return self._advance_and_look_again()
+        return self._advance_and_look_again() + self._invite_one()
 
     @property
     def proposed(self) -> tuple[int, ...] | None:

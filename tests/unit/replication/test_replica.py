@@ -198,6 +198,20 @@ class TestMembers:
         driven.fetched(3, 5, epoch=2)
         assert [effect for effect in driven.seen if isinstance(effect, ProposeInSync)]
 
+    def test_one_that_is_refused_does_not_keep_out_the_others(self) -> None:
+        """A fenced follower that once had everything is proposed and refused; one that is caught up, and has
+        nothing to fetch, is not heard of again.
+        """
+        leader = Driven().lead(in_sync=(1,))
+        leader.fetched(2, 0)
+        leader.fetched(3, 0)
+        assert leader.replica.proposed == (1, 2)
+        refused = leader.run(leader.replica.proposal_refused())
+        assert [effect.members for effect in refused if isinstance(effect, ProposeInSync)] == [(1, 3)]
+        assert leader.run(leader.replica.proposal_refused()) == []  # Not in turns for ever.
+        invited = leader.run(leader.replica.invite())
+        assert [effect.members for effect in invited if isinstance(effect, ProposeInSync)] == [(1, 2)]
+
     def test_a_late_message_about_older_members_is_ignored(self) -> None:
         driven = Driven().lead(in_sync=(1, 2), partition_epoch=3)
         driven.lead(in_sync=(1, 2, 3), partition_epoch=2)
