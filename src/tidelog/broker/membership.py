@@ -82,19 +82,20 @@ class Membership:
             return
         if self._unanswered_ms is None:
             self._unanswered_ms = self._services.uptime_ms()
-        if self.broker_epoch < 0:
-            self._ask(self._registration)
-        else:
-            self._ask(
-                HeartbeatAsk(
-                    self._registration.broker_id,
-                    self.broker_epoch,
-                    self._metadata_offset(),
-                    leaving=self._left is not None,
-                )
-            )
-        waiting = self.broker_epoch < 0 or self.fenced or self._left is not None
-        self._timer = self._services.later(RETRY_MS if waiting else self._heartbeat_ms, self._beat)
+        try:
+            self._ask(self._registration if self.broker_epoch < 0 else self._heartbeat())
+        finally:
+            # Whatever goes wrong with one sign of life, the next must follow.
+            waiting = self.broker_epoch < 0 or self.fenced or self._left is not None
+            self._timer = self._services.later(RETRY_MS if waiting else self._heartbeat_ms, self._beat)
+
+    def _heartbeat(self) -> HeartbeatAsk:
+        return HeartbeatAsk(
+            self._registration.broker_id,
+            self.broker_epoch,
+            self._metadata_offset(),
+            leaving=self._left is not None,
+        )
 
     def hurry(self) -> None:
         """A controller is there, or more metadata is: whoever waits to be let in asks again at once."""
