@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
 from tidelog.log.log import Log
-from tidelog.protocol.batch import check, iterate
+from tidelog.protocol.batch import BatchHeader, check, iterate
 from tidelog.protocol.records import decode_batch
 from tidelog.sim.disk import SimulatedDisk
 
@@ -23,27 +23,26 @@ class Entry(NamedTuple):
     value: bytes
 
 
-def regions(log: Log, start: int, end: int) -> Iterator[memoryview]:
-    offset = max(start, log.start_offset)
-    while offset < end:
-        data = memoryview(log.read(offset, READ_AT_ONCE_BYTES, end, at_least_one_batch=True).read())
-        yield data
-        for _, header in iterate(data):
-            offset = header.next_offset
-
-
 def batches_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
     """The batches in a range of offsets, by base offset."""
     return [
         (header.base_offset, (header.next_offset, header.leader_epoch, header.crc))
-        for data in regions(log, start, end)
-        for _, header in iterate(data)
+        for _, header in _headers(log, start, end)
     ]
 
 
 def entries_between(log: Log, start: int, end: int) -> list[Entry]:
     """The records in a range of offsets, without the markers brokers write for themselves."""
-    return [entry for data in regions(log, start, end) for entry in entries(data)]
+    return [entry for batch, _ in _headers(log, start, end) for entry in entries(batch)]
+
+
+def _headers(log: Log, start: int, end: int) -> Iterator[tuple[memoryview, BatchHeader]]:
+    offset = max(start, log.start_offset)
+    while offset < end:
+        data = memoryview(log.read(offset, READ_AT_ONCE_BYTES, end, at_least_one_batch=True).read())
+        for position, header in iterate(data):
+            yield data[position : position + header.size], header
+            offset = header.next_offset
 
 
 def entries(data: memoryview) -> Iterator[Entry]:

@@ -15,7 +15,7 @@ from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, Reply
 
 PATIENCE_MS = 12_000.0  # delivery.timeout.ms
 BROKER_TIMEOUT_MS = 1500
-PRODUCE_PAUSE_MS = 20.0  # on average
+PRODUCE_PAUSE_MS = 60.0  # on average
 BATCH_SIZES = (1, 1, 1, 4)
 
 
