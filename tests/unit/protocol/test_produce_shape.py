@@ -39,7 +39,7 @@ def frame_of(
 def shape_of(version: int, frame: memoryview, records: bytes) -> Shape:
     view = frame[len(frame) - len(records) - (3 if version >= 9 else 0) :][: len(records)]
     assert bytes(view) == records
-    return Shape(frame, view, version, -1, TOPIC, 3)
+    return Shape(frame, view, version, -1, 30_000, TOPIC, 3)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -77,4 +77,4 @@ def test_what_is_cut_off_or_has_more_behind_it_is_left_to_the_parser(version: in
 def test_tagged_fields_behind_the_records_do_not_fit(version: int) -> None:
     plain = frame_of(version, b"abc")
     tagged = memoryview(bytearray(bytes(plain[:-3]) + b"\x01\x07\x00" + b"\x00\x00"))
-    assert not Shape(tagged, tagged[-8:-5], version, -1, TOPIC, 3).fits(tagged)
+    assert not Shape(tagged, tagged[-8:-5], version, -1, 30_000, TOPIC, 3).fits(tagged)
