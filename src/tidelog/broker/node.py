@@ -388,7 +388,21 @@ class Node:
             tuple(self._broker_epochs.get(member, -1) for member in proposal.members),
         )
         self._proposals[hosted.key] = wish
-        self._ask_for_members(hosted, wish)
+        newcomers = set(proposal.members).difference(hosted.replica.in_sync)
+        if newcomers.isdisjoint(self._away()):
+            self._ask_for_members(hosted, wish)
+        else:
+            # It would be refused; but every write would wait for that member until the controller has said
+            # so, and when the controller is the one that is stopping, until there is another one.
+            self._services.soon(lambda: self._give_up_proposal(hosted, wish))
+
+    def _away(self) -> set[int]:
+        return {broker.broker_id for broker in self.metadata.image.brokers.values() if broker.fenced}
+
+    def _give_up_proposal(self, hosted: Hosted, wish: InSyncWish) -> None:
+        if self._proposals.get(hosted.key) is wish:
+            del self._proposals[hosted.key]
+            hosted.run(hosted.replica.proposal_refused())
 
     def _ask_for_members(self, hosted: Hosted, wish: InSyncWish) -> None:
         """Until there is an answer or new metadata, again and again: either may be lost on its way."""
@@ -412,8 +426,7 @@ class Node:
         if hosted is None or self._proposals.get(key) != got.wish:
             return
         if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
-            del self._proposals[key]
-            hosted.run(hosted.replica.proposal_refused())
+            self._give_up_proposal(hosted, self._proposals[key])
 
 
 def _short_id(uuid: UUID) -> str:
