@@ -101,6 +101,8 @@ class Lineup:
     """The running servers of one bench, and the load process."""
 
     def __init__(self, options: Options, directory: Path, stack: ExitStack, brokers: int = 1) -> None:
+        if brokers > 1 and options.client == "raw":
+            raise BenchError("The raw client knows one broker only; a cluster is measured with librdkafka.")
         self.options = options
         self.brokers = brokers  # of each server; every topic has as many replicas, up to three
         self._directory = directory
