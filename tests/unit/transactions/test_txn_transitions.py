@@ -269,6 +269,15 @@ class TestAdd:
         driver.perform(driver.shard.stop())
         assert added.error is ErrorCode.NOT_COORDINATOR
 
+    def test_who_was_sent_away_hears_nothing_more(self) -> None:
+        driver, producer = in_state(State.ONGOING)
+        driver.holds_writes = True
+        driver.add(producer, P2)
+        behind = driver.add(producer, P1)
+        driver.perform(driver.shard.stop())
+        driver.refuse_held(ErrorCode.NOT_COORDINATOR)
+        assert behind.error is ErrorCode.NOT_COORDINATOR
+
     def test_a_write_that_fails_changes_nothing(self) -> None:
         driver, producer = in_state(State.ONGOING)
         before = remember(driver)
