@@ -158,10 +158,10 @@ class PartitionTable:
         if len(replicas) != len(replica.replicas):
             hosted.set_limits(self._limits(mine.config, len(replicas)))
         hosted.successors = self._successors(mine.config, partition)
+        hosted.unclean_epoch = partition.unclean_epoch
         if partition.leader == self._me:
             hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
-            hosted.unclean_epoch = partition.unclean_epoch
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
 
     def _successors(self, config: TopicConfig, partition: PartitionImage) -> frozenset[int]:

@@ -155,6 +155,7 @@ class Hosted:
         self.restless = False  # The clock looks at it; see Replica.settled.
         # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
         self.unclean_epoch = -1
+        self.given_up = 0  # Records that unclean elections have cost, as far as it is seen here.
 
     # --- from the controller or the election ----------------------------------------------------------------
 
@@ -165,6 +166,9 @@ class Hosted:
         now_ms = self._services.uptime_ms()
         self.run(self.replica.lead(epoch, replicas, in_sync, partition_epoch, now_ms))
         if not was_leader:
+            if epoch == self.unclean_epoch:
+                self._give_up(self.replica.lacks, self.replica.lacks)
+                self.replica.committed_seen = self.log.end_offset
             self._role_changed()
         self._listener.grown(self)
         self._sync_if_needed()
@@ -307,7 +311,21 @@ class Hosted:
     def diverged(self, epoch: int, diverging: tuple[int, int]) -> None:
         """The leader's history is another one from somewhere on."""
         unclean = self.replica.last_epoch < self.unclean_epoch
+        end, committed = self.log.end_offset, self.replica.high_watermark
         self.run(self.replica.diverged(epoch, diverging, unclean=unclean))
+        if unclean:
+            self._give_up(end - self.log.end_offset, committed - self.replica.high_watermark)
+
+    def _give_up(self, records: int, committed: int) -> None:
+        """An unclean election has cost records: the leader lacks them, or a replica that held them drops them
+        to follow it. More of them may have been acknowledged than we know.
+        """
+        if records > 0:
+            self.given_up += records
+            logger.warning(
+                "%s: an unclean election gave up %s records, %s of them known to be committed",
+                self.key, records, committed,
+            )  # fmt: skip
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at the leader's log start."""
@@ -323,7 +341,9 @@ class Hosted:
         part. After an unclean election that is so: what it has takes the place of what we had.
         """
         if self.unclean_epoch >= 0 and self.log.start_offset == self.log.end_offset:
-            self.replica.high_watermark = leader_start_offset
+            lost = self.replica.high_watermark - leader_start_offset
+            self._give_up(lost, lost)
+            self.replica.high_watermark = self.replica.committed_seen = leader_start_offset
             self.restart_at(leader_start_offset)
 
     def fetch_snapshot(self, leader: int, snapshot: SnapshotId, peers: Peers) -> None:

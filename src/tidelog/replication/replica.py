@@ -86,6 +86,7 @@ class Replica:
         "_unwelcome",
         "_waiting",
         "base_epoch",
+        "committed_seen",
         "epoch",
         "epoch_start_offset",
         "high_watermark",
@@ -122,6 +123,8 @@ class Replica:
         # records up. After a crash the log may be shorter than what was checkpointed, or begin behind it:
         # only what is committed is ever deleted.
         self.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
+        # The highest watermark that any leader told us: beyond our log's end while we lack something.
+        self.committed_seen = high_watermark
         self.progress: dict[int, Progress] = {}
         # Which epoch wrote the record before the log's start, where a snapshot stands for what came before.
         self.base_epoch: int = NO_EPOCH
@@ -485,12 +488,20 @@ class Replica:
             "truncation below the high watermark", self.me, target, self.high_watermark, self.epoch,
         )  # fmt: skip
         self.high_watermark = min(self.high_watermark, target)
+        if unclean:
+            self.committed_seen = self.high_watermark
         return [Truncate(target)]
+
+    @property
+    def lacks(self) -> int:
+        """So many committed records, at least, are not in our log."""
+        return max(self.committed_seen - self.log.end_offset, 0)
 
     def received(self, epoch: int, leader_high_watermark: int) -> Effects:
         """The leader's records are in our log; take over its watermark as far as we hold the log."""
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
+        self.committed_seen = max(self.committed_seen, leader_high_watermark)
         committed = min(leader_high_watermark, self.log.end_offset)
         if committed <= self.high_watermark:
             return []

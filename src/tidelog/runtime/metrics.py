@@ -52,12 +52,19 @@ class BrokerCollector(Collector):
         end = GaugeMetricFamily(
             "tidelog_log_end_offset", "Next offset of a partition.", labels=("topic", "partition")
         )
+        given_up = CounterMetricFamily(
+            "tidelog_records_given_up",
+            "Records that unclean elections have cost, as far as this broker has seen.",
+            labels=("topic", "partition"),
+        )
         for partition in server.broker.partitions:
             labels = (partition.name.topic, str(partition.name.partition))
+            given_up.add_metric(labels, partition.hosted.given_up)
             size.add_metric(labels, partition.log.size_bytes)
             end.add_metric(labels, partition.log.end_offset)
         yield size
         yield end
+        yield given_up
 
 
 class MetricsServer:

@@ -266,6 +266,16 @@ class TestDivergence:
         with pytest.raises(InvariantViolation, match="below the high watermark"):
             follower.replica.diverged(3, (1, 4))
 
+    def test_a_follower_knows_what_it_lacks(self) -> None:
+        driven = Driven(me=2)
+        driven.run(driven.replica.follow(1, 1, (1, 2), 0))
+        driven.log.write(1, 3)
+        driven.run(driven.replica.received(1, 10))
+        assert (driven.replica.high_watermark, driven.replica.lacks) == (3, 7)
+        driven.log.write(1, 7)
+        driven.run(driven.replica.received(1, 10))
+        assert (driven.replica.high_watermark, driven.replica.lacks) == (10, 0)
+
     def test_after_an_unclean_election_it_may(self) -> None:
         follower = Driven(me=2)
         follower.log.write(1, 8)

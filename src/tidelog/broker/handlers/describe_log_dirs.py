@@ -1,4 +1,6 @@
-"""DescribeLogDirs, versions 1 to 5: how large each replica on this broker is, and how full the volume."""
+"""DescribeLogDirs, versions 1 to 5: how large each replica on this broker is, what it lacks as far as it
+knows, and how full the volume is.
+"""
 
 from typing import Any
 
@@ -17,7 +19,11 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
         if wanted is not None and name.partition not in wanted.get(name.topic, ()):
             continue
         topics.setdefault(name.topic, []).append(
-            {"partition_index": name.partition, "partition_size": partition.log.size_bytes, "offset_lag": 0}
+            {
+                "partition_index": name.partition,
+                "partition_size": partition.log.size_bytes,
+                "offset_lag": partition.replica.lacks,
+            }
         )
     total_bytes, usable_bytes = broker.partitions.disk_usage()
     directory = {
