@@ -43,10 +43,12 @@ class BrokerMachine(Machine):
         self.broker: Broker | None = None
         self._directory: DataDirectory | None = None
         self._listens = False  # to clients
+        self._settled = False  # what lies on its disk and belongs to no topic is put aside
         self._promised: dict[PartitionKey, int] = {}  # what its fetches have acknowledged
 
     def boot(self, services: SimServices) -> None:
         self._promised = {}
+        self._settled = False
         cluster, now_ms = self.cluster, services.now_ms()
         config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings_of(self.node_id)})
         directory = self._directory = DataDirectory.open(
@@ -89,8 +91,17 @@ class BrokerMachine(Machine):
     def _metadata_changed(self, image: ClusterImage) -> None:
         if self.broker is not None:
             # The controllers have taken this process's registration, and with it what it said of its disk.
+            if self.forgot:
+                self.cluster.checker.losses.confessed(self.node_id)
             self.forgot = self.wiped = False
             self.broker.metadata_changed(image)
+            if self._directory is not None and not self._settled:
+                self._settled = True
+                self.broker.partitions.when_settled(self._forget_strays)
+
+    def _forget_strays(self) -> None:
+        if self._directory is not None:
+            self._directory.forget_strays()
 
     def _checkpoint(self, services: SimServices) -> None:
         directory, broker = self._directory, self.broker
@@ -190,6 +201,10 @@ class SimCluster:
             self.machines[node_id] = BrokerMachine(self, node_id)
         self._next_client = FIRST_CLIENT
 
+    @property
+    def config(self) -> BrokerConfig:
+        return BrokerConfig.parse(self._settings)
+
     def settings_of(self, node_id: int) -> dict[str, Any]:
         roles = [
             name
@@ -233,6 +248,20 @@ class SimCluster:
             if machine.node is not None and key in machine.node.host.hosted
         ]
 
+    def leftovers(self) -> list[str]:
+        """Logs on disks where they do not belong: of deleted topics, of replicas that were moved away."""
+        image, found = self.checker.metadata.newest, []
+        for node_id in self.brokers:
+            disk = self.machines[node_id].disk
+            for entry in disk.list(DATA) if disk.exists(DATA) else []:
+                topic, _, index = entry.name.rpartition("-")
+                if not entry.is_directory or not index.isdigit() or topic.startswith("__"):
+                    continue
+                known = image.topics.get(topic)
+                if known is None or node_id not in known.partitions[int(index)].replicas:
+                    found.append(f"{entry.name} on {node_id}")
+        return found
+
     def leaders(self) -> list[int]:
         """Nodes that it hurts to lose: the active controller, and who leads a partition."""
         found = set()
@@ -257,7 +286,7 @@ class SimCluster:
     def create_topic(self, wish: TopicWish) -> None:
         """Keep asking the active controller until the topic is there."""
         topic_id = self.world.uuid()
-        config = BrokerConfig.parse(self._settings)
+        config = self.config
 
         def decide(image: Any) -> list[MetadataRecord]:
             return [] if wish.name in image.topics else [topics.create(image, wish, config, topic_id)]

@@ -24,6 +24,7 @@ class Plan(NamedTuple):
     unclean: bool = False
     producers: tuple[ProducerPlan, ...] = ()
     followers_read: bool = False
+    administrated: bool = False  # topics come and go, replicas move
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
     faults_ms: float = 20_000.0
 
@@ -51,5 +52,6 @@ def draw(seed: int, wanted: Mapping[str, Any]) -> Plan:
             ProducerPlan(number % 3, chance.choice(ACKS), chance.random() < 0.5) for number in range(6)
         ),
         followers_read=chance.random() < 0.3,
+        administrated=chance.random() < 0.5,
     )
     return plan._replace(**wanted)

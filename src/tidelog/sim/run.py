@@ -7,6 +7,7 @@ from typing import Any
 from tidelog.controller.topics import TopicWish
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.clients.reader import Reader
 from tidelog.sim.cluster import SimCluster
@@ -51,6 +52,9 @@ class Simulation:
         )
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
+        self.admin = Admin(self.cluster, TOPIC, self.cluster.config)
+        self.admin.on_created = self._serve_topic
+        self.admin.on_deleted = self._leave_topic
 
     def run(self) -> dict[str, Any]:
         world = self.world
@@ -58,6 +62,7 @@ class Simulation:
         self.nemesis.rage()
         world.run_until(world.now_ms + self.plan.faults_ms)
         self.nemesis.calm()
+        self.admin.stopped = True
         self._become_whole()
         self._take_writes()
         self._settle()
@@ -73,23 +78,38 @@ class Simulation:
         if not self.world.run_while(lambda: TOPIC not in cluster.checker.metadata.newest.topics, WAIT_MS):
             raise Violation("a new cluster creates no topic:\n" + self._story())
         for producer in self.plan.producers:
-            self._add_producer(producer)
+            self._add_producer(TOPIC, producer)
         for index in range(self.plan.partitions):
-            self._add_reader(index, anywhere=self.plan.followers_read)
+            self._add_reader(TOPIC, index)
+        if self.plan.administrated:
+            self.admin.start()
 
-    def _add_producer(self, plan: ProducerPlan) -> None:
-        history = self.cluster.checker.history(TOPIC, plan.partition)
+    def _add_producer(self, topic: str, plan: ProducerPlan) -> None:
+        history = self.cluster.checker.history(topic, plan.partition)
         producer = Producer(
-            self.cluster.client(), history, TOPIC, plan.partition, acks=plan.acks, idempotent=plan.idempotent
+            self.cluster.client(), history, topic, plan.partition, acks=plan.acks, idempotent=plan.idempotent
         )
         self.producers.append(producer)
         producer.start()
 
-    def _add_reader(self, index: int, *, anywhere: bool) -> None:
-        history = self.cluster.checker.history(TOPIC, index)
-        reader = Reader(self.cluster.client(), history, TOPIC, index, anywhere=anywhere)
+    def _add_reader(self, topic: str, index: int) -> None:
+        history = self.cluster.checker.history(topic, index)
+        anywhere = self.plan.followers_read
+        reader = Reader(self.cluster.client(), history, topic, index, anywhere=anywhere)
         self.readers.append(reader)
         reader.start()
+
+    def _serve_topic(self, topic: str, wish: TopicWish) -> None:
+        """A topic was created: one producer and one reader for its first partition."""
+        if topic in self.admin.topics:
+            self._add_producer(topic, ProducerPlan(0, -1, self.world.chance.random() < 0.5))
+            self._add_reader(topic, 0)
+
+    def _leave_topic(self, topic: str) -> None:
+        for producer in self.producers:
+            producer.stopped |= producer.topic == topic
+        for reader in self.readers:
+            reader.stopped |= reader.topic == topic
 
     # --- afterwards -----------------------------------------------------------------------------------------
 
@@ -98,16 +118,24 @@ class Simulation:
             raise Violation("a healthy cluster is not whole again:\n" + self._story())
 
     def _is_whole(self) -> bool:
-        """Everybody lives, every partition is led, and all its replicas are in sync."""
+        """Everybody lives, every partition is led, all its replicas are in sync and nobody else has it."""
         image = self.cluster.checker.metadata.newest
+        if set(self.admin.topics) | {TOPIC} != image.topics.keys() or self.cluster.leftovers():
+            return False
         for topic in image.topics.values():
             for partition in topic.partitions:
-                if partition.leader < 0 or set(partition.in_sync) != set(partition.replicas):
+                if partition.is_moving or partition.leader < 0:
+                    return False
+                if set(partition.in_sync) != set(partition.replicas):
                     return False
         return all(not broker.fenced for broker in image.brokers.values())
 
     def _take_writes(self) -> None:
-        waiting = {producer: producer.acknowledged for producer in self.producers if producer.acks}
+        waiting = {
+            producer: producer.acknowledged
+            for producer in self.producers
+            if producer.acks and not producer.stopped
+        }
 
         def some_wait() -> bool:
             return any(producer.acknowledged <= count for producer, count in waiting.items())
@@ -125,7 +153,9 @@ class Simulation:
 
     def _is_settled(self) -> bool:
         for reader in self.readers:
-            replicas = self.cluster.hosted(TOPIC, reader.partition)
+            if reader.stopped:
+                continue
+            replicas = self.cluster.hosted(reader.topic, reader.partition)
             leaders = [hosted for _, hosted in replicas if hosted.replica.role is Role.LEADER]
             ends = {hosted.log.end_offset for _, hosted in replicas}
             marks = {hosted.replica.high_watermark for _, hosted in replicas}

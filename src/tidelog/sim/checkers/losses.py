@@ -60,6 +60,15 @@ class Losses:
                     self._judged.pop(key, None)
                     self._judge(topic, index, partition)
 
+    def confessed(self, node: int) -> None:
+        """The controllers have heard that the node lost power. They trust it no more with any topic, also not
+        with one that was created since.
+        """
+        for topic in self._metadata.newest.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                if node in partition.replicas:
+                    self._unsound.setdefault((topic.topic_id, index), {}).setdefault(node, NOTHING_LOST)
+
     def is_unsound(self, key: Hashable, node: int) -> bool:
         """Whether a replica may lack what it held when it became a member."""
         ends: dict[int, int] = self._unsound.get(key, {})  # type: ignore[call-overload]

@@ -51,7 +51,7 @@ class Producer:
         self._client = client
         self._world = client.world
         self._history = history
-        self._topic = topic
+        self.topic = topic
         self._partition = partition
         self.acks = acks
         self._idempotent = idempotent
@@ -99,12 +99,12 @@ class Producer:
                 return
 
     def _send(self, batch: Batch) -> bool:
-        known = self._client.leader_of(self._topic, self._partition)
+        known = self._client.leader_of(self.topic, self._partition)
         if known is None:
             self._rest(batch)
             return False
         call = ProduceCall(
-            self._client.client_id, self._client.next_number(), self._topic, self._partition,
+            self._client.client_id, self._client.next_number(), self.topic, self._partition,
             self._encode(batch), self.acks, BROKER_TIMEOUT_MS,
         )  # fmt: skip
         if self.acks == 0:
@@ -143,7 +143,7 @@ class Producer:
             for place, value in enumerate(batch.values):
                 self._history.told(value, reply.offset + place, reply.epoch)
         elif reply.error in RETRIABLE or (self._idempotent and self._may_come_later(batch, reply.error)):
-            self._client.look_up(self._topic)
+            self._client.look_up(self.topic)
             self._rest(batch)
         else:
             self._give_up(batch)

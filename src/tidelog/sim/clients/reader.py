@@ -21,7 +21,7 @@ class Reader:
         self._client = client
         self._world = client.world
         self._history = history
-        self._topic = topic
+        self.topic = topic
         self.partition = partition
         self._anywhere = anywhere
         self._doubts = False  # the next poll goes to the leader
@@ -41,12 +41,12 @@ class Reader:
     def _poll(self) -> None:
         if self.stopped:
             return
-        known = self._client.leader_of(self._topic, self.partition)
+        known = self._client.leader_of(self.topic, self.partition)
         if known is None:
             self.start()
             return
         call = ReadCall(
-            self._client.client_id, self._client.next_number(), self._topic, self.partition,
+            self._client.client_id, self._client.next_number(), self.topic, self.partition,
             self._position, known[1], self._last_epoch, MAX_BYTES,
         )  # fmt: skip
         broker = self._client.any_broker() if self._anywhere and not self._doubts else known[0]
@@ -62,7 +62,7 @@ class Reader:
             end = reply.start_offset if reply.diverging is None else reply.diverging[1]
             self._go_to(max(0, min(end, self._position)))
         elif reply.error is not ErrorCode.NONE:
-            self._client.look_up(self._topic)
+            self._client.look_up(self.topic)
         elif reply.left_ms >= self._history.forgiven_ms:
             self._take(reply.records, at_leader=at_leader)
             self._maybe_commit()
@@ -76,7 +76,7 @@ class Reader:
             try:
                 batch = list(entries(data[position : position + header.size]))
             except CorruptBatch as damage:
-                name = f"{self._topic}-{self.partition}"
+                name = f"{self.topic}-{self.partition}"
                 raise Violation(f"{name}: {damage.message}, and it reached a reader") from damage
             found = [entry for entry in batch if entry.offset >= self._position]
             if not at_leader and any(map(self._history.is_ghost, found)):
