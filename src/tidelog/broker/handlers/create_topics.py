@@ -1,19 +1,19 @@
 """CreateTopics, versions 2 to 7: with defaults, settings, a manual assignment, or only to see whether it
 would work.
 
-Ignored: the timeout (a lone broker's metadata log answers or fails).
+Ignored: the timeout (the metadata log answers or fails).
 """
 
 from collections import Counter
 from typing import Any
-from uuid import UUID
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.resources import settings_in_force
 from tidelog.broker.handlers.submission import Decide, refuse, submit_each
 from tidelog.broker.request import Outcome, RequestContext
-from tidelog.config import describe_topic
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord, TopicCreated
 from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
@@ -22,25 +22,25 @@ from tidelog.protocol.messages import Fields
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     names = Counter(topic.name for topic in request.topics)
     unique = list({topic.name: topic for topic in request.topics}.values())
-    ids = [broker.services.new_uuid() for _ in unique]
+    made: dict[str, TopicCreated] = {}
     decisions = [
         refuse(InvalidRequest(f"topic {topic.name!r} is named twice in the request"))
         if names[topic.name] > 1
-        else _decide(broker, topic, topic_id)
-        for topic, topic_id in zip(unique, ids, strict=True)
+        else _decide(broker, topic, made)
+        for topic in unique
     ]
 
     def answer(refusals: list[TidelogError | None]) -> Fields:
         results = [
-            _refused(topic.name, refusal) if refusal else _created(broker, topic, topic_id)
-            for topic, topic_id, refusal in zip(unique, ids, refusals, strict=True)
+            _refused(topic.name, refusal) if refusal else _created(broker, made[topic.name])
+            for topic, refusal in zip(unique, refusals, strict=True)
         ]
         return {"topics": results}
 
     return submit_each(broker, decisions, answer, validate_only=request.validate_only)
 
 
-def _decide(broker: Broker, topic: Any, topic_id: UUID) -> Decide:
+def _decide(broker: Broker, topic: Any, made: dict[str, TopicCreated]) -> Decide:
     assignments: dict[int, list[int]] = {}
     for assignment in topic.assignments:
         if assignment.partition_index in assignments:
@@ -57,7 +57,13 @@ def _decide(broker: Broker, topic: Any, topic_id: UUID) -> Decide:
             return refuse(InvalidConfig(f"setting {config.name} has no value"))
         configs[config.name] = config.value
     wish = TopicWish(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
-    return lambda image: [topics.create(image, wish, broker.config, topic_id)]
+    topic_id = broker.services.new_uuid()
+
+    def decide(image: ClusterImage) -> list[MetadataRecord]:
+        made[topic.name] = topics.create(image, wish, broker.config, topic_id)
+        return [made[topic.name]]
+
+    return decide
 
 
 def _refused(name: str, refusal: TidelogError) -> Fields:
@@ -71,32 +77,13 @@ def _refused(name: str, refusal: TidelogError) -> Fields:
     }
 
 
-def _created(broker: Broker, asked: Any, topic_id: UUID) -> Fields:
+def _created(broker: Broker, topic: TopicCreated) -> Fields:
     """What was made, or would be made, with the settings as they are in force."""
-    image: ClusterImage = broker.image
-    topic = image.topic_by_id(topic_id)
-    if topic is not None:
-        partitions, replicas, configs = (
-            len(topic.partitions),
-            len(topic.partitions[0].replicas),
-            topic.configs,
-        )
-    else:
-        partitions = len(asked.assignments) or (
-            asked.num_partitions if asked.num_partitions > 0 else broker.config.num_partitions
-        )
-        replicas = (
-            asked.replication_factor
-            if asked.replication_factor > 0
-            else broker.config.default_replication_factor
-        )
-        if asked.assignments:
-            replicas = len(asked.assignments[0].broker_ids)
-        configs = {config.name: config.value for config in asked.configs}
+    replicas = len(topic.assignments[0])
     return {
-        "name": asked.name,
-        "topic_id": None if topic is None else topic_id,
-        "num_partitions": partitions,
+        "name": topic.name,
+        "topic_id": topic.topic_id if broker.image.topic_by_id(topic.topic_id) else None,
+        "num_partitions": len(topic.assignments),
         "replication_factor": replicas,
         "configs": [
             {
@@ -106,6 +93,6 @@ def _created(broker: Broker, asked: Any, topic_id: UUID) -> Fields:
                 "config_source": setting.source,
                 "is_sensitive": setting.sensitive,
             }
-            for setting in describe_topic(configs, broker.config)
+            for setting in settings_in_force(topic.configs, replicas, broker.config)
         ],
     }

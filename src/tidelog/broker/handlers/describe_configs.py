@@ -3,9 +3,9 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.resources import BROKER, TOPIC, check_broker
+from tidelog.broker.handlers.resources import BROKER, TOPIC, check_broker, settings_in_force
 from tidelog.broker.request import RequestContext
-from tidelog.config import DescribedSetting, describe_broker, describe_topic
+from tidelog.config import DescribedSetting, describe_broker
 from tidelog.controller import topics
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
@@ -39,7 +39,8 @@ def _describe(broker: Broker, resource: Any, synonyms: bool, documented: bool) -
 def _settings(broker: Broker, kind: int, name: str) -> list[DescribedSetting]:
     if kind == TOPIC:
         topics.check_name(name)
-        return describe_topic(topics.require(broker.image, name).configs, broker.config)
+        topic = topics.require(broker.image, name)
+        return settings_in_force(topic.configs, len(topic.partitions[0].target), broker.config)
     if kind == BROKER:
         check_broker(broker, name)
         dynamic = broker.image.broker_configs

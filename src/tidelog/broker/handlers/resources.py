@@ -1,11 +1,13 @@
 """Config resources: what AlterConfigs, IncrementalAlterConfigs and DescribeConfigs have in common."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.submission import Decide, submit_each
 from tidelog.broker.promise import Promise
+from tidelog.config import BrokerConfig, DescribedSetting, describe_topic
 from tidelog.controller import configs, topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -14,6 +16,7 @@ from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
 TOPIC, BROKER = 2, 4
+MINIMUM = "min.insync.replicas"
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Current overrides in, wanted overrides out."""
@@ -23,6 +26,18 @@ def check_broker(broker: Broker, name: str) -> None:
     """A broker's settings are named by its id; the empty name stands for the default of all brokers."""
     if name not in ("", str(broker.broker_id)):
         raise InvalidRequest(f"this is broker {broker.broker_id}; it knows no settings of broker {name!r}")
+
+
+def settings_in_force(
+    overrides: Mapping[str, str], replicas: int, config: BrokerConfig
+) -> list[DescribedSetting]:
+    """A topic's settings. One with fewer replicas than the default minimum needs only as many as it has."""
+    return [
+        replace(setting, value=str(replicas))
+        if setting.name == MINIMUM and int(setting.value or 0) > replicas
+        else setting
+        for setting in describe_topic(overrides, config)
+    ]
 
 
 def alter_all(broker: Broker, request: Any, change_of: Callable[[Any], Change]) -> Promise[Fields]:
