@@ -1,15 +1,19 @@
-"""Disks that fail a follower: it says so, falls out of the in-sync set, holds nobody back, and comes back."""
+"""Disks that fail one broker: it says so, holds nobody back, and gets again what it lost."""
 
 import resource
+import time
+from pathlib import Path
 
 import pytest
+from confluent_kafka import ElectionType
+from confluent_kafka.admin import AdminClient
 from kio.schema.errors import ErrorCode
 
 from tidelog.testing import Broker, Cluster
 
 from . import calls
-from .cluster_load import create_topic
-from .records import batch
+from .cluster_load import CLIENT_SETTINGS, create_topic
+from .records import batch, values
 from .replicas import assert_identical, segments
 from .wire import Wire
 
@@ -32,6 +36,28 @@ def write_many(cluster: Cluster, count: int, size: int = 20_000) -> int:
             assert answer.error_code is ErrorCode.none, answer
             end = answer.base_offset + 1
     return end
+
+
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(data)
+
+
+def read_all(cluster: Cluster) -> list[bytes]:
+    """Everything, from whoever leads by then; a refusal for the moment is no answer."""
+    found: list[bytes] = []
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with Wire(cluster.leader_of(TOPIC).bootstrap) as wire:
+            answer = calls.fetch(wire, TOPIC, len(found))
+            if answer.error_code is not ErrorCode.none:
+                time.sleep(0.05)
+                continue
+            found += [value for value in values(answer.records) if value is not None]
+            if len(found) >= calls.end_offset(wire, TOPIC):
+                break
+    return found
 
 
 def a_follower(cluster: Cluster) -> Broker:
@@ -73,16 +99,35 @@ def test_a_damaged_segment_of_a_follower_is_fetched_again(cluster: Cluster, how:
     else:
         assert follower.stop() == 0
     damaged = segments(follower, TOPIC)[-1]
-    data = bytearray(damaged.read_bytes())
-    data[len(data) // 2] ^= 0x10
-    damaged.write_bytes(data)
+    flip_a_bit(damaged)
     if how == "stop":
         # Logs that were closed cleanly are not read at the start; a lost marker makes it an unclean stop.
         (follower.data_directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
     follower.start()
     cluster.await_ready()
     cluster.await_in_sync(TOPIC)
+    assert f"{damaged.stem}: cut" in follower.log_text()
     end = write_many(cluster, 1)
+    cluster.await_in_sync(TOPIC)
+    cluster.stop()
+    assert_identical(cluster, TOPIC, 0, end)
+
+
+def test_a_flipped_bit_in_an_old_segment_of_a_leader_reaches_nobody(cluster: Cluster) -> None:
+    create_topic(cluster.bootstrap, TOPIC, 1, segment_bytes=1 << 20)
+    end = write_many(cluster, 150)
+    cluster.await_in_sync(TOPIC)
+    leader = cluster.leader_of(TOPIC)
+    assert leader.stop() == 0
+    flip_a_bit(segments(leader, TOPIC)[0])
+    leader.start()
+    cluster.await_ready()
+    cluster.await_in_sync(TOPIC)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **CLIENT_SETTINGS})
+    admin.elect_leaders(ElectionType.PREFERRED, None).result(30)
+    cluster.wait_for(lambda: cluster.partition(TOPIC).leader == leader.node_id, "it leads again")
+    assert [value[:6] for value in read_all(cluster)] == [b"%06d" % n for n in range(end)]
+    calls.eventually(lambda: "damaged" in leader.log_text(), "it says that it was damaged")
     cluster.await_in_sync(TOPIC)
     cluster.stop()
     assert_identical(cluster, TOPIC, 0, end)

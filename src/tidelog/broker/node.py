@@ -388,16 +388,24 @@ class Node:
             tuple(self._broker_epochs.get(member, -1) for member in proposal.members),
         )
         self._proposals[hosted.key] = wish
-        newcomers = set(proposal.members).difference(hosted.replica.in_sync)
-        if newcomers.isdisjoint(self._away()):
-            self._ask_for_members(hosted, wish)
-        else:
+        if self._asks_for_the_fenced(hosted, wish):
             # It would be refused; but every write would wait for that member until the controller has said
             # so, and when the controller is the one that is stopping, until there is another one.
-            self._services.soon(lambda: self._give_up_proposal(hosted, wish))
+            self._services.soon(lambda: self._think_again(hosted, wish))
+        else:
+            self._ask_for_members(hosted, wish)
 
-    def _away(self) -> set[int]:
-        return {broker.broker_id for broker in self.metadata.image.brokers.values() if broker.fenced}
+    def _asks_for_the_fenced(self, hosted: Hosted, wish: InSyncWish) -> bool:
+        brokers = self.metadata.image.brokers
+        newcomers = set(wish.members).difference(hosted.replica.in_sync)
+        return any(member in brokers and brokers[member].fenced for member in newcomers)
+
+    def _think_again(self, hosted: Hosted, wish: InSyncWish) -> None:
+        # Whoever has come back in this very moment was not invited, because it was proposed already.
+        if self._asks_for_the_fenced(hosted, wish):
+            self._give_up_proposal(hosted, wish)
+        else:
+            self._ask_for_members(hosted, wish)
 
     def _give_up_proposal(self, hosted: Hosted, wish: InSyncWish) -> None:
         if self._proposals.get(hosted.key) is wish:
@@ -427,6 +435,13 @@ class Node:
             return
         if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
             self._give_up_proposal(hosted, self._proposals[key])
+            # What made the controller refuse may have been over before its answer came: then nobody else
+            # would bring that follower up again.
+            self._services.later(PROPOSAL_REPEAT_MS, lambda: self._invite_again(hosted))
+
+    def _invite_again(self, hosted: Hosted) -> None:
+        if not self._stopped and self.host.hosted.get(hosted.key) is hosted:
+            hosted.run(hosted.replica.invite())
 
 
 def _short_id(uuid: UUID) -> str:
