@@ -91,6 +91,7 @@ class Replica:
         "epoch_start_offset",
         "high_watermark",
         "in_sync",
+        "is_sure",
         "leader",
         "limits",
         "log",
@@ -123,6 +124,9 @@ class Replica:
         # records up. After a crash the log may be shorter than what was checkpointed, or begin behind it:
         # only what is committed is ever deleted.
         self.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
+        # Whether this process has led, or heard a leader agree with its log. Before that the watermark is a
+        # checkpoint's word for records that a power failure may have exchanged for older ones.
+        self.is_sure = False
         # The highest watermark that any leader told us: beyond our log's end while we lack something.
         self.committed_seen = high_watermark
         self.progress: dict[int, Progress] = {}
@@ -174,6 +178,7 @@ class Replica:
         )
         effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.role = Role.LEADER
+        self.is_sure = True
         self.epoch = self._led_epoch = epoch
         self.leader = self.me
         self.partition_epoch = partition_epoch
@@ -484,7 +489,7 @@ class Replica:
         # the start would be to wait for the leader to get there.
         target = leader_end if own_epoch == NO_EPOCH else min(leader_end, own_end)
         invariant(
-            target >= self.high_watermark or unclean,
+            target >= self.high_watermark or unclean or not self.is_sure,
             "truncation below the high watermark", self.me, target, self.high_watermark, self.epoch,
         )  # fmt: skip
         self.high_watermark = min(self.high_watermark, target)
@@ -501,6 +506,7 @@ class Replica:
         """The leader's records are in our log; take over its watermark as far as we hold the log."""
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
+        self.is_sure = True
         self.committed_seen = max(self.committed_seen, leader_high_watermark)
         committed = min(leader_high_watermark, self.log.end_offset)
         if committed <= self.high_watermark:
