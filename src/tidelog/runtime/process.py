@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 STOP_GRACE_S = 5.0
 READY_POLL_S = 0.005
 LEAVE_POLL_S = 0.05
+LAST_WORDS_S = 0.03  # for an active controller that stops
 LEAVE_TIMEOUT_S = 2.0  # for others to take over what a stopping broker leads
 CLOSING_THREADS = 16  # each waits for the disk to sync one log
 SPARE_DESCRIPTORS = 512  # for connections' files, libraries and what else a process opens
@@ -206,6 +207,10 @@ async def _leave(node: Node) -> None:
             while not left.is_set() and node.has_deciders:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(left.wait(), LEAVE_POLL_S)
+    if left.is_set() and node.controller.active:
+        # What it decided last is known to the others when they hear that it is committed. Without that they
+        # would wait for this broker until the next controller tells them.
+        await asyncio.sleep(LAST_WORDS_S)
 
 
 async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> bool:
