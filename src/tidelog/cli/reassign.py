@@ -22,8 +22,11 @@ ALL_BROKERS = ""
 
 def reassign(
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC…", help="Names of the topics.", show_default=False)
-    ],
+        list[str], typer.Argument(metavar="[TOPIC…]", help="Names of the topics.", show_default=False)
+    ] = [],  # noqa: B006 — typer reads the default and never changes it
+    every: Annotated[
+        bool, flag("--all", help="All topics, also those that Tidelog keeps for itself.")
+    ] = False,
     to: Annotated[
         str | None,
         typer.Option(
@@ -66,8 +69,12 @@ def reassign(
         raise CommandFailed(
             "--throttle needs --execute and --watch: it is lifted when everything has arrived."
         )
+    if bool(topics) == every:
+        raise CommandFailed("Name the topics to move, or give --all.")
     with ClusterClient(bootstrap) as client:
         cluster = cluster_admin.look(client)
+        if every:
+            topics = list(dict.fromkeys(partition.topic for partition in cluster.partitions))
         names = [partition.name for partition in cluster.of(topics)]
         if cancel:
             _cancel(client, names)
