@@ -1,19 +1,15 @@
 """Leadership and replicas that move on purpose: preferred leaders, drained brokers, reassignments."""
 
-from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tidelog.controller import brokers, elections, leadership, logs, reassignment
+from tidelog.controller import brokers, elections, leadership, reassignment
 from tidelog.controller.elections import InSyncWish, Rules
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerRegistered,
-    MetadataRecord,
     PartitionChanged,
     TopicCreated,
 )
@@ -178,88 +174,6 @@ class TestUnregister:
         gone = image.apply(brokers.fence(image, 1, rules_of))
         with pytest.raises(TidelogError):
             brokers.unregister(gone, 1)
-
-
-STEPS = st.one_of(
-    st.tuples(st.just("fence"), st.integers(1, 5)),
-    st.tuples(st.just("unfence"), st.integers(1, 5)),
-    st.tuples(st.just("forgot"), st.integers(1, 5)),
-    st.tuples(st.just("offline"), st.integers(1, 5)),
-    st.tuples(st.just("join"), st.integers(1, 5)),
-    st.tuples(st.just("leave"), st.integers(1, 5)),
-    st.tuples(st.just("reassign"), st.permutations(range(1, 6)).map(lambda order: tuple(order[:3]))),
-    st.tuples(st.just("cancel"), st.just(0)),
-    st.tuples(st.just("preferred"), st.just(0)),
-)
-
-
-class TestWhateverHappens:
-    @given(steps=st.lists(STEPS, max_size=40))
-    def test_the_rules_hold(self, steps: list[tuple[str, object]]) -> None:
-        registered = [BrokerRegistered(each, UUID(int=each), "h", each, None, each) for each in range(1, 6)]
-        image = ClusterImage().apply([*registered, TopicCreated("t", TOPIC_ID, [[1, 2, 3]], {})])
-        for step, (kind, value) in enumerate(steps):
-            before = partition(image)
-            image = image.apply(self._records(image, kind, value, step))
-            self._check(image, before)
-
-    @staticmethod
-    def _records(image: ClusterImage, kind: str, value: object, step: int) -> Sequence[MetadataRecord]:
-        now = partition(image)
-        broker = value if isinstance(value, int) else 0
-        node = image.brokers.get(broker)
-        epoch = 100 + step
-        wish = InSyncWish(
-            now.leader,
-            image.brokers[now.leader].broker_epoch if now.leader > 0 else -1,
-            TOPIC_ID,
-            0,
-            now.leader_epoch,
-            now.partition_epoch,
-            now.in_sync,
-        )
-        try:
-            match kind:
-                case "fence":
-                    return brokers.fence(image, broker, rules_of) if node and not node.fenced else []
-                case "unfence":
-                    return brokers.unfence(image, broker, rules_of) if node and node.fenced else []
-                case "forgot":
-                    again = BrokerRegistered(broker, UUID(int=epoch), "h", 1, None, epoch, fenced=True)
-                    return brokers.register(image, again, rules_of, forgot=True, empty=False)
-                case "offline":
-                    epoch_now = image.brokers[broker].broker_epoch
-                    return logs.take_offline(image, broker, epoch_now, [(TOPIC_ID, 0)], rules_of)
-                case "join":
-                    members = tuple(dict.fromkeys((*now.in_sync, broker)))
-                    return elections.change_in_sync(image, wish._replace(members=members), rules_of)
-                case "leave":
-                    members = tuple(each for each in now.in_sync if each != broker)
-                    return elections.change_in_sync(image, wish._replace(members=members), rules_of)
-                case "reassign":
-                    return reassignment.begin(image, "t", 0, value, rules_of)  # type: ignore[arg-type]
-                case "cancel":
-                    return reassignment.cancel(image, "t", 0, rules_of)
-            return leadership.elect(image, "t", 0, rules_of, unclean=False)
-        except TidelogError:
-            return []
-
-    @staticmethod
-    def _check(image: ClusterImage, before: PartitionImage) -> None:
-        now = partition(image)
-        serving = {node.broker_id for node in image.brokers.values() if not node.fenced}
-        assert now.leader_epoch >= before.leader_epoch
-        assert now.leader == before.leader or now.leader_epoch > before.leader_epoch
-        assert set(now.in_sync) <= set(now.replicas)
-        assert set(now.adding) <= set(now.replicas)
-        assert set(now.removing) <= set(now.replicas)
-        if now.leader != -1:
-            assert now.leader in now.in_sync
-            assert set(now.in_sync) <= serving
-            assert not set(now.in_sync) & set(now.offline)
-        if now.eligible:
-            assert len(now.in_sync) < SAFE.min_in_sync
-            assert not set(now.eligible) & set(now.in_sync)
 
 
 def test_records_carry_everything() -> None:
