@@ -35,7 +35,7 @@ targets = st.permutations(BROKERS).flatmap(
 class ClusterMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.rules = Rulebook(BrokerConfig.parse({}))
+        self.rulebook = Rulebook(BrokerConfig.parse({}))
         self.image = ClusterImage()
         self.committed = 0
         self.holds = dict.fromkeys(BROKERS, 0)
@@ -72,7 +72,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @property
     def rules_of(self) -> elections.RulesOf:
-        return self.rules.at(self.image)
+        return self.rulebook.at(self.image)
 
     # --- brokers --------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(broker=broker_ids, value=flags)
     def drain(self, broker: int, value: str) -> None:
         self.decide(
-            lambda: configs.change_broker(self.image, str(broker), {DRAIN_SETTING: value}, self.rules)
+            lambda: configs.change_broker(self.image, str(broker), {DRAIN_SETTING: value}, self.rulebook)
         )
 
     # --- logs -----------------------------------------------------------------------------------------------
@@ -182,12 +182,12 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(minimum=minimums, unclean=flags)
     def change_topic(self, minimum: str, unclean: str) -> None:
         wanted = {"min.insync.replicas": minimum, "unclean.leader.election.enable": unclean}
-        self.decide(lambda: configs.change_topic(self.image, "t", wanted, self.rules))
+        self.decide(lambda: configs.change_topic(self.image, "t", wanted, self.rulebook))
 
     @rule(minimum=minimums)
     def change_all_brokers(self, minimum: str) -> None:
         wanted = {"min.insync.replicas": minimum}
-        self.decide(lambda: configs.change_broker(self.image, "", wanted, self.rules))
+        self.decide(lambda: configs.change_broker(self.image, "", wanted, self.rulebook))
 
     # --- what must hold -------------------------------------------------------------------------------------
 
