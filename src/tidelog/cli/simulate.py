@@ -1,16 +1,28 @@
-"""``tidelog sim``: break a simulated cluster on purpose and see whether Tidelog's promises hold."""
+"""``tidelog sim``: break a simulated cluster on purpose and see whether Tidelog's promises hold.
+
+The simulator is imported when it is asked for: it brings the whole broker along.
+"""
 
 import json
 import logging
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any
+from contextlib import nullcontext
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidelog.cli.failure import CommandFailed
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from tidelog.sim.coverage import Coverage
+    from tidelog.sim.result import RunResult
+
 MODES = ("isr", "quorum")
+FAILURES_SHOWN = 10
 
 
 def sim(
@@ -18,9 +30,17 @@ def sim(
         int | None, typer.Option(help="Run this one seed, and show the end of its trace.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run, from 0 on.")] = 20,
-    minutes: Annotated[float | None, typer.Option(help="Hunt with fresh seeds for so long instead.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Hunt with fresh seeds for so long instead.")
+    ] = None,
     mode: Annotated[str | None, typer.Option(help="isr or quorum; both by default.")] = None,
-    trace: Annotated[int, typer.Option(help="Lines of the trace to show with --seed.")] = 20,
+    trace: Annotated[int, typer.Option(min=0, help="Lines of the trace to show with --seed.")] = 20,
+    coverage: Annotated[
+        bool, typer.Option(help="Say which transitions, effects and error paths were reached.")
+    ] = False,
+    story: Annotated[
+        str | None, typer.Option(help="Tell what happens in one scripted fault instead; `all` names them.")
+    ] = None,
 ) -> None:
     """Simulate a cluster under crashes, power failures, cuts and freezes, and check what Tidelog promises.
 
@@ -29,28 +49,32 @@ def sim(
 
     Example: tidelog sim --seeds 100
     """
-    if mode is not None and mode not in MODES:
-        raise CommandFailed(f"There is no mode {mode!r} to simulate; the modes are {' and '.join(MODES)}.")
     # The code under test logs what it would log in a real broker: here that is thousands of expected
     # failures.
     logging.disable(logging.CRITICAL)
-    modes = MODES if mode is None else (mode,)
-    began = time.monotonic()
-    runs: list[dict[str, Any]] = []
-    failures: list[str] = []
-    for number in _numbers(seed, seeds, minutes):
-        for each in modes:
-            summary, failure = _run(each, number)
-            if failure is not None:
-                failures.append(failure)
-                print(f"{failure}\n  repeat it with: tidelog sim --seed {number} --mode {each}")
-            elif summary is not None:
-                runs.append(summary)
-                if seed is not None:
-                    print("\n".join(summary["trace"][-trace:] if trace else []))
-    _report(runs, failures, time.monotonic() - began)
-    if failures:
-        raise CommandFailed(f"{len(failures)} of {len(runs) + len(failures)} runs broke a promise.")
+    if story is not None:
+        _tell(story)
+        return
+    if mode is not None and mode not in MODES:
+        raise CommandFailed(f"There is no mode {mode!r} to simulate; the modes are {' and '.join(MODES)}.")
+    hunt = Hunt(MODES if mode is None else (mode,), coverage=coverage)
+    hunt.run(_numbers(seed, seeds, minutes), expected=None if minutes else (1 if seed is not None else seeds))
+    if seed is not None and trace:
+        print("\n".join(hunt.last_trace[-trace:]))
+    hunt.report()
+    if hunt.failed:
+        raise CommandFailed(f"{hunt.failed} of {hunt.runs} runs broke a promise.")
+
+
+def _tell(name: str) -> None:
+    from tidelog.sim.stories import STORIES, tell
+
+    if name == "all":
+        print("\n".join(STORIES))
+    elif name not in STORIES:
+        raise CommandFailed(f"There is no story {name!r}; `tidelog sim --story all` names them.")
+    else:
+        print("\n".join(tell(name)))
 
 
 def _numbers(seed: int | None, seeds: int, minutes: float | None) -> Iterator[int]:
@@ -65,32 +89,90 @@ def _numbers(seed: int | None, seeds: int, minutes: float | None) -> Iterator[in
             number += 1
 
 
-def _run(mode: str, seed: int) -> tuple[dict[str, Any] | None, str | None]:
-    from tidelog.sim.run import run
+class Hunt:
+    """Many runs, of which only sums are kept: it may go on for hours."""
 
-    try:
-        return run(mode, seed), None
-    except Exception as error:
-        story = "\n".join(getattr(error, "__notes__", []))
-        return None, f"{mode}, seed {seed}: {type(error).__name__}: {error}\n{story}"
+    def __init__(self, modes: tuple[str, ...], *, coverage: bool) -> None:
+        self._modes = modes
+        self._coverage = _new_coverage() if coverage else None
+        self._began = time.monotonic()
+        self._digest = sha256()
+        self._simulated_ms = 0.0
+        self._acknowledged = 0
+        self._faults = 0
+        self.runs = 0
+        self.failed = 0
+        self.last_trace: tuple[str, ...] = ()
+
+    def run(self, numbers: Iterator[int], expected: int | None) -> None:
+        with _progress() as bar, self._coverage.watch() if self._coverage else nullcontext():
+            task = bar.add_task("seeds", total=expected)
+            for number in numbers:
+                for mode in self._modes:
+                    self._run_one(mode, number, bar)
+                bar.update(task, advance=1, description=f"seeds, {self.failed} failed")
+
+    def _run_one(self, mode: str, seed: int, bar: "Progress") -> None:
+        from tidelog.sim.run import run
+
+        self.runs += 1
+        try:
+            self._take(run(mode, seed))
+        except Exception as error:
+            self.failed += 1
+            if self.failed <= FAILURES_SHOWN:
+                story = "\n".join(getattr(error, "__notes__", []))
+                _say(bar, f"{mode}, seed {seed}: {type(error).__name__}: {error}\n{story}")
+            _say(bar, f"repeat it with: tidelog sim --seed {seed} --mode {mode}")
+
+    def _take(self, result: "RunResult") -> None:
+        self._digest.update(result.digest.encode())
+        self._simulated_ms += result.simulated_ms
+        self._acknowledged += result.acknowledged
+        self._faults += sum(result.faults.values())
+        self.last_trace = result.trace
+
+    def report(self) -> None:
+        seconds, simulated = time.monotonic() - self._began, self._simulated_ms / 1000
+        summary: dict[str, object] = {
+            "runs": self.runs,
+            "failed": self.failed,
+            "acknowledged": self._acknowledged,
+            "faults": self._faults,
+            "simulated_seconds": round(simulated, 1),
+            "seconds": round(seconds, 1),
+            "times_real_time": round(simulated / seconds, 1) if seconds else None,
+            "digest": self._digest.hexdigest()[:16],
+        }
+        if self._coverage is not None:
+            print("\n".join(self._coverage.report()))
+            summary["coverage"] = self._coverage.summary()
+        print(json.dumps(summary))
 
 
-def _report(runs: list[dict[str, Any]], failures: list[str], seconds: float) -> None:
-    simulated = sum(each["simulated_ms"] for each in runs) / 1000
-    summary = {
-        "runs": len(runs) + len(failures),
-        "failed": len(failures),
-        "acknowledged": sum(each["acknowledged"] for each in runs),
-        "simulated_seconds": round(simulated, 1),
-        "seconds": round(seconds, 1),
-        "times_real_time": round(simulated / seconds, 1) if seconds else None,
-        "digest": _digest(runs),
-    }
-    print(json.dumps(summary))
+def _say(bar: "Progress", text: str) -> None:
+    """Past the bar, which stays below."""
+    bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _digest(runs: list[dict[str, Any]]) -> str:
-    """One for the whole invocation: equal digests mean equal traces of all runs."""
-    from hashlib import sha256
+def _new_coverage() -> "Coverage":
+    from tidelog.sim.coverage import Coverage
 
-    return sha256("".join(each["digest"] for each in runs).encode()).hexdigest()[:16]
+    return Coverage()
+
+
+def _progress() -> "Progress":
+    """On a terminal's stderr only; whatever else is printed goes to stdout."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    shown = Console(stderr=True).is_terminal
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=shown),
+        transient=True,
+        disable=not shown,
+    )

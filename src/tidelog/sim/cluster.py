@@ -17,7 +17,7 @@ from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import Bytes, FetchAsk, FetchGot, PartitionKey
+from tidelog.replication.messages import FetchAsk, PartitionKey
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.cluster import ClusterChecker
 from tidelog.sim.clients.client import Client, LookupCall, ProduceCall, ReadCall, Reply
@@ -143,7 +143,7 @@ class BrokerMachine(Machine):
         if isinstance(message, FetchAsk):
             for item in message.items:
                 self._promised[item.key] = item.offset
-        super().send(to, detached(message), in_order=in_order)
+        super().send(to, message, in_order=in_order)
 
     def dying(self) -> None:
         if self.node is not None:
@@ -163,17 +163,6 @@ class BrokerMachine(Machine):
     def lose_disk(self) -> None:
         super().lose_disk()
         self.cluster.checker.power_lost(self.node_id, self.disk, {}, disk_too=True)
-
-
-def detached(message: Any) -> Any:
-    """Records as they are at the moment of sending: a file may be truncated before the message arrives."""
-    if isinstance(message, FetchGot) and message.parts:
-        parts = [
-            part if part.records is None else part._replace(records=Bytes(part.records.read()))
-            for part in message.parts
-        ]
-        return message._replace(parts=parts)
-    return message
 
 
 class SimCluster:
@@ -280,8 +269,13 @@ class SimCluster:
         if machine is None or machine.node is None or machine.services is None:
             return False
         store = machine.node.metadata
-        machine.services.run(lambda: store.submit(decide, _ignore))
+        machine.services.run(lambda: store.submit(decide, self.decided))
         return True
+
+    def decided(self, error: TidelogError | None) -> None:
+        """Whoever wants to know looks at the metadata."""
+        if error is not None:
+            self.world.note(f"refused: {error.code.name}")
 
     def create_topic(self, wish: TopicWish) -> None:
         """Keep asking the active controller until the topic is there."""
@@ -299,7 +293,3 @@ class SimCluster:
                 self.world.after(100, attempt)
 
         attempt()
-
-
-def _ignore(error: TidelogError | None) -> None:
-    """Whoever wants to know looks at the metadata."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.errors import StorageError
+from tidelog.replication.messages import Bytes, FetchGot
 from tidelog.sim.disk import SimulatedDisk, Survive
 from tidelog.sim.network import Network
 from tidelog.sim.process import Clock, SimServices
@@ -79,7 +80,7 @@ class Machine:
             services.run(lambda: self.peer_lost(peer))
 
     def send(self, to: int, message: Any, *, in_order: bool = False) -> None:
-        self.network.send(self.node_id, to, message, in_order=in_order)
+        self.network.send(self.node_id, to, detached(message), in_order=in_order)
         if self.on_sent is not None:
             self.on_sent(self, message)
         if self.ambush is not None and self.ambush(message):
@@ -149,3 +150,14 @@ class Machine:
         self.disk_delay_ms = DISK_DELAY_MS
         if self.services is not None:
             self.services.disk_delay_ms = self.disk_delay_ms
+
+
+def detached(message: Any) -> Any:
+    """Records as they are at the moment of sending: a file may be truncated before the message arrives."""
+    if isinstance(message, FetchGot) and message.parts:
+        parts = [
+            part if part.records is None else part._replace(records=Bytes(bytes(part.records.read())))
+            for part in message.parts
+        ]
+        return message._replace(parts=parts)
+    return message

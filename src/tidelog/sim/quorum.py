@@ -20,7 +20,7 @@ from tidelog.log.log import Log
 from tidelog.replication.election import Timing
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import Bytes, FetchGot, Message, VoteAnswered
+from tidelog.replication.messages import Message, VoteAnswered
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.metadata import MetadataChecker
@@ -30,6 +30,7 @@ from tidelog.sim.faults import Nemesis
 from tidelog.sim.machine import DATA, DISK_DELAY_MS, Machine
 from tidelog.sim.network import Network
 from tidelog.sim.process import SimServices
+from tidelog.sim.result import RunResult
 from tidelog.sim.world import World
 
 DIRECTORY = f"{DATA}/__cluster_metadata-0"
@@ -91,9 +92,6 @@ class ControllerMachine(Machine):
         if self.host is not None:
             self.host.peer_lost(peer)
 
-    def send(self, to: int, message: Message, *, in_order: bool = False) -> None:
-        super().send(to, detached(message), in_order=in_order)
-
     def stand(self) -> None:
         quorum, services = self.quorum, self.services
         if quorum is not None and services is not None and not quorum.election.retired:
@@ -103,17 +101,6 @@ class ControllerMachine(Machine):
     @property
     def leads(self) -> bool:
         return self.quorum is not None and self.quorum.hosted.replica.role is Role.LEADER
-
-
-def detached(message: Any) -> Any:
-    """Records as they are at the moment of sending: a file may be truncated before the message arrives."""
-    if isinstance(message, FetchGot):
-        parts = [
-            part if part.records is None else part._replace(records=Bytes(bytes(part.records.read())))
-            for part in message.parts
-        ]
-        return message._replace(parts=parts)
-    return message
 
 
 class QuorumCluster:
@@ -332,7 +319,7 @@ class QuorumCluster:
                 raise Violation(f"node {quorum.election.me} lacks acknowledged values: {lost[:5]}")
 
 
-def run_quorum(seed: int, *, size: int = 3) -> dict[str, Any]:
+def run_quorum(seed: int, *, size: int = 3) -> RunResult:
     """One run: a phase with faults, then a healthy one in which everything must come right."""
     simulation = QuorumSimulation(seed, size)
     try:
@@ -356,7 +343,7 @@ class QuorumSimulation:
             favourites=self.cluster.leaders,
         )
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> RunResult:
         world, chance, cluster = self.world, self.world.chance, self.cluster
         cluster.ill_luck = 0.3
         if chance.random() < 0.5:
@@ -386,7 +373,7 @@ class QuorumSimulation:
         self._expect(cluster.is_whole, "healthy controllers do not settle")
         cluster.check_acknowledged()
         invariant(len(cluster.acknowledged) >= 10, "a run without load proves nothing")
-        return self._summary()
+        return self._result()
 
     def _load(self, wanted: Any = None) -> None:
         wanted = wanted or (lambda: self.nemesis.raging or self.world.elapsed_ms < 1000)
@@ -410,16 +397,17 @@ class QuorumSimulation:
         if not self.world.run_while(lambda: not condition(), WAIT_MS):
             raise Violation(f"{otherwise}:\n{self.cluster.story()}")
 
-    def _summary(self) -> dict[str, Any]:
+    def _result(self) -> RunResult:
         world, cluster = self.world, self.cluster
-        return {
-            "seed": world.seed,
-            "digest": world.digest(),
-            "steps": world.steps,
-            "messages": cluster.network.messages,
-            "sent": cluster.sent,
-            "acknowledged": len(cluster.acknowledged),
-            "faults": sum(self.nemesis.struck.values()),
-            "simulated_ms": world.elapsed_ms,
-            "trace": list(world.trace),
-        }
+        return RunResult(
+            "quorum",
+            world.seed,
+            world.digest(),
+            world.steps,
+            cluster.network.messages,
+            cluster.sent,
+            len(cluster.acknowledged),
+            self.nemesis.struck,
+            world.elapsed_ms,
+            tuple(world.trace),
+        )

@@ -14,6 +14,7 @@ from tidelog.sim.cluster import SimCluster
 from tidelog.sim.faults import Nemesis
 from tidelog.sim.plan import Plan, ProducerPlan, draw
 from tidelog.sim.quorum import run_quorum
+from tidelog.sim.result import RunResult
 
 TOPIC = "t"
 WAIT_MS = 15_000.0  # within which a healthy cluster must be whole again
@@ -22,7 +23,7 @@ LEFT_OUT = ("damage",)
 SETTINGS = {"replica.lag.time.max.ms": 2000}  # In twenty seconds something shall happen.
 
 
-def run(mode: str, seed: int, **wanted: Any) -> dict[str, Any]:
+def run(mode: str, seed: int, **wanted: Any) -> RunResult:
     """One seed of one mode. ``wanted`` fixes parts of the plan that the seed would draw."""
     plan = draw(seed, wanted)
     if mode == "quorum":
@@ -56,7 +57,7 @@ class Simulation:
         self.admin.on_created = self._serve_topic
         self.admin.on_deleted = self._leave_topic
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> RunResult:
         world = self.world
         self._begin()
         self.nemesis.rage()
@@ -67,7 +68,7 @@ class Simulation:
         self._take_writes()
         self._settle()
         self.cluster.checker.check_end()
-        return self._summary()
+        return self._result()
 
     def _begin(self) -> None:
         cluster = self.cluster
@@ -163,20 +164,20 @@ class Simulation:
                 return False
         return True
 
-    def _summary(self) -> dict[str, Any]:
-        world, histories = self.world, list(self.cluster.checker.histories)
-        return {
-            "seed": world.seed,
-            "digest": world.digest(),
-            "steps": world.steps,
-            "messages": self.cluster.network.messages,
-            "sent": sum(producer.sent for producer in self.producers),
-            "acknowledged": sum(producer.acknowledged for producer in self.producers),
-            "read": sum(history.reads for history in histories),
-            "faults": sum(self.nemesis.struck.values()),
-            "simulated_ms": world.elapsed_ms,
-            "trace": list(world.trace),
-        }
+    def _result(self) -> RunResult:
+        world = self.world
+        return RunResult(
+            "isr",
+            world.seed,
+            world.digest(),
+            world.steps,
+            self.cluster.network.messages,
+            sum(producer.sent for producer in self.producers),
+            sum(producer.acknowledged for producer in self.producers),
+            self.nemesis.struck,
+            world.elapsed_ms,
+            tuple(world.trace),
+        )
 
     def _story(self) -> str:
         lines = []

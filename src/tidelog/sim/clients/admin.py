@@ -45,9 +45,12 @@ class Admin:
         if self.stopped:
             return
         name, act = self._world.chance.choice(ACTS)
-        self.done[name] = self.done.get(name, 0) + 1
+        self.note_act(name)
         act(self)
         self.start()
+
+    def note_act(self, name: str) -> None:
+        self.done[name] = self.done.get(name, 0) + 1
 
     def _note(self, what: str) -> None:
         self._world.note(f"admin: {what}")

@@ -138,7 +138,7 @@ class Producer:
         if reply.error is ErrorCode.NONE:
             self._queue.remove(batch)
             self.acknowledged += len(batch.values)
-            if reply.left_ms < self._history.forgiven_ms:
+            if reply.left_ms <= self._history.forgiven_ms:
                 return  # An ok from before all copies were lost.
             for place, value in enumerate(batch.values):
                 self._history.told(value, reply.offset + place, reply.epoch)

@@ -63,7 +63,7 @@ class Reader:
             self._go_to(max(0, min(end, self._position)))
         elif reply.error is not ErrorCode.NONE:
             self._client.look_up(self.topic)
-        elif reply.left_ms >= self._history.forgiven_ms:
+        elif reply.left_ms > self._history.forgiven_ms:
             self._take(reply.records, at_leader=at_leader)
             self._maybe_commit()
         self.start()
