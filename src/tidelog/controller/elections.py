@@ -192,13 +192,19 @@ def without_memory(partition: PartitionImage, broker_id: int, *, empty: bool) ->
         return tuple(replica for replica in replicas if replica != broker_id)
 
     led = partition.leader == broker_id
+    last = partition.last_leader
+    if empty:
+        last = NO_BROKER if last == broker_id else last
+    elif {*partition.in_sync, *partition.eligible} == {broker_id}:
+        # Nobody is whole any more. It was so until now, and has kept more than those who forgot before it.
+        last = broker_id
     return msgspec.structs.replace(
         partition,
         leader=NO_BROKER if led else partition.leader,
         leader_epoch=partition.leader_epoch + led,
         in_sync=others(partition.in_sync),
         eligible=others(partition.eligible),
-        last_leader=NO_BROKER if empty and partition.last_leader == broker_id else partition.last_leader,
+        last_leader=last,
         offline=others(partition.offline),
     )
 
