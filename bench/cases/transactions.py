@@ -5,7 +5,7 @@ from bench.report import Check, Column, Report
 from bench.servers import Server
 
 SIZE = 1_000
-PARTITIONS = 4
+PARTITIONS = 8
 RECORDS_PER_TRANSACTION = 1_000
 COLUMNS = (
     Column("plain", "plain msg/s", ",.0f"),

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from bench.load.job import Job, Meter, Outcome
 from bench.process import BenchError
 
-PRODUCERS = 4
+PRODUCERS = 8
 SETTINGS: dict[str, Any] = {
     "acks": "all",
     "linger.ms": 5,

@@ -17,7 +17,9 @@ class Parked(NamedTuple):
 
 
 class Entry:
-    __slots__ = ("deadline_ms", "parked", "pending", "transaction", "watched")
+    __slots__ = (
+        "completion_planned", "deadline_ms", "parked", "pending", "transaction", "unwritten", "watched",
+    )  # fmt: skip
 
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
@@ -27,6 +29,8 @@ class Entry:
         # while one is open.
         self.deadline_ms = 0
         self.watched = False  # Whether somebody looks at the deadline in time.
+        self.unwritten = False  # Whether the log does not say yet that the transaction is complete.
+        self.completion_planned = False  # Whether somebody will see to that.
 
     @property
     def busy(self) -> bool:

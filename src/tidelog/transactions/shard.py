@@ -10,7 +10,6 @@ After a crash everything is as the log says: a decision that is there is carried
 """
 
 from collections.abc import Callable, Iterator, Set
-from typing import Protocol
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.transactions import records, rules
@@ -18,23 +17,14 @@ from tidelog.transactions.agenda import Agenda
 from tidelog.transactions.effects import Answer, Effects, Now, SendMarkers, TakeProducerId, Waiter, Write
 from tidelog.transactions.entry import Entry, Parked
 from tidelog.transactions.rules import End, EndWish, Producer
+from tidelog.transactions.settings import Settings
 from tidelog.transactions.states import AT_REST, PREPARED, State
 from tidelog.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIME, Transaction
 from tidelog.types import TopicPartition
 
 PATIENCE_MS = 1000  # How long adding partitions waits for the end of the transaction before.
 BUSY_RETRY_MS = 200
-
-
-class Settings(Protocol):
-    """What a shard asks of the broker's configuration."""
-
-    @property
-    def transaction_max_timeout_ms(self) -> int: ...
-    @property
-    def transactional_id_expiration_ms(self) -> int: ...
-    @property
-    def transaction_remove_expired_transaction_cleanup_interval_ms(self) -> int: ...
+COMPLETION_DELAY_MS = 50  # Much longer than from the end of a transaction to the beginning of the next.
 
 
 class TransactionShard:
@@ -287,16 +277,34 @@ class TransactionShard:
         return self._complete(entry, now)
 
     def _complete(self, entry: Entry, now: Now) -> Effects:
-        def then(error: TidelogError | None) -> Effects:
-            if error is not None and not self._stopped:
-                self._agenda.add(now.uptime_ms + BUSY_RETRY_MS, retry)
+        """The end is everywhere. That is no decision, so it need not be written before anybody acts on it: a
+        coordinator that does not know it writes the markers once more. A producer that is busy has its next
+        transaction in the log before long, which says the same.
+        """
+        entry.transaction = rules.complete(entry.transaction, now.wall_ms)
+        entry.unwritten = True
+        self._plan_completion(entry, now.uptime_ms + COMPLETION_DELAY_MS)
+        return self._resume(entry, now)
+
+    def _plan_completion(self, entry: Entry, at_ms: int) -> None:
+        if not entry.completion_planned:
+            entry.completion_planned = True
+            self._agenda.add(at_ms, lambda now: self._write_completion(entry, now))
+
+    def _write_completion(self, entry: Entry, now: Now) -> Effects:
+        entry.completion_planned = False
+        if not entry.unwritten:
+            return []
+        if entry.busy:
+            self._plan_completion(entry, now.uptime_ms + BUSY_RETRY_MS)  # Should that write fail.
             return []
 
-        def retry(now: Now) -> Effects:
-            still = entry.transaction.state in PREPARED and not entry.busy
-            return self._complete(entry, now) if still else []
+        def then(error: TidelogError | None) -> Effects:
+            if error is not None and not self._stopped:
+                self._plan_completion(entry, now.uptime_ms + BUSY_RETRY_MS)
+            return []
 
-        return self._write(entry, rules.complete(entry.transaction, now.wall_ms), then)
+        return self._write(entry, entry.transaction, then)
 
     # -- timeouts and expiry -----------------------------------------------------------
 
@@ -369,6 +377,7 @@ class TransactionShard:
             if error:
                 return [*then(_refusal(error)), *self._resume(entry, now)]
             entry.transaction = new
+            entry.unwritten = False
             effects = then(None)
             if new.state in PREPARED:
                 effects += self._send_markers(entry, now)

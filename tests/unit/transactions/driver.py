@@ -8,7 +8,7 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.transactions.effects import Answer, Effects, Now, SendMarkers, TakeProducerId, Write
 from tidelog.transactions.records import KeyValue
 from tidelog.transactions.rules import EndWish, Producer
-from tidelog.transactions.shard import TransactionShard
+from tidelog.transactions.shard import COMPLETION_DELAY_MS, TransactionShard
 from tidelog.transactions.states import State
 from tidelog.transactions.transaction import Transaction
 from tidelog.types import TopicPartition
@@ -170,5 +170,6 @@ def in_state(state: State, *, version: int = 0) -> tuple[Driver, Producer]:
     producer = driver.end(producer, commits=commits, version=version).answer
     if state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
         driver.write_markers()
+        driver.pass_ms(COMPLETION_DELAY_MS)
     assert driver.state is state
     return driver, producer

@@ -4,8 +4,9 @@ import pytest
 from driver import ID, P0, P1, P2, Driver, in_state
 
 from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.transactions.records import decode
 from tidelog.transactions.rules import ENDS, ENDS_WITH_EPOCH, End, Producer
-from tidelog.transactions.shard import PATIENCE_MS
+from tidelog.transactions.shard import COMPLETION_DELAY_MS, PATIENCE_MS
 from tidelog.transactions.states import AT_REST, BEFORE, BY_LABEL, PREPARED, State
 from tidelog.transactions.transaction import EPOCH_MAX, Transaction
 
@@ -446,17 +447,67 @@ class TestMarkers:
         driver.perform(driver.shard.markers_written(sent, driver.now))
         assert driver.state is State.ONGOING
 
+    def last_written(self, driver: Driver) -> State:
+        record = decode(*driver.log[-1])
+        assert record is not None
+        assert record.transaction is not None
+        return record.transaction.state
+
+    def test_completion_is_written_when_nothing_else_is(self) -> None:
+        driver, _ = in_state(State.PREPARE_COMMIT)
+        driver.write_markers()
+        assert driver.state is State.COMPLETE_COMMIT
+        assert self.last_written(driver) is State.PREPARE_COMMIT
+        driver.pass_ms(COMPLETION_DELAY_MS - 1)
+        assert self.last_written(driver) is State.PREPARE_COMMIT
+        driver.pass_ms(1)
+        assert self.last_written(driver) is State.COMPLETE_COMMIT
+        count = len(driver.log)
+        driver.pass_ms(1000)
+        assert len(driver.log) == count
+
+    def test_the_next_transaction_says_the_same(self) -> None:
+        driver, producer = in_state(State.PREPARE_COMMIT)
+        driver.write_markers()
+        driver.add(producer)
+        driver.pass_ms(1000)
+        records = [decode(*each) for each in driver.log]
+        states = [record.transaction.state for record in records if record and record.transaction]
+        assert states == [State.EMPTY, State.ONGOING, State.PREPARE_COMMIT, State.ONGOING]
+        assert driver.restarted().sent == []
+
     def test_completion_is_tried_until_it_is_written(self) -> None:
         driver, _ = in_state(State.PREPARE_COMMIT)
         driver.holds_writes = True
         driver.write_markers()
+        driver.pass_ms(COMPLETION_DELAY_MS)
         for _ in range(3):
             driver.refuse_held()
-            assert driver.state is State.PREPARE_COMMIT
             assert driver.held == []
             driver.pass_ms(1000)
         driver.commit_held()
-        assert driver.state is State.COMPLETE_COMMIT
+        assert self.last_written(driver) is State.COMPLETE_COMMIT
+
+    def test_completion_is_not_forgotten_when_the_next_transaction_cannot_begin(self) -> None:
+        driver, producer = in_state(State.PREPARE_COMMIT)
+        driver.write_markers()
+        driver.holds_writes = True
+        driver.add(producer)
+        driver.pass_ms(COMPLETION_DELAY_MS)
+        driver.refuse_held()
+        driver.pass_ms(1000)
+        driver.commit_held()
+        assert self.last_written(driver) is State.COMPLETE_COMMIT
+
+    def test_a_coordinator_that_does_not_know_it_is_complete_ends_it_again(self) -> None:
+        driver, producer = in_state(State.PREPARE_COMMIT)
+        (sent,) = driver.write_markers()
+        other = driver.restarted()
+        assert other.sent == [sent]
+        added = other.add(producer)
+        assert added.answers == [], "nothing new begins before that"
+        other.write_markers()
+        assert added.answer is None
 
     @pytest.mark.parametrize("state", sorted(PREPARED))
     def test_the_next_coordinator_sends_them_again(self, state: State) -> None:
@@ -473,7 +524,7 @@ class TestMarkers:
         driver.holds_writes = True
         driver.end(producer, commits=False, version=2)
         driver.commit_held()
-        assert driver.state is State.PREPARE_ABORT
+        assert self.last_written(driver) is State.PREPARE_ABORT
         other = driver.restarted()
         assert (other.state, other.sent) == (State.COMPLETE_ABORT, [])
 
