@@ -268,14 +268,14 @@ class BrokerTable:
     )
     broker_session_timeout_ms: int = row(
         Whole(300),
-        2000,
+        1500,
         "A broker that the controllers have not heard of for so long is taken for dead, and its partitions "
         "get other leaders. The same time after it last heard of them it stops leading by itself, unless "
         "everybody who could take over still follows it.",
         section="Replication",
     )
     broker_heartbeat_interval_ms: int = row(
-        Whole(20), 400, "Time between two signs of life to the controllers."
+        Whole(20), 300, "Time between two signs of life to the controllers."
     )
     replica_lag_time_max_ms: int = row(
         Whole(100),
