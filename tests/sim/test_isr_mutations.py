@@ -16,7 +16,7 @@ from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.broker.node import Node
 from tidelog.broker.partition import Partition
 from tidelog.broker.partitions import PartitionTable
-from tidelog.controller import elections
+from tidelog.controller import brokers, elections
 from tidelog.controller.image import ClusterImage
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.log.producers import ProducerStates
@@ -31,7 +31,7 @@ from tidelog.sim.checkers import Violation
 from tidelog.sim.plan import ProducerPlan
 from tidelog.sim.run import run
 
-MAX_SEEDS = 12
+MAX_SEEDS = 40
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -231,15 +231,15 @@ def lead_an_old_epoch_again(patch: pytest.MonkeyPatch) -> None:
 
 def reuse_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """A new leader goes on in its predecessor's epoch."""
-    original = elections._changed
+    original = elections.led_by
 
-    def changed(partition: Any, leader: int, *args: Any, **options: Any) -> Any:
+    def led_by(partition: Any, leader: int, *args: Any, **options: Any) -> Any:
         import msgspec
 
         new = original(partition, leader, *args, **options)
         return msgspec.structs.replace(new, leader_epoch=partition.leader_epoch)
 
-    patch.setattr(elections, "_changed", changed)
+    patch.setattr(elections, "led_by", led_by)
 
 
 def elect_anybody(patch: pytest.MonkeyPatch) -> None:
@@ -254,7 +254,7 @@ def elect_anybody(patch: pytest.MonkeyPatch) -> None:
 
 def forget_nothing(patch: pytest.MonkeyPatch) -> None:
     """A broker that lost power stays a member, though it may lack what it acknowledged."""
-    patch.setattr(elections, "_forget", lambda *args, **options: iter(()))
+    patch.setattr(brokers, "_forget", lambda *args, **options: iter(()))
 
 
 def keep_everybody_eligible(patch: pytest.MonkeyPatch) -> None:
@@ -276,8 +276,9 @@ def miss_a_decision(patch: pytest.MonkeyPatch) -> None:
     original = MetadataQuorum._read_committed
 
     def read(self: MetadataQuorum) -> Any:
-        found, size = original(self)
-        return (found if self.committed_offset % 9 or self.hosted.replica.me != 2 else []), size
+        found, size, end_offset = original(self)
+        kept = found if self.committed_offset % 9 or self.hosted.replica.me != 2 else []
+        return kept, size, end_offset
 
     patch.setattr(MetadataQuorum, "_read_committed", read)
 
