@@ -124,10 +124,10 @@ class BrokerMachine(Machine):
         node, broker = self.node, self.broker
         if node is None or broker is None:
             return
+        self._listens |= node.ready  # From when the cluster has let it in, whatever becomes of it.
         if not isinstance(message, ProduceCall | ReadCall | LookupCall):
             node.receive(message)
-        elif self._listens or node.ready:
-            self._listens = True  # From when the cluster has let it in, whatever becomes of it.
+        elif self._listens:
             serve(broker, message, lambda reply: self._reply(message.client, reply))
         else:
             self._reply(message.client, Reply(message.number, ErrorCode.NETWORK_EXCEPTION))

@@ -36,6 +36,7 @@ class Network:
         self._closed: dict[Link, int] = {}  # how often: a message of an earlier connection never arrives
         self._arrivals: dict[Link, float] = {}  # of the newest message that must not be overtaken
         self.slow: dict[int, float] = {}  # node → extra delay of everything it sends or gets
+        self.slow_links: dict[Link, float] = {}
         self.messages = 0
         self.on_send: Callable[[Any], None] | None = None  # for whoever counts what is said
 
@@ -93,6 +94,7 @@ class Network:
     def heal(self) -> None:
         self._cuts.clear()
         self.slow.clear()
+        self.slow_links.clear()
 
     # --- messages -------------------------------------------------------------------------------------------
 
@@ -112,6 +114,8 @@ class Network:
             delay = self._delay()
             if self.slow:
                 delay += self.slow.get(sender, 0.0) + self.slow.get(receiver, 0.0)
+            if self.slow_links:
+                delay += self.slow_links.get(link, 0.0)
             if weather.late and chance() < weather.late:
                 delay += chance() * weather.late_ms
             arrives_ms = self._world.now_ms + delay

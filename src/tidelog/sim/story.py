@@ -1,11 +1,12 @@
 """Scripted faults on a simulated cluster, told line by line: what happens to one partition on brokers A, B
 and C, which three controllers X, Y and Z look after.
 
-A is whoever leads when the story begins, X the active controller. Every step is told with what came of it;
-the same script tells the same story. Records are called r1, r2, …; a bar in a log stands at its watermark.
+A is whoever leads when the story begins, X the active controller. The same script tells the same story.
+Records are called r1, r2, …; a bar in a log stands at its watermark.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import cast
 
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.topics import TopicWish
@@ -15,18 +16,13 @@ from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.batches import entries, entries_between
 from tidelog.sim.clients.client import ProduceCall, ReadCall, Reply
 from tidelog.sim.cluster import BrokerMachine, SimCluster
-from tidelog.sim.disk import EIO, nothing
+from tidelog.sim.telling import STEP_MS, StoryFailed, Telling
 
 TOPIC = "t"
 BROKERS = "ABCDE"
 CONTROLLERS = "XYZ"
 ACKS = {-1: "all", 0: "0", 1: "1"}
-STEP_MS = 10.0
 PRODUCER_ID = 77
-
-
-class StoryFailed(AssertionError):
-    """Something did not happen that the story needs."""
 
 
 class Sent:
@@ -40,38 +36,28 @@ class Sent:
         self.reply: Reply | None = None
 
 
-class Story:
+class Story(Telling):
     def __init__(self, brokers: int = 3, seed: int = 1, **configs: str) -> None:
         self.cluster = SimCluster(seed, brokers, len(CONTROLLERS))
-        self.world = self.cluster.world
-        self.network = self.cluster.network
+        super().__init__(self.cluster.world, self.cluster.network, self.cluster.machines)
         self.client = self.cluster.client()
-        self.lines: list[str] = []
-        self._told = ""
-        self._began_ms = 0.0
         self._records = 0
         self._sequence = 0
-        self._hosts = list(self.cluster.brokers)
-        self._names: dict[int, str] = {}
-        self._begin(configs)
+        settings = {name.replace("_", "."): value for name, value in configs.items()}
+        self._found({"min.insync.replicas": "2", **settings})
 
-    def _begin(self, configs: dict[str, str]) -> None:
-        settings = {
-            "min.insync.replicas": "2",
-            **{name.replace("_", "."): value for name, value in configs.items()},
-        }
+    def _found(self, settings: dict[str, str]) -> None:
+        hosts = list(self.cluster.brokers)
         self.cluster.start()
-        self.cluster.create_topic(TopicWish(TOPIC, -1, -1, {0: self._hosts}, settings))
+        self.cluster.create_topic(TopicWish(TOPIC, -1, -1, {0: hosts}, settings))
         self.world.run_while(lambda: not self.all_in_sync(), 20_000)
         self.world.run_until(self.world.now_ms + 2000)
         leader, active = self.partition().leader, self.cluster.active()
         if leader < 0 or active is None:
             raise StoryFailed("the cluster does not begin")
-        brokers = [leader, *(node for node in self._hosts if node != leader)]
-        voters = [active.node_id, *(node for node in sorted(self.cluster.voters) if node != active.node_id)]
-        self._names = dict(zip(brokers, BROKERS, strict=False)) | dict(zip(voters, CONTROLLERS, strict=True))
-        self._began_ms = self.world.now_ms
-        self.tell_state()
+        brokers = [leader, *(node for node in hosts if node != leader)]
+        voters = [active.node_id, *(node for node in self.cluster.voters if node != active.node_id)]
+        self.begin(dict(zip(brokers, BROKERS, strict=False)) | dict(zip(voters, CONTROLLERS, strict=True)))
 
     # --- looking --------------------------------------------------------------------------------------------
 
@@ -81,7 +67,7 @@ class Story:
         return topic.partitions[0] if topic is not None else PartitionImage((), (), -1, -1)
 
     def machine(self, letter: str) -> BrokerMachine:
-        return next(self.cluster.machines[node] for node, name in self._names.items() if name == letter)
+        return cast(BrokerMachine, self.machine_of(letter))
 
     def hosted(self, letter: str) -> Hosted:
         machine = self.machine(letter)
@@ -103,11 +89,7 @@ class Story:
 
     # --- telling --------------------------------------------------------------------------------------------
 
-    def tell(self, text: str) -> None:
-        seconds = (self.world.now_ms - self._began_ms) / 1000
-        self.lines.append(f"{seconds:7.2f} s  {text}")
-
-    def tell_state(self) -> None:
+    def state(self) -> str:
         partition = self.partition()
         state = (
             f"leader {self.leader()}, epoch {partition.leader_epoch}, in sync {self._list(partition.in_sync)}"
@@ -116,9 +98,7 @@ class Story:
             state += f", eligible {self._list(partition.eligible)}"
         if partition.unclean_epoch >= 0 and partition.unclean_epoch == partition.leader_epoch:
             state += ", records may be given up"
-        if state != self._told:
-            self._told = state
-            self.tell(f"  {state}")
+        return state
 
     def _list(self, nodes: Iterable[int]) -> str:
         return " ".join(sorted(self._names[node] for node in nodes)) or "nobody"
@@ -141,85 +121,11 @@ class Story:
             words.append(entry.value.decode())
         return " ".join(words) + (" |" if watermark >= log.end_offset else "")
 
-    # --- time -----------------------------------------------------------------------------------------------
-
-    def run(self, milliseconds: float) -> None:
-        """Let time pass, and tell every change of leader and members on the way."""
-        end = self.world.now_ms + milliseconds
-        while self.world.now_ms < end:
-            self.world.run_until(min(end, self.world.now_ms + STEP_MS))
-            self.tell_state()
-
-    def until(self, condition: Callable[[], bool], what: str, patience_ms: float = 30_000) -> None:
-        end = self.world.now_ms + patience_ms
-        while not condition():
-            if self.world.now_ms >= end:
-                raise StoryFailed(f"{what} did not happen:\n" + "\n".join(self.lines))
-            self.run(STEP_MS)
-
     # --- faults ---------------------------------------------------------------------------------------------
-
-    def kill(self, letters: str) -> None:
-        self._do("kill", letters, BrokerMachine.kill)
-
-    def start(self, letters: str) -> None:
-        self._do("start", letters, BrokerMachine.start)
-
-    def power_off(self, letters: str) -> None:
-        """The worst case: nothing survives that was not synced."""
-        verb = "lose" if len(letters) > 1 else "loses"
-        self.tell(f"{_and(letters)} {verb} power, what was not synced is gone")
-        for letter in letters:
-            self.machine(letter).lose_power(nothing)
-
-    def lose_disk(self, letter: str) -> None:
-        self.tell(f"{letter} loses its disk, and will come back with an empty one")
-        self.machine(letter).lose_disk()
-
-    def freeze(self, letter: str) -> None:
-        self._do("freeze", letter, BrokerMachine.pause)
-
-    def thaw(self, letter: str) -> None:
-        self.tell(f"{letter} goes on")
-        self.machine(letter).resume()
-
-    def _do(self, verb: str, letters: str, action: Callable[[BrokerMachine], None]) -> None:
-        self.tell(f"{verb} {_and(letters)}")
-        for letter in letters:
-            action(self.machine(letter))
-
-    def cut(self, ones: str, others: str) -> None:
-        self.tell(f"cut {_and(ones)} off from {_and(others)}")
-        self.network.part(self._nodes(ones), self._nodes(others))
 
     def deafen_client(self, letter: str) -> None:
         self.tell(f"the client hears nothing of {letter} any more")
         self.network.cut(self.machine(letter).node_id, self.client.client_id)
-
-    def heal(self) -> None:
-        self.tell("heal the network")
-        self.network.heal()
-
-    def slow_down(self, letter: str, extra_ms: float) -> None:
-        self.tell(f"{letter} becomes slow: {extra_ms:.0f} ms more for each message")
-        self.network.slow[self.machine(letter).node_id] = extra_ms
-
-    def speed_up(self, letter: str) -> None:
-        self.tell(f"{letter} is fast again")
-        self.network.slow.pop(self.machine(letter).node_id, None)
-
-    def fill_disk(self, letter: str) -> None:
-        self.tell(f"the disk of {letter} is full")
-        disk = self.machine(letter).disk
-        disk.capacity_bytes = disk.used_bytes()
-
-    def break_disk(self, letter: str) -> None:
-        self.tell(f"the disk of {letter} fails: nothing can be written")
-        self.machine(letter).disk.failing.update(dict.fromkeys(("write", "reserve", "create", "sync"), EIO))
-
-    def repair_disk(self, letter: str) -> None:
-        self.tell(f"the disk of {letter} is repaired")
-        self.machine(letter).repair()
 
     def flip_bit(self, letter: str) -> None:
         """In the middle of the partition's first segment."""
@@ -228,9 +134,6 @@ class Story:
         position = self.hosted(letter).log.read(0, 1, 1, at_least_one_batch=True).size - 1
         self.tell(f"a bit flips in the first segment of {letter}, in record r1")
         disk.flip(path, position, 0)
-
-    def _nodes(self, letters: str) -> list[int]:
-        return [self.machine(letter).node_id for letter in letters]
 
     # --- clients --------------------------------------------------------------------------------------------
 
@@ -313,7 +216,3 @@ class Story:
         while not heard:
             self.run(STEP_MS)
         return heard[0]
-
-
-def _and(letters: str) -> str:
-    return " and ".join(letters)

@@ -3,19 +3,19 @@
 A story is a function that tells one: its docstring is the title, its module the mode.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from tidelog.sim.stories import isr
-from tidelog.sim.story import Story
+from tidelog.sim.stories import isr, quorum
+from tidelog.sim.telling import Telling
 
-Told = Callable[[], Story]
+Told = Callable[[], Telling]
 
 
-def _named(mode: str, told: tuple[Told, ...]) -> dict[str, Told]:
+def _named(mode: str, told: Sequence[Told]) -> dict[str, Told]:
     return {f"{mode}_{each.__name__}": each for each in told}
 
 
-STORIES: dict[str, Told] = _named("isr", isr.STORIES)
+STORIES: dict[str, Told] = _named("isr", isr.STORIES) | _named("quorum", quorum.STORIES)
 """Name → what tells it."""
 
 

@@ -1,0 +1,201 @@
+"""Mode ``quorum``: three voters elect their leader among themselves, and a decision counts when two have it
+on disk.
+"""
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.quorum_story import QuorumStory
+from tidelog.sim.telling import expect
+
+
+def leader_killed() -> QuorumStory:
+    """1. The leader is killed: the more complete of the others is voted in, and decisions go on."""
+    story = QuorumStory()
+    expect(story.decide(), ErrorCode.NONE)
+    story.cut("A", "C")
+    expect(story.decide(), ErrorCode.NONE)
+    story.kill("A")
+    story.heal()
+    story.until(lambda: story.decider() == "B", "an election")
+    expect(story.decide(), ErrorCode.NONE)
+    story.start("A")
+    _until_all_know(story, 3)
+    story.tell_known()
+    return story
+
+
+def follower_killed() -> QuorumStory:
+    """2. A follower is killed: nobody notices."""
+    story = QuorumStory()
+    story.kill("B")
+    expect(story.decide(), ErrorCode.NONE)
+    story.run(3000)
+    expect(story.decide(), ErrorCode.NONE)
+    return story
+
+
+def both_followers_killed() -> QuorumStory:
+    """3. Both followers are killed: the leader sees no majority and steps down; what is committed stays
+    known.
+    """
+    story = QuorumStory()
+    expect(story.decide(), ErrorCode.NONE)
+    story.kill("BC")
+    waiting = story.ask()
+    story.until(lambda: not story.decider(), "the end of the leadership")
+    expect(story.await_answer(waiting), ErrorCode.NOT_CONTROLLER)
+    expect(story.decide(), None)
+    story.tell_known()
+    story.start("B")
+    story.until(lambda: bool(story.decider()), "an election")
+    expect(story.decide(), ErrorCode.NONE)
+    return story
+
+
+def leader_and_follower_killed() -> QuorumStory:
+    """4. The leader and a follower are killed: no majority, so nothing is decided; what the third knows to be
+    committed can be read.
+    """
+    story = QuorumStory()
+    expect(story.decide(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("AB")
+    story.run(5000)
+    expect(story.decide(), None)
+    story.tell_known()
+    story.start("A")
+    story.until(lambda: bool(story.decider()), "an election")
+    expect(story.decide(), ErrorCode.NONE)
+    return story
+
+
+def all_killed() -> QuorumStory:
+    """6. All are killed: the first one back waits for a second, and the more complete of the two leads."""
+    story = QuorumStory()
+    story.cut("C", "AB")
+    expect(story.decide(), ErrorCode.NONE)
+    story.kill("ABC")
+    story.heal()
+    story.run(1000)
+    story.start("C")
+    story.run(3000)
+    expect(story.decider(), "")
+    story.start("B")
+    story.until(lambda: story.decider() == "B", "an election")
+    expect(story.decide(), ErrorCode.NONE)
+    story.start("A")
+    _until_all_know(story, 2)
+    story.tell_known()
+    return story
+
+
+def leader_frozen() -> QuorumStory:
+    """7. The leader freezes for 30 seconds: another is voted in, and the old one steps down when it hears the
+    higher epoch.
+    """
+    story = QuorumStory()
+    expect(story.decide(), ErrorCode.NONE)
+    story.cut("A", "BC")
+    waiting = story.ask()
+    story.run(100)
+    story.freeze("A")
+    story.heal()
+    story.until(lambda: bool(story.decider()), "an election")
+    expect(story.decide(), ErrorCode.NONE)
+    story.run(28_000)
+    story.thaw("A")
+    expect(story.await_answer(waiting), ErrorCode.REQUEST_TIMED_OUT)
+    _until_all_know(story, 2)
+    story.tell_known()
+    return story
+
+
+def leader_cut_off() -> QuorumStory:
+    """8. The leader is cut off: it steps down by itself, and the other side votes."""
+    story = QuorumStory()
+    story.cut("A", "BC")
+    waiting = story.ask()
+    story.until(lambda: story.decider() in ("B", "C"), "an election")
+    expect(story.await_answer(waiting), ErrorCode.NOT_CONTROLLER)
+    expect(story.decide(), ErrorCode.NONE)
+    story.heal()
+    _until_all_know(story, 1)
+    story.tell_known()
+    return story
+
+
+def all_lose_power() -> QuorumStory:
+    """9. All three lose power at once: whatever was decided was synced by two of them."""
+    story = QuorumStory()
+    expect(story.decide(), ErrorCode.NONE)
+    story.power_off("ABC")
+    story.start("ABC")
+    story.until(lambda: bool(story.decider()), "an election")
+    _until_all_know(story, 1)
+    story.tell_known()
+    return story
+
+
+def voter_loses_its_disk() -> QuorumStory:
+    """10. A voter comes back with an empty disk: it does not vote before it has caught up, or it could help
+    to elect somebody who lacks what it forgot.
+    """
+    story = QuorumStory()
+    expect(story.decide(), ErrorCode.NONE)
+    story.lose_disk("B")
+    story.start("B")
+    expect(story.decide(), ErrorCode.NONE)
+    _until_all_know(story, 2)
+    story.until(story.cluster.is_whole, "the return of B")
+    story.tell_known()
+    story.kill("A")
+    story.until(lambda: story.decider() in ("B", "C"), "an election")
+    expect(story.decide(), ErrorCode.NONE)
+    return story
+
+
+def disk_full() -> QuorumStory:
+    """12. The leader's disk is full: it resigns, another leads."""
+    story = QuorumStory()
+    expect(story.decide(), ErrorCode.NONE)
+    story.fill_disk("A")
+    story.decide()
+    story.until(lambda: story.decider() in ("B", "C"), "an election")
+    expect(story.decide(), ErrorCode.NONE)
+    return story
+
+
+def split_vote() -> QuorumStory:
+    """Split vote: two stand for election at the same time and each votes for itself. Nobody wins, and chance
+    decides who tries again first.
+    """
+    story = QuorumStory(size=4)
+    expect(story.decide(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("A")
+    story.cut("B", "D")
+    story.stand("BC")
+    story.run(200)
+    story.heal()
+    story.until(lambda: bool(story.decider()), "an election")
+    expect(story.decide(), ErrorCode.NONE)
+    return story
+
+
+def _until_all_know(story: QuorumStory, count: int) -> None:
+    letters = [letter for letter in "ABC" if story.machine(letter).alive]
+    story.until(lambda: all(len(story.known(letter)) == count for letter in letters), "that all know")
+
+
+STORIES = (
+    leader_killed,
+    follower_killed,
+    both_followers_killed,
+    leader_and_follower_killed,
+    all_killed,
+    leader_frozen,
+    leader_cut_off,
+    all_lose_power,
+    voter_loses_its_disk,
+    disk_full,
+    split_vote,
+)
