@@ -1,0 +1,68 @@
+"""``tidelog sim``: what it prints and how it ends."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tidelog.cli.app import app
+from tidelog.cli.failure import CommandFailed
+from tidelog.sim import run as simulated
+from tidelog.sim.checkers.violation import Violation
+
+
+@pytest.fixture(autouse=True)
+def noisy_again() -> Iterator[None]:
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def sim(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["sim", *arguments])
+    return result.exit_code, result.output
+
+
+def test_one_seed_shows_its_trace_and_a_summary() -> None:
+    code, output = sim("--seed", "3", "--mode", "quorum", "--trace", "5")
+    lines = output.splitlines()
+    assert code == 0
+    assert len(lines) == 6
+    summary = json.loads(lines[-1])
+    assert summary["runs"] == 1
+    assert summary["failed"] == 0
+    assert len(summary["digest"]) == 16
+
+
+def test_a_failure_names_the_command_that_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(mode: str, seed: int, **wanted: Any) -> Any:
+        raise Violation("the watermark went back")
+
+    monkeypatch.setattr(simulated, "run", broken)
+    code, output = sim("--seeds", "2", "--mode", "isr")
+    assert code != 0
+    assert "isr, seed 1: Violation: the watermark went back" in output
+    assert "tidelog sim --seed 1 --mode isr" in output
+    [summary] = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    assert (summary["runs"], summary["failed"]) == (2, 2)
+
+
+def test_a_story_is_told() -> None:
+    code, output = sim("--story", "isr_follower_killed")
+    assert code == 0
+    assert "kill B" in output
+
+
+def test_stories_are_named() -> None:
+    code, output = sim("--story", "all")
+    assert code == 0
+    assert "isr_leader_killed" in output.split()
+
+
+@pytest.mark.parametrize("arguments", [("--mode", "paxos"), ("--story", "nobody_knows")])
+def test_what_is_not_there_is_refused_in_a_sentence(arguments: tuple[str, str]) -> None:
+    result = CliRunner().invoke(app, ["sim", *arguments])
+    assert isinstance(result.exception, CommandFailed)
+    assert "There is no" in str(result.exception)
