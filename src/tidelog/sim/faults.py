@@ -51,12 +51,14 @@ class Nemesis:
         without: Sequence[str] = (),
         pace_ms: tuple[float, float] = (100, 2000),
         brokers: Sequence[int] | None = None,
+        replaceable: Callable[[Machine], bool] = lambda machine: False,
         favourites: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self.world = world
         self.network = network
         self.machines = machines
         self.brokers = list(machines) if brokers is None else list(brokers)
+        self.replaceable = replaceable  # whether a machine's disk may be lost now
         self._favourites = favourites  # whom it hurts most: leaders, the active controller
         self._pace_ms = pace_ms
         self.raging = False
@@ -334,7 +336,13 @@ def _flip(nemesis: Nemesis) -> str:
 
 
 def _empty(nemesis: Nemesis) -> str:
-    machine = nemesis.victim()
+    """Not more than one at a time: who replaces a second disk before the first one is full again gives up
+    what was on both.
+    """
+    candidates = [machine for machine in nemesis.machines.values() if nemesis.replaceable(machine)]
+    if not candidates:
+        return "nobody's"
+    machine = nemesis.world.chance.choice(candidates)
     machine.lose_disk()
     return str(machine.node_id)
 

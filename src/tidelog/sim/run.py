@@ -12,14 +12,15 @@ from tidelog.sim.clients.producer import Producer
 from tidelog.sim.clients.reader import Reader
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.faults import Nemesis
+from tidelog.sim.machine import Machine
 from tidelog.sim.plan import Plan, ProducerPlan, draw
 from tidelog.sim.quorum import run_quorum
 from tidelog.sim.result import RunResult
 
 TOPIC = "t"
 WAIT_MS = 15_000.0  # within which a healthy cluster must be whole again
-# Not yet: a damaged disk is neither noticed nor restored by the cluster itself.
-LEFT_OUT = ("damage",)
+# Not yet: a damaged segment is neither noticed nor restored by the cluster itself.
+LEFT_OUT = ("flipped bit",)
 SETTINGS = {"replica.lag.time.max.ms": 2000}  # In twenty seconds something shall happen.
 
 
@@ -49,6 +50,7 @@ class Simulation:
             only=plan.faults,
             without=LEFT_OUT,
             brokers=self.cluster.brokers,
+            replaceable=self._is_replaceable,
             favourites=self.cluster.leaders,
         )
         self.producers: list[Producer] = []
@@ -130,6 +132,20 @@ class Simulation:
                 if set(partition.in_sync) != set(partition.replicas):
                     return False
         return all(not broker.fenced for broker in image.brokers.values())
+
+    def _is_replaceable(self, machine: Machine) -> bool:
+        """Whether everything on its disk is elsewhere, too, and nobody waits for it to vote."""
+        if machine.node_id in self.cluster.voters or not self._is_whole():
+            return False
+        if any(each.wiped or not each.alive for each in self.cluster.machines.values()):
+            return False
+        image = self.cluster.checker.metadata.newest
+        return all(
+            len(partition.in_sync) > 1
+            for topic in image.topics.values()
+            for partition in topic.partitions
+            if machine.node_id in partition.replicas
+        )
 
     def _take_writes(self) -> None:
         waiting = {
