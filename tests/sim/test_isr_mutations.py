@@ -5,8 +5,8 @@ A checker that catches no mutation is not finished; a mutation that nobody catch
 guard. Where a rule matters only under some faults or settings, the seeds are drawn among those.
 """
 
-import os
 import logging
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -339,7 +339,6 @@ MUTATIONS = [
 ]
 
 
-@pytest.mark.timeout(300)
 RARE = frozenset(
     {
         serve_any_epoch,
@@ -352,9 +351,11 @@ RARE = frozenset(
         fetch_before_the_sync,
     }
 )
-"""Need a coincidence of faults, and so dozens of seeds; which ones changes with the core's timing. Looked for on
-request only (``TIDELOG_TEST_RARE_MUTATIONS=1``)."""
+"""Need a coincidence of faults, and so dozens of seeds; which ones changes with the core's timing. Looked for
+on request only (``TIDELOG_TEST_RARE_MUTATIONS=1``)."""
 
+
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.patch.__name__)
 def test_a_seed_notices(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     if mutation.patch in RARE and not os.environ.get("TIDELOG_TEST_RARE_MUTATIONS"):
