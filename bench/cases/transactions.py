@@ -1,61 +1,72 @@
 """What idempotence and transactions cost: the same flood plain, idempotent, and 1,000 records at a time."""
 
-from bench.lineup import Load, Options, lineup
+from bench.lineup import Lineup, Load, Options, lineup
 from bench.report import Check, Column, Report
 from bench.servers import Server
 
-SIZE = 1_000
+SIZES = (1_000, 10_000)
 PARTITIONS = 8
 RECORDS_PER_TRANSACTION = 1_000
 COLUMNS = (
     Column("plain", "plain msg/s", ",.0f"),
-    Column("idempotent", "idempotent msg/s", ",.0f"),
-    Column("transactional", "transactional msg/s", ",.0f"),
-    Column("idempotence_share", "idempotent / plain", ",.3f"),
-    Column("transactions_share", "transactional / plain", ",.3f"),
-    Column("transactions_per_s", "transactions/s", ",.0f"),
-    Column("plain_cpu", "plain CPU s/GB", ",.2f"),
-    Column("transactional_cpu", "transactional CPU s/GB", ",.2f"),
+    Column("idempotent", "idem. msg/s", ",.0f"),
+    Column("transactional", "txn msg/s", ",.0f"),
+    Column("idempotence_share", "idem. / plain", ",.2f"),
+    Column("transactions_share", "txn / plain", ",.2f"),
+    Column("plain_cpu", "plain broker ms/1,000", ",.2f"),
+    Column("transactional_cpu", "txn broker ms/1,000", ",.2f"),
+    Column("plain_client_cpu", "plain client ms/1,000", ",.2f"),
+    Column("transactional_client_cpu", "txn client ms/1,000", ",.2f"),
     Column("rss_mb", "RSS MB", ",.0f"),
 )
 
 
 def run(options: Options) -> list[Report]:
     report = Report(
-        f"{SIZE:,} B × {PARTITIONS} partitions, acks=all; transactions of {RECORDS_PER_TRANSACTION:,}",
+        f"{PARTITIONS} partitions, acks=all, transactions of {RECORDS_PER_TRANSACTION:,} records",
         COLUMNS,
-        ("server",),
+        ("size", "server"),
     )
     options.servers = tuple(name for name in options.servers if name != "sink")  # It knows no transactions.
     with lineup(options) as running:
-        running.warm_up(Load("produce", SIZE, PARTITIONS, acks="all"))
+        running.warm_up(Load("produce", SIZES[0], PARTITIONS, acks="all"))
+        for size in SIZES:
 
-        def measure(server: Server) -> dict[str, float | None]:
-            rates: dict[str, float] = {}
-            cpu: dict[str, float | None] = {}
-            for kind in ("plain", "idempotent", "transactional"):
-                with running.topic(server, PARTITIONS) as topic:
-                    outcome = running.measure(
-                        server, kind, topic, client="transactions", value_size=SIZE, partitions=PARTITIONS,
-                        count=RECORDS_PER_TRANSACTION,
-                    )  # fmt: skip
-                rates[kind] = outcome.records / outcome.seconds
-                cpu[kind] = outcome.throughput(SIZE)["cpu_s_per_gb"]
-            return {
-                **rates,
-                "idempotence_share": rates["idempotent"] / rates["plain"],
-                "transactions_share": rates["transactional"] / rates["plain"],
-                "transactions_per_s": rates["transactional"] / RECORDS_PER_TRANSACTION,
-                "plain_cpu": cpu["plain"],
-                "transactional_cpu": cpu["transactional"],
-            }
+            def measure(server: Server, size: int = size) -> dict[str, float | None]:
+                return _measure(running, server, size)
 
-        for name, figures in running.rounds("transactions", measure).items():
-            report.rows.append({"server": name} | figures)
+            medians = running.rounds(f"transactions {size} B", measure)
+            for name, figures in medians.items():
+                report.rows.append({"size": size, "server": name} | figures)
         report.notes = running.notes()
-    ours = {"server": "tidelog"}
-    report.checks = [
-        Check("idempotent, share of plain", report.value("idempotence_share", **ours), 0.95, True),
-        Check("in transactions, share of plain", report.value("transactions_share", **ours), 0.85, True),
-    ]
+    report.checks = [check for size in SIZES for check in _checks(report, size)]
     return [report]
+
+
+def _measure(running: Lineup, server: Server, size: int) -> dict[str, float | None]:
+    rates: dict[str, float] = {}
+    figures: dict[str, float | None] = {}
+    for kind in ("plain", "idempotent", "transactional"):
+        with running.topic(server, PARTITIONS) as topic:
+            outcome = running.measure(
+                server, kind, topic, client="transactions", value_size=size, partitions=PARTITIONS,
+                count=RECORDS_PER_TRANSACTION,
+            )  # fmt: skip
+        rates[kind] = outcome.records / outcome.seconds
+        figures[f"{kind}_cpu"] = outcome.broker_cpu_seconds / outcome.records * 1e6
+        figures[f"{kind}_client_cpu"] = outcome.client_cpu_seconds / outcome.records * 1e6
+    return {
+        **rates,
+        **figures,
+        "idempotence_share": rates["idempotent"] / rates["plain"],
+        "transactions_share": rates["transactional"] / rates["plain"],
+    }
+
+
+def _checks(report: Report, size: int) -> list[Check]:
+    ours = {"size": size, "server": "tidelog"}
+    label = f"{size:,} B"
+    return [
+        Check(f"{label}: idempotent, share of plain", report.value("idempotence_share", **ours), 0.95, True),
+        Check(f"{label}: in transactions, share", report.value("transactions_share", **ours), 0.85, True),
+    ]

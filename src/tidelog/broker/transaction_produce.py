@@ -1,7 +1,7 @@
 """Produce with a transactional id: a batch is admitted before it is appended.
 
 A batch that needs nobody's leave is appended at once, in the order in which its producer sent it. One that
-waits is copied: the bytes of a request are only lent until the next one is read.
+waits keeps its bytes: a request's buffer is not used again before the request is answered.
 """
 
 from collections.abc import Callable
@@ -44,11 +44,10 @@ def when_admitted(
     elif decision:
         append(records, True)
     else:
-        kept = memoryview(bytearray(records))
         broker.admission.admit(
             partition,
             transactional_id,
             producer,
             client,
-            lambda refusal: append(kept, True) if refusal is None else refuse(refusal),
+            lambda refusal: append(records, True) if refusal is None else refuse(refusal),
         )
