@@ -15,18 +15,18 @@ from struct import Struct
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
-from tidelog.protocol.batch import BatchHeader, Buffer
-from tidelog.protocol.records import (
-    ControlType,
-    Record,
-    control_key,
-    control_type,
-    decode_batch,
-    encode_batch,
-)
+from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import CONTROL_MASK, HEADER_SIZE, TRANSACTIONAL_MASK, BatchHeader, Buffer
+from tidelog.protocol.records import ControlType, control_type, decode_batch
 
 _VALUE = Struct(">hi")
 _VERSION = 0
+
+# The only record, as everybody writes it: length, attributes, timestamp and offset delta 0; the size of the
+# key, its version and type; the size of the value, its version and the coordinator epoch; no headers.
+_RECORD = Struct(">4sbhhbhib")
+_RECORD_START = b"\x20\x00\x00\x00"
+_KEY_SIZE, _VALUE_SIZE = 8, 12  # zigzag
 
 
 class Marker(NamedTuple):
@@ -39,18 +39,33 @@ def encode_marker(
 ) -> bytearray:
     """The whole batch, at ``offset``."""
     kind = ControlType.COMMIT if marker.commits else ControlType.ABORT
-    value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
-    return encode_batch(
-        [Record(offset, now_ms, control_key(kind), value)],
+    record = _RECORD.pack(
+        _RECORD_START, _KEY_SIZE, 0, kind, _VALUE_SIZE, _VERSION, marker.coordinator_epoch, 0
+    )
+    return batches.build(
+        record,
+        base_offset=offset,
+        last_offset_delta=0,
+        count=1,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        attributes=TRANSACTIONAL_MASK | CONTROL_MASK,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
     )
 
 
 def decode_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
     """The marker in a control batch; None where it is of another kind, or compaction has emptied it."""
+    if header.size == HEADER_SIZE + _RECORD.size:
+        start, _, _, kind, _, _, coordinator_epoch, _ = _RECORD.unpack_from(batch, HEADER_SIZE)
+        if start == _RECORD_START and kind in (ControlType.ABORT, ControlType.COMMIT):
+            return Marker(kind == ControlType.COMMIT, coordinator_epoch)
+    return _decode_any(batch, header)
+
+
+def _decode_any(batch: Buffer, header: BatchHeader) -> Marker | None:
+    """The same of a batch that is not as everybody writes it: compaction changes its timestamps."""
     for record in decode_batch(batch, header):
         kind = control_type(record.key)
         if kind not in (ControlType.COMMIT, ControlType.ABORT):

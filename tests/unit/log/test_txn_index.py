@@ -12,7 +12,14 @@ from tidelog.log.producer_format import decode, encode
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import parse_header
 from tidelog.protocol.markers import Marker, decode_marker, encode_marker
-from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
+from tidelog.protocol.records import (
+    ControlType,
+    Record,
+    append_record,
+    control_key,
+    decode_batch,
+    encode_batch,
+)
 from tidelog.sim.disk import SimulatedDisk, everything
 
 PATH = "t-0/00000000000000000000.txnindex"
@@ -88,10 +95,24 @@ class TestMarkers:
         assert (header.is_control, header.is_transactional, header.count) == (True, True, 1)
         assert decode_marker(batch, header) == Marker(commits, 5)
 
-    def test_golden_key_and_value(self) -> None:
-        batch = encode_marker(Marker(False, 5), 7, 3, offset=12, now_ms=1000)
-        assert bytes.fromhex("00000000") in bytes(batch)[61:]  # version 0, type 0: abort
-        assert bytes.fromhex("0000 00000005") in bytes(batch)[61:]
+    @pytest.mark.parametrize("commits", [True, False])
+    def test_as_the_general_code_writes_and_reads_it(self, commits: bool) -> None:
+        kind = ControlType.COMMIT if commits else ControlType.ABORT
+        record = Record(12, 1000, control_key(kind), bytes.fromhex("0000 00010002"))
+        general = encode_batch([record], producer_id=7, producer_epoch=3, transactional=True, control=True)
+        batch = encode_marker(Marker(commits, 0x10002), 7, 3, offset=12, now_ms=1000)
+        assert batch == general
+        assert list(decode_batch(batch)) == [record]
+
+    def test_with_other_timestamps(self) -> None:
+        """As compaction leaves it: the horizon is in the place of the base timestamp."""
+        record = Record(12, 5000, control_key(ControlType.COMMIT), bytes.fromhex("0000 00000005"))
+        batch = encode_batch([record], producer_id=7, producer_epoch=3, transactional=True, control=True)
+        header = parse_header(batch)
+        payload = bytearray()
+        append_record(payload, record, 12, 1000)
+        moved = batches.rebuild(header, payload, base_timestamp=1000)
+        assert decode_marker(moved, parse_header(moved)) == Marker(True, 5)
 
     def test_other_control_records_are_none(self) -> None:
         record = Record(0, 0, control_key(ControlType.LEADER_CHANGE), b"")

@@ -2,6 +2,8 @@
 that its tools find the same one.
 """
 
+from functools import lru_cache
+
 _INT32_MIN = -(1 << 31)
 
 
@@ -14,6 +16,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+@lru_cache(4096)
 def partition_of(key: str, partitions: int) -> int:
     value = java_hash(key)
     # Java's abs leaves the smallest number negative; Kafka takes 0 for it.

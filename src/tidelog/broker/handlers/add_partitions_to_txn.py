@@ -35,6 +35,12 @@ class _Wish(NamedTuple):
 def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
     wishes = _wishes(request, context.version)
     client_version = EPOCH_BUMP_VERSION if context.version >= ADDED_WITH_RECORDS_FROM else 0
+    answer: Promise[Fields] = Promise()
+    if len(wishes) == 1:
+        _carry_out(broker, wishes[0], client_version).then(
+            lambda errors: answer.keep(_fields(wishes, [errors], context.version))
+        )
+        return answer
     results: list[Errors] = [{} for _ in wishes]
     gather = Gather(len(wishes))
     for number, wish in enumerate(wishes):
@@ -44,7 +50,6 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fie
             gather.one_done()
 
         _carry_out(broker, wish, client_version).then(done)
-    answer: Promise[Fields] = Promise()
     gather.promise.then(lambda _: answer.keep(_fields(wishes, results, context.version)))
     return answer
 
