@@ -154,6 +154,7 @@ class PartitionTable:
         replica = hosted.replica
         if partition.leader_epoch < replica.epoch:
             return
+        replica.policy = BY_NAME[partition.mode]
         replicas, epoch = partition.replicas, partition.leader_epoch
         if len(replicas) != len(replica.replicas):
             hosted.set_limits(self._limits(mine.config, len(replicas)))
@@ -209,7 +210,7 @@ class PartitionTable:
         replica = Replica(
             self._me,
             log,
-            BY_NAME[config.replication_mode],
+            BY_NAME[image.mode],
             self._limits(config, len(image.replicas)),
             self._logs.high_watermark(name),
         )

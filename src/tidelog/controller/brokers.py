@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tidelog.controller.elections import RulesOf, record_of, settle_all, without_memory
+from tidelog.controller.elections import settle_all, without_memory
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import (
     BrokerConfigChanged,
@@ -13,6 +13,7 @@ from tidelog.controller.records import (
     PartitionChanged,
 )
 from tidelog.controller.standing import DRAIN_SETTING, Rank, Standing, all_alike
+from tidelog.controller.successions.steps import RulesOf, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidelog.config.modes import ISR
 from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerFencingChanged,
@@ -56,6 +57,9 @@ class PartitionImage(msgspec.Struct, frozen=True):
     # sync.
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    # How it is replicated now. The topic's setting says how it shall be: the two differ while a change of
+    # mode is under way.
+    mode: str = ISR
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -137,13 +141,15 @@ class _Draft:
             case BrokerUnregistered(broker_id):
                 del self.brokers[broker_id]
                 self.broker_configs.pop(str(broker_id), None)
-            case TopicCreated(name, topic_id, assignments, configs, away):
+            case TopicCreated(name, topic_id, assignments, configs, away, mode):
                 invariant(name not in self.topics, "a topic is created once", name)
-                self.topics[name] = TopicImage(name, topic_id, _new_partitions(assignments, away), configs)
+                self.topics[name] = TopicImage(
+                    name, topic_id, _new_partitions(assignments, away, mode), configs
+                )
                 self.topic_names[topic_id] = name
-            case PartitionsAdded(topic_id, assignments, away):
+            case PartitionsAdded(topic_id, assignments, away, mode):
                 topic = self._topic(topic_id)
-                partitions = topic.partitions + _new_partitions(assignments, away)
+                partitions = topic.partitions + _new_partitions(assignments, away, mode)
                 self.topics[topic.name] = msgspec.structs.replace(topic, partitions=partitions)
             case PartitionChanged():
                 self._change_partition(record)
@@ -179,6 +185,7 @@ class _Draft:
             tuple(record.offline),
             tuple(record.adding),
             tuple(record.removing),
+            record.mode,
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:
@@ -190,13 +197,15 @@ class _Draft:
         return self.topics[name]
 
 
-def _new_partitions(assignments: Iterable[Iterable[int]], away: Iterable[int]) -> tuple[PartitionImage, ...]:
+def _new_partitions(
+    assignments: Iterable[Iterable[int]], away: Iterable[int], mode: str
+) -> tuple[PartitionImage, ...]:
     absent = frozenset(away)
     partitions = []
     for replicas in map(tuple, assignments):
         members = tuple(replica for replica in replicas if replica not in absent) if absent else replicas
         invariant(bool(members), "a partition is created with a replica that is there", replicas, absent)
-        partitions.append(PartitionImage(replicas, members, members[0], 0, last_leader=members[0]))
+        partitions.append(PartitionImage(replicas, members, members[0], 0, last_leader=members[0], mode=mode))
     return tuple(partitions)
 
 

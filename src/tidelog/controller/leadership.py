@@ -7,10 +7,11 @@ What happens by itself when brokers come and go is in :mod:`tidelog.controller.e
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tidelog.controller.elections import Rules, RulesOf, led_by, next_state, record_of, serves
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
+from tidelog.controller.successions import next_state
+from tidelog.controller.successions.steps import Rules, RulesOf, led_by, record_of, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 

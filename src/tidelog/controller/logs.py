@@ -5,11 +5,13 @@ from uuid import UUID
 
 import msgspec
 
-from tidelog.controller.elections import RulesOf, next_state, record_of, without_memory
+from tidelog.controller.elections import without_memory
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import Place
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
+from tidelog.controller.successions import next_state
+from tidelog.controller.successions.steps import RulesOf, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
 

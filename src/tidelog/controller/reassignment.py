@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tidelog.controller.elections import Rules, RulesOf, minimum, next_state, record_of
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leadership import Place, every_place, find
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
+from tidelog.controller.successions import next_state
+from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidelog.config.modes import ISR
 from tidelog.errors import StorageError
 
 
@@ -48,12 +49,14 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
     assignments: list[list[int]]  # replicas of each partition; the first one is preferred as leader
     configs: dict[str, str]
     away: list[int] = []  # of these brokers, those that were fenced: no members until they have caught up
+    mode: str = ISR  # how its partitions are replicated
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
     topic_id: UUID
     assignments: list[list[int]]  # of the new partitions only, numbered on from the existing ones
     away: list[int] = []  # as in TopicCreated
+    mode: str = ISR
 
 
 class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="partition-changed"):
@@ -71,6 +74,7 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     offline: list[int] = []  # replicas whose logs have failed; they hold nothing that can be counted on
     adding: list[int] = []  # of the replicas, those that a reassignment brings
     removing: list[int] = []  # and those that go when all of the others are in sync
+    mode: str = ISR  # how it is replicated from now on
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):

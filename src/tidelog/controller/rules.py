@@ -7,8 +7,8 @@ than a leader does would count on members that the leader has long gone on witho
 from collections.abc import Mapping
 
 from tidelog.config import BrokerConfig, TopicConfig
-from tidelog.controller.elections import Rules, RulesOf
 from tidelog.controller.image import ClusterImage, TopicImage
+from tidelog.controller.successions.steps import Rules, RulesOf
 
 SYNC_EVERY_MESSAGE = 1
 

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
-from tidelog.config import BrokerConfig, check_topic_overrides
+from tidelog.config import BrokerConfig, TopicConfig, check_topic_overrides
 from tidelog.controller import placement
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.placement import Site
@@ -55,7 +55,8 @@ def create(image: ClusterImage, wish: TopicWish, config: BrokerConfig, topic_id:
     _check_collision(image, wish.name)
     assignments = _place(image, wish, config)
     check_topic_overrides(wish.configs, len(assignments[0]))
-    return TopicCreated(wish.name, topic_id, assignments, dict(wish.configs), _away(image, assignments))
+    mode = TopicConfig.resolve(wish.configs, config).replication_mode
+    return TopicCreated(wish.name, topic_id, assignments, dict(wish.configs), _away(image, assignments), mode)
 
 
 def _check_collision(image: ClusterImage, name: str) -> None:
@@ -148,7 +149,7 @@ def add_partitions(
         )
     _check_partition_count(total)
     placed = _place_more(image, topic, total - existing, assignments)
-    return PartitionsAdded(topic.topic_id, placed, _away(image, placed))
+    return PartitionsAdded(topic.topic_id, placed, _away(image, placed), topic.partitions[0].mode)
 
 
 def _place_more(

@@ -164,10 +164,15 @@ class TestFailedLogs:
             logs.take_offline(image, A, A + 9, [(TOPIC_ID, 0)], rules_of)
         assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
 
-    def test_the_last_one_offline_leaves_nobody(self, image: ClusterImage) -> None:
-        for broker in (A, B, C):
-            image = self.offline(image, broker)
-        assert partition(image).leader == -1
+    def test_the_last_one_is_still_read_and_replaced_when_somebody_can_lead(
+        self, image: ClusterImage
+    ) -> None:
+        alone = image.apply(brokers.fence(image, B, rules_of))
+        alone = alone.apply(brokers.fence(alone, C, rules_of))
+        after = self.offline(alone, A)
+        assert (partition(after).leader, partition(after).offline) == (A, (A,))
+        after = after.apply(brokers.unfence(after, C, rules_of))
+        assert partition(after).leader == C
 
 
 class TestInSync:

@@ -1,0 +1,87 @@
+"""``isr``: the controller names the leader.
+
+The order of candidates: members of the in-sync set; then former members that left while the set was below the
+minimum (nothing was committed without them, so they hold everything that was); then, when nobody of either is
+known to be whole, the last leader once it is back; then, only where the topic allows it, anybody. Among
+equals a broker that wants to stop or is drained comes last, and gives its leadership up as soon as somebody
+else can have it.
+"""
+
+import msgspec
+
+from tidelog.controller.image import PartitionImage
+from tidelog.controller.standing import Standing
+from tidelog.controller.successions.steps import Rules, led_by, minimum, serves, union
+from tidelog.types import NO_BROKER
+
+
+def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """The partition after brokers came or went. Equal to the present one where nothing has to change."""
+    if (
+        partition.leader in standing.willing
+        and partition.leader in partition.in_sync
+        and not partition.eligible
+        and not partition.offline
+        and not partition.is_moving
+        and standing.serving.issuperset(partition.in_sync)
+    ):
+        return partition
+    members = tuple(replica for replica in partition.in_sync if serves(partition, replica, standing))
+    if members:
+        settled = _led_by_member(partition, members, standing, rules)
+    else:
+        settled = _led_by_other(partition, standing, rules)
+    return _finish_move(settled, standing)
+
+
+def _led_by_member(
+    partition: PartitionImage, members: tuple[int, ...], standing: Standing, rules: Rules
+) -> PartitionImage:
+    leader = partition.leader
+    if leader not in members or leader not in standing.willing:
+        best = standing.best(replica for replica in partition.replicas if replica in members)
+        # Who would rather not lead goes on when the others would rather not either.
+        if leader not in members or best in standing.willing:
+            leader = best
+    gone = tuple(replica for replica in partition.in_sync if replica not in members)
+    eligible: tuple[int, ...] = ()
+    if len(members) < minimum(partition, rules):
+        # From here on nothing is committed, so who leaves now keeps everything that was.
+        eligible = union(partition.eligible, gone, without=members)
+    return led_by(partition, leader, members, eligible)
+
+
+def _led_by_other(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """Nobody of the in-sync set serves."""
+    present = [replica for replica in partition.replicas if serves(partition, replica, standing)]
+    complete = [replica for replica in present if replica in partition.eligible]
+    if complete:
+        leader = standing.best(complete)
+        rest: tuple[int, ...] = ()
+        if minimum(partition, rules) > 1:
+            rest = union(partition.eligible, partition.in_sync, without=(leader,))
+        return led_by(partition, leader, (leader,), rest)
+    if not partition.in_sync and not partition.eligible and partition.last_leader in present:
+        return led_by(partition, partition.last_leader, (partition.last_leader,), (), unclean=True)
+    if rules.unclean_allowed and present:
+        leader = standing.best(present)
+        return led_by(partition, leader, (leader,), (), unclean=True)
+    if partition.leader in standing.serving:
+        return partition  # Its log takes no writes any more, but whoever reads has nobody else.
+    return led_by(partition, NO_BROKER, partition.in_sync, partition.eligible)
+
+
+def _finish_move(partition: PartitionImage, standing: Standing) -> PartitionImage:
+    """When every replica of the target is in sync, the others leave; a leader that is one of them hands
+    over.
+    """
+    target = partition.target
+    if not partition.is_moving or partition.leader == NO_BROKER:
+        return partition
+    if not set(target) <= set(partition.in_sync):
+        return partition
+    in_sync = tuple(member for member in partition.in_sync if member in target)
+    leader = partition.leader if partition.leader in target else standing.best(target)
+    done = led_by(partition, leader, in_sync, ())
+    offline = tuple(replica for replica in partition.offline if replica in target)
+    return msgspec.structs.replace(done, replicas=target, adding=(), removing=(), offline=offline)

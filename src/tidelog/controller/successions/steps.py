@@ -1,0 +1,80 @@
+"""What every way of succession is made of: the rules of a topic, and the steps a partition can take."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from tidelog.controller.image import PartitionImage, TopicImage
+from tidelog.controller.records import PartitionChanged
+from tidelog.controller.standing import Standing
+from tidelog.types import NO_BROKER
+
+
+class Rules(NamedTuple):
+    """The topic's settings that decide here."""
+
+    min_in_sync: int
+    unclean_allowed: bool
+    # An ok means "on disk": a machine that lost power has forgotten nothing that counts.
+    synced: bool = False
+
+
+RulesOf = Callable[[TopicImage], Rules]
+
+
+def minimum(partition: PartitionImage, rules: Rules) -> int:
+    """How many must be in sync before anything is committed.
+
+    Never more than the leader itself demands, or members that left would be taken for complete while it went
+    on committing without them: so what is on its way out does not count.
+    """
+    return min(rules.min_in_sync, len(partition.target))
+
+
+def serves(partition: PartitionImage, replica: int, standing: Standing) -> bool:
+    return replica in standing.serving and replica not in partition.offline
+
+
+def led_by(
+    partition: PartitionImage,
+    leader: int,
+    in_sync: tuple[int, ...],
+    eligible: tuple[int, ...],
+    *,
+    unclean: bool = False,
+) -> PartitionImage:
+    same_leader = leader == partition.leader
+    return msgspec.structs.replace(
+        partition,
+        leader=leader,
+        # A new epoch also when the leadership ends: what the old leader still says must be refused.
+        leader_epoch=partition.leader_epoch if same_leader else partition.leader_epoch + 1,
+        in_sync=in_sync,
+        eligible=eligible,
+        last_leader=partition.last_leader if leader == NO_BROKER else leader,
+        unclean_epoch=partition.leader_epoch + 1 if unclean and not same_leader else partition.unclean_epoch,
+    )
+
+
+def union(first: tuple[int, ...], second: tuple[int, ...], *, without: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(replica for replica in dict.fromkeys((*first, *second)) if replica not in without)
+
+
+def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChanged:
+    return PartitionChanged(
+        topic_id,
+        index,
+        new.leader,
+        new.leader_epoch,
+        list(new.in_sync),
+        list(new.eligible),
+        new.last_leader,
+        unclean=new.unclean_epoch == new.leader_epoch,
+        replicas=list(new.replicas),
+        offline=list(new.offline),
+        adding=list(new.adding),
+        removing=list(new.removing),
+        mode=new.mode,
+    )
