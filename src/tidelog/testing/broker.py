@@ -16,7 +16,9 @@ any      kill           down, as after a crash: whatever was not on disk is gone
 """
 
 import contextlib
+import itertools
 import json
+import os
 import random
 import signal
 import socket
@@ -240,8 +242,13 @@ def answers(port: int, timeout_s: float = 5.0) -> bool:
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
-    for port in random.sample(PORTS, 200):
+    """A port nobody listens on, and which neither we nor another worker of this pytest run gave away lately.
+
+    A broker's port is free until the broker listens, and again while it is down; so ports are given out one
+    after another, and only from this worker's share.
+    """
+    for _ in range(200):
+        port = next(_ports)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -250,3 +257,24 @@ def free_port() -> int:
                 continue
             return port
     raise RuntimeError(f"none of 200 ports tried between {PORTS.start} and {PORTS.stop} is free")
+
+
+def share_of_ports(worker: str, workers: str) -> range:
+    """What a worker of pytest-xdist may use of :data:`PORTS`, by xdist's names for it; without xdist all."""
+    number = worker.removeprefix("gw")
+    if not (number.isdecimal() and workers.isdecimal()):
+        return PORTS
+    size = len(PORTS) // int(workers)
+    first = PORTS.start + int(number) * size
+    return range(first, first + size)
+
+
+def _ports_from_anywhere(ports: range) -> Iterator[int]:
+    """Round and round, from a place that another run on this machine hardly chose too."""
+    start = random.randrange(len(ports))
+    return itertools.cycle([*ports[start:], *ports[:start]])
+
+
+_ports = _ports_from_anywhere(
+    share_of_ports(os.environ.get("PYTEST_XDIST_WORKER", ""), os.environ.get("PYTEST_XDIST_WORKER_COUNT", ""))
+)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.testing import Broker, BrokerError
-from tidelog.testing.broker import answers, free_port
+from tidelog.testing.broker import PORTS, answers, free_port, share_of_ports
 
 STANDIN = Path(__file__).with_name("standin.py")
 
@@ -123,11 +123,22 @@ def test_settings_are_written_under_kafkas_names(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_not_free() -> None:
-    port = free_port()
+    following = free_port() + 1
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", port))
+        listener.bind(("127.0.0.1", following))
         listener.listen()
-        assert all(free_port() != port for _ in range(20))
+        assert free_port() > following
+
+
+def test_no_port_is_given_out_twice_in_a_row_of_tests() -> None:
+    given = [free_port() for _ in range(500)]
+    assert len(set(given)) == len(given)
+
+
+def test_workers_of_one_run_share_the_ports() -> None:
+    shares = [set(share_of_ports(f"gw{number}", "3")) for number in range(3)]
+    assert len(set.union(*shares)) == sum(len(share) for share in shares) == len(PORTS)
+    assert share_of_ports("", "") == PORTS
 
 
 def test_another_server_on_the_port_does_not_count_as_a_broker() -> None:
