@@ -17,9 +17,10 @@ from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.broker.node import Node
 from tidelog.broker.partition import Partition
 from tidelog.broker.partitions import PartitionTable
-from tidelog.controller import brokers, elections
+from tidelog.controller import brokers, elections, leadership
 from tidelog.controller.image import ClusterImage
-from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.controller.successions import isr, steps
+from tidelog.errors import InvariantViolation
 from tidelog.log.producers import ProducerStates
 from tidelog.protocol import batch as batches
 from tidelog.replication.effects import Commit, Truncate
@@ -163,11 +164,6 @@ def count_earlier_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "restarted", lambda self, replica, now_ms: None)
 
 
-def serve_any_epoch(patch: pytest.MonkeyPatch) -> None:
-    """A leader that was replaced goes on counting fetches of another epoch."""
-    patch.setattr(Replica, "check_epoch", lambda self, epoch: ErrorCode.NONE)
-
-
 def read_past_the_watermark(patch: pytest.MonkeyPatch) -> None:
     """Consumers see what may still be taken back."""
     patch.setattr(Partition, "high_watermark", property(lambda self: self.log.end_offset))
@@ -232,7 +228,7 @@ def lead_an_old_epoch_again(patch: pytest.MonkeyPatch) -> None:
 
 def reuse_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """A new leader goes on in its predecessor's epoch."""
-    original = elections.led_by
+    original = steps.led_by
 
     def led_by(partition: Any, leader: int, *args: Any, **options: Any) -> Any:
         import msgspec
@@ -240,17 +236,34 @@ def reuse_the_epoch(patch: pytest.MonkeyPatch) -> None:
         new = original(partition, leader, *args, **options)
         return msgspec.structs.replace(new, leader_epoch=partition.leader_epoch)
 
-    patch.setattr(elections, "led_by", led_by)
+    patch.setattr(isr, "led_by", led_by)
+    patch.setattr(leadership, "led_by", led_by)
+
+
+def take_old_proposals(patch: pytest.MonkeyPatch) -> None:
+    """Whether a leader's proposal rests on the present state of its partition does not matter."""
+    original = elections.change_in_sync
+
+    def change_in_sync(image: ClusterImage, wish: Any, *args: Any, **options: Any) -> Any:
+        topic = image.topic_by_id(wish.topic_id)
+        if topic is not None:
+            partition = topic.partitions[wish.partition]
+            wish = wish._replace(
+                leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch
+            )
+        return original(image, wish, *args, **options)
+
+    patch.setattr(elections, "change_in_sync", change_in_sync)
 
 
 def elect_anybody(patch: pytest.MonkeyPatch) -> None:
     """Whoever is alive may lead, whether it holds everything or not."""
-    original = elections._led_by_other
+    original = isr._led_by_other
 
     def led_by_other(partition: Any, alive: Any, rules: Any) -> Any:
         return original(partition, alive, rules._replace(unclean_allowed=True))
 
-    patch.setattr(elections, "_led_by_other", led_by_other)
+    patch.setattr(isr, "_led_by_other", led_by_other)
 
 
 def forget_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -260,7 +273,7 @@ def forget_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def keep_everybody_eligible(patch: pytest.MonkeyPatch) -> None:
     """Who left the in-sync set while it was large enough counts as whole, though others committed since."""
-    original = elections._led_by_member
+    original = isr._led_by_member
 
     def led_by_member(partition: Any, *args: Any, **options: Any) -> Any:
         import msgspec
@@ -269,7 +282,7 @@ def keep_everybody_eligible(patch: pytest.MonkeyPatch) -> None:
         gone = tuple(each for each in partition.replicas if each not in new.in_sync)
         return msgspec.structs.replace(new, eligible=gone)
 
-    patch.setattr(elections, "_led_by_member", led_by_member)
+    patch.setattr(isr, "_led_by_member", led_by_member)
 
 
 def miss_a_decision(patch: pytest.MonkeyPatch) -> None:
@@ -311,7 +324,7 @@ MUTATIONS = [
     Mutation(truncate_to_the_watermark),
     Mutation(fetch_before_the_sync, {**POWER, "synced": True}),
     Mutation(take_any_watermark),
-    Mutation(wait_for_the_newest_answer_only, {"faults": ("network",)}),
+    Mutation(wait_for_the_newest_answer_only, {"faults": ("slow network",), "weather": (0.1, 0.0, 0.0)}),
     Mutation(acknowledge_at_once),
     Mutation(commit_alone),
     Mutation(
@@ -323,7 +336,6 @@ MUTATIONS = [
     Mutation(join_too_early),
     Mutation(never_invite, {**ALONE, "faults": ("halves", "flap"), "controllers": 0, "size": 3}),
     Mutation(count_earlier_runs, {**POWER, "synced": False}),
-    Mutation(serve_any_epoch, {"faults": ("cut", "halves", "pause", "flap"), "controllers": 3}),
     Mutation(read_past_the_watermark),
     Mutation(accept_duplicates, {"producers": ALL_ACKS}),
     Mutation(change_what_is_written),
@@ -331,6 +343,7 @@ MUTATIONS = [
     Mutation(begin_before),
     Mutation(lead_an_old_epoch_again),
     Mutation(reuse_the_epoch),
+    Mutation(take_old_proposals, {"faults": ("flap", "strand"), "weather": (0.0, 0.2, 0.3)}),
     Mutation(elect_anybody, {"unclean": False}),
     Mutation(forget_nothing, {**POWER, "synced": False}),
     Mutation(keep_everybody_eligible, {"faults": ("kill", "strand"), "unclean": False, "controllers": 3}),
@@ -341,7 +354,6 @@ MUTATIONS = [
 
 RARE = frozenset(
     {
-        serve_any_epoch,
         never_invite,
         take_any_watermark,
         wait_for_the_newest_answer_only,

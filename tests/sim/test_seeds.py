@@ -15,7 +15,7 @@ import pytest
 
 from tidelog.sim.run import run
 
-SEEDS = {"quorum": range(80), "isr": range(130)}
+SEEDS = {"controllers": range(80), "isr": range(130)}
 
 
 @pytest.fixture(autouse=True)

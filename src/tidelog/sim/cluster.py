@@ -92,7 +92,7 @@ class BrokerMachine(Machine):
         if self.broker is not None:
             # The controllers have taken this process's registration, and with it what it said of its disk.
             if self.forgot:
-                self.cluster.checker.losses.confessed(self.node_id)
+                self.cluster.checker.confessed(self.node_id)
             self.forgot = self.wiped = False
             self.broker.metadata_changed(image)
             if self._directory is not None and not self._settled:

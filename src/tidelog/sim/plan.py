@@ -1,8 +1,10 @@
 """What one run is like: drawn from its seed, except for what somebody wants to look at."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+
+from tidelog.config.modes import ISR
 
 NEVER = "9223372036854775807"
 
@@ -15,7 +17,16 @@ class ProducerPlan(NamedTuple):
     idempotent: bool
 
 
+class WeatherPlan(NamedTuple):
+    """Probabilities for each message."""
+
+    lost: float = 0.0
+    doubled: float = 0.0
+    late: float = 0.0
+
+
 class Plan(NamedTuple):
+    mode: str = ISR  # replication.mode of the topics
     size: int = 3  # brokers
     controllers: int = 0  # nodes that are nothing else; without any, every broker is one, too
     partitions: int = 3
@@ -26,23 +37,48 @@ class Plan(NamedTuple):
     followers_read: bool = False
     administrated: bool = False  # topics come and go, replicas move
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
+    weather: WeatherPlan | None = None  # None: as chance will have it
     faults_ms: float = 20_000.0
 
     @property
     def topic_configs(self) -> dict[str, str]:
-        return {
-            "min.insync.replicas": str(self.min_in_sync),
-            "flush.messages": "1" if self.synced else NEVER,
-            "unclean.leader.election.enable": "true" if self.unclean else "false",
-        }
+        """Settings of the main topic."""
+        flush = "1" if self.synced else NEVER
+        return {"replication.mode": self.mode, "flush.messages": flush, **BY_MODE[self.mode].configs(self)}
 
 
-def draw(seed: int, wanted: Mapping[str, Any]) -> Plan:
+class ModePlan(NamedTuple):
+    """What the seeds of one replication mode are like."""
+
+    # Settings of the main topic that only this mode knows.
+    configs: Callable[[Plan], dict[str, str]]
+    # The same for a topic that an administrator creates meanwhile, with so many replicas.
+    other_configs: Callable[[random.Random, int], dict[str, str]]
+    # What is drawn for this mode only, or otherwise than for all.
+    draw: Callable[[random.Random, Plan], Plan] = lambda chance, plan: plan
+
+
+def _isr_configs(plan: Plan) -> dict[str, str]:
+    return {
+        "min.insync.replicas": str(plan.min_in_sync),
+        "unclean.leader.election.enable": "true" if plan.unclean else "false",
+    }
+
+
+def _other_isr_configs(chance: random.Random, replicas: int) -> dict[str, str]:
+    return {"min.insync.replicas": str(chance.randint(1, replicas))} if chance.random() < 0.5 else {}
+
+
+BY_MODE: dict[str, ModePlan] = {ISR: ModePlan(_isr_configs, _other_isr_configs)}
+
+
+def draw(mode: str, seed: int, wanted: Mapping[str, Any]) -> Plan:
     """``wanted`` says what chance must not decide. Its source of chance is its own, so that the rest of the
     run does not change with what is asked for.
     """
     chance = random.Random(f"plan {seed}")
     plan = Plan(
+        mode=mode,
         size=5 if seed % 3 == 0 else 3,
         controllers=chance.choice([0, 0, 3]),
         synced=chance.random() < 0.5,
@@ -54,4 +90,4 @@ def draw(seed: int, wanted: Mapping[str, Any]) -> Plan:
         followers_read=chance.random() < 0.3,
         administrated=chance.random() < 0.5,
     )
-    return plan._replace(**wanted)
+    return BY_MODE[mode].draw(chance, plan)._replace(**wanted)

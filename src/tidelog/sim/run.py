@@ -11,10 +11,10 @@ from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.clients.reader import Reader
 from tidelog.sim.cluster import SimCluster
+from tidelog.sim.controllers import run_controllers
 from tidelog.sim.faults import Nemesis
 from tidelog.sim.machine import Machine
-from tidelog.sim.plan import Plan, ProducerPlan, draw
-from tidelog.sim.quorum import run_quorum
+from tidelog.sim.plan import BY_MODE, Plan, ProducerPlan, draw
 from tidelog.sim.result import RunResult
 
 TOPIC = "t"
@@ -24,12 +24,15 @@ LEFT_OUT = ("flipped bit",)
 SETTINGS = {"replica.lag.time.max.ms": 2000}  # In twenty seconds something shall happen.
 
 
+CONTROLLERS = "controllers"  # nothing but the quorum that replicates the metadata
+MODES = (*BY_MODE, CONTROLLERS)
+
+
 def run(mode: str, seed: int, **wanted: Any) -> RunResult:
     """One seed of one mode. ``wanted`` fixes parts of the plan that the seed would draw."""
-    plan = draw(seed, wanted)
-    if mode == "quorum":
-        return run_quorum(seed, size=plan.size)
-    simulation = Simulation(seed, plan)
+    if mode == CONTROLLERS:
+        return run_controllers(seed, **wanted)
+    simulation = Simulation(seed, draw(mode, seed, wanted))
     try:
         return simulation.run()
     except BaseException as error:
@@ -55,7 +58,7 @@ class Simulation:
         )
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
-        self.admin = Admin(self.cluster, TOPIC, self.cluster.config)
+        self.admin = Admin(self.cluster, TOPIC, self.cluster.config, plan.mode)
         self.admin.on_created = self._serve_topic
         self.admin.on_deleted = self._leave_topic
 
@@ -63,6 +66,9 @@ class Simulation:
         world = self.world
         self._begin()
         self.nemesis.rage()
+        if self.plan.weather is not None:
+            weather = self.cluster.network.weather
+            weather.lost, weather.doubled, weather.late = self.plan.weather
         world.run_until(world.now_ms + self.plan.faults_ms)
         self.nemesis.calm()
         self.admin.stopped = True
@@ -121,17 +127,11 @@ class Simulation:
             raise Violation("a healthy cluster is not whole again:\n" + self._story())
 
     def _is_whole(self) -> bool:
-        """Everybody lives, every partition is led, all its replicas are in sync and nobody else has it."""
+        """Everybody lives, every partition is led, all its replicas count and nobody else has it."""
         image = self.cluster.checker.metadata.newest
         if set(self.admin.topics) | {TOPIC} != image.topics.keys() or self.cluster.leftovers():
             return False
-        for topic in image.topics.values():
-            for partition in topic.partitions:
-                if partition.is_moving or partition.leader < 0:
-                    return False
-                if set(partition.in_sync) != set(partition.replicas):
-                    return False
-        return all(not broker.fenced for broker in image.brokers.values())
+        return self.cluster.checker.is_whole() and not any(broker.fenced for broker in image.brokers.values())
 
     def _is_replaceable(self, machine: Machine) -> bool:
         """Whether everything on its disk is elsewhere, too, and nobody waits for it to vote."""
@@ -139,13 +139,7 @@ class Simulation:
             return False
         if any(each.wiped or not each.alive for each in self.cluster.machines.values()):
             return False
-        image = self.cluster.checker.metadata.newest
-        return all(
-            len(partition.in_sync) > 1
-            for topic in image.topics.values()
-            for partition in topic.partitions
-            if machine.node_id in partition.replicas
-        )
+        return self.cluster.checker.can_do_without(machine.node_id)
 
     def _take_writes(self) -> None:
         waiting = {
@@ -183,7 +177,7 @@ class Simulation:
     def _result(self) -> RunResult:
         world = self.world
         return RunResult(
-            "isr",
+            self.plan.mode,
             world.seed,
             world.digest(),
             world.steps,

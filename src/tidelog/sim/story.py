@@ -8,6 +8,7 @@ Records are called r1, r2, …; a bar in a log stands at its watermark.
 from collections.abc import Iterable
 from typing import cast
 
+from tidelog.config.modes import ISR
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode
@@ -44,7 +45,8 @@ class Story(Telling):
         self._records = 0
         self._sequence = 0
         settings = {name.replace("_", "."): value for name, value in configs.items()}
-        self._found({"min.insync.replicas": "2", **settings})
+        mode = settings.setdefault("replication.mode", ISR)
+        self._found({"min.insync.replicas": "2", **settings} if mode == ISR else settings)
 
     def _found(self, settings: dict[str, str]) -> None:
         hosts = list(self.cluster.brokers)

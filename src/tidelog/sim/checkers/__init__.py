@@ -7,10 +7,10 @@ logs and on disks, and what clients were told.
 checker                   promise
 ========================= ================================================================================
 :mod:`.replicas`          one leader per partition and epoch; watermarks and epochs never go back; below
-                          the watermark all replicas are equal, for ever; every member holds what is
-                          committed
-:mod:`.metadata`          all nodes make the same of the metadata log; no unclean election without leave
-:mod:`.losses`            when an acknowledged record may be gone: the fault sets the modes' docs name
+                          the watermark all replicas are equal, for ever
+:mod:`.metadata`          all nodes make the same of the metadata log
+:mod:`.promises`          by mode: the fault sets under which a committed record may be gone, who must
+                          hold what is committed, what an ok means
 :mod:`.history`           what clients were told: nothing lost, doubled, reordered, invented, skipped or
                           read twice
 ========================= ================================================================================

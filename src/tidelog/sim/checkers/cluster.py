@@ -6,14 +6,14 @@ from uuid import UUID
 
 from tidelog.broker.metadata_opening import METADATA_KEY
 from tidelog.broker.node import Node
-from tidelog.controller.image import ClusterImage, TopicImage
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.batches import batches_between, end_on_disk, entries_between
 from tidelog.sim.checkers.history import PartitionHistory
-from tidelog.sim.checkers.losses import Key, Losses, is_synced
 from tidelog.sim.checkers.metadata import MetadataChecker
+from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
 from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
@@ -27,7 +27,9 @@ class ClusterChecker:
         self._nodes = nodes  # those alive
         self.replicas = ReplicaChecker(world, self.name)
         self.metadata = MetadataChecker(world.note)
-        self.losses = Losses(world, self.metadata, self._forgive, self._end_of)
+        self.metadata.on_decided = self._decided
+        around = Surroundings(self.metadata, nodes, world.note, self._forgive)
+        self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self._histories: dict[tuple[str, int], PartitionHistory] = {}
 
     def name(self, key: PartitionKey) -> str:
@@ -39,12 +41,41 @@ class ClusterChecker:
     def history(self, topic: str, partition: int) -> PartitionHistory:
         name = (topic, partition)
         if name not in self._histories:
-            self._histories[name] = PartitionHistory(f"{topic}-{partition}")
+            self._histories[name] = PartitionHistory(
+                f"{topic}-{partition}", lambda acks: self._is_safe(topic, partition, acks)
+            )
         return self._histories[name]
 
     @property
     def histories(self) -> Iterable[PartitionHistory]:
         return self._histories.values()
+
+    # --- by mode --------------------------------------------------------------------------------------------
+
+    def promise(self, place: Place) -> Promise:
+        """What the partition's mode promises."""
+        return self._promises[place.partition.mode]
+
+    def places(self) -> list[Place]:
+        """All partitions, as far as anybody knows."""
+        return [
+            Place(topic, index)
+            for topic in self.metadata.newest.topics.values()
+            for index in range(len(topic.partitions))
+        ]
+
+    def _place_of(self, key: PartitionKey) -> Place | None:
+        topic_id, index = cast(tuple[UUID, int], key)
+        topic = self.metadata.newest.topic_by_id(topic_id)
+        return None if topic is None else Place(topic, index)
+
+    def _is_safe(self, topic: str, index: int, acks: int) -> bool:
+        known = self.metadata.newest.topics.get(topic)
+        return known is not None and self.promise(Place(known, index)).is_safe(acks)
+
+    def _decided(self, topic: TopicImage, index: int, before: PartitionImage) -> None:
+        place = Place(topic, index)
+        self.promise(place).decided(place, before)
 
     # --- while it happens -----------------------------------------------------------------------------------
 
@@ -54,34 +85,15 @@ class ClusterChecker:
     def committed(self, hosted: Hosted) -> None:
         self.replicas.committed(hosted)
         if hosted.key != METADATA_KEY and hosted.replica.role is Role.LEADER:
-            self._members_hold(hosted)
+            place = self._place_of(hosted.key)
+            if place is not None:
+                self.promise(place).committed(place, hosted)
 
     def applied(self, node: Node, image: ClusterImage) -> None:
         """A node is about to act on new metadata."""
         self.metadata.applied(node.me, node.metadata.committed_offset, image)
-        self.losses.metadata_changed()
-
-    def _members_hold(self, hosted: Hosted) -> None:
-        """What a leader commits, every member that the controllers know of holds: each of them may be the
-        next leader.
-        """
-        replica, (topic_id, index) = hosted.replica, cast(Key, hosted.key)
-        topic = self.metadata.newest.topic_by_id(topic_id)
-        if topic is None or topic.partitions[index].leader_epoch != replica.epoch:
-            return
-        members = topic.partitions[index].in_sync
-        for node in self._nodes():
-            other = node.host.hosted.get(hosted.key)
-            if node.me not in members or other is None or other.replica.epoch > replica.epoch:
-                continue
-            if self.losses.is_unsound(hosted.key, node.me):
-                continue
-            held = other.log.end_offset
-            if held < replica.high_watermark:
-                raise Violation(
-                    f"{self.name(hosted.key)}: node {replica.me} takes all before {replica.high_watermark} "
-                    f"for committed, but member {node.me} holds {held}"
-                )
+        for promise in self._promises.values():
+            promise.metadata_changed()
 
     def power_lost(
         self,
@@ -92,50 +104,56 @@ class ClusterChecker:
         disk_too: bool = False,
     ) -> None:
         """``promised``: up to where the node has told leaders that it holds their logs."""
-        ends = {
-            (topic.topic_id, index): end_on_disk(disk, f"{DATA}/{topic.name}-{index}")
-            for topic in self.metadata.newest.topics.values()
-            for index in range(len(topic.partitions))
-        }
-        if not disk_too:
-            self._promises_kept(node_id, ends, promised)
-        self.losses.power_lost(node_id, ends, disk_too=disk_too)
+        for place in self.places():
+            end = end_on_disk(disk, f"{DATA}/{place.name}")
+            if not disk_too:
+                self._promise_kept(place, node_id, end, promised.get(place.key, 0))
+            if node_id in place.partition.replicas:
+                self.promise(place).power_lost(place, node_id, end, disk_too=disk_too)
 
-    def _promises_kept(
-        self, node_id: int, ends: Mapping[Key, int], promised: Mapping[PartitionKey, int]
-    ) -> None:
+    def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
         """Where an ok means synced, a fetch that acknowledges leaves only after the sync."""
-        for (topic_id, index), end_offset in ends.items():
-            topic = self.metadata.newest.topic_by_id(topic_id)
-            told = promised.get((topic_id, index), 0)
-            if topic is not None and is_synced(topic) and end_offset < told:
-                raise Violation(
-                    f"{topic.name}-{index}: node {node_id} acknowledged everything before {told}, "
-                    f"and holds {end_offset} after a power failure"
-                )
+        if end < told and self.promise(place).is_synced(place.topic):
+            raise Violation(
+                f"{place.name}: node {node_id} acknowledged everything before {told}, and holds {end} after "
+                "a power failure"
+            )
 
-    def _end_of(self, key: Key, node_id: int) -> int:
-        for node in self._nodes():
-            if node.me == node_id and key in node.host.hosted:
-                return node.host.hosted[key].log.end_offset
-        return 0
+    def confessed(self, node_id: int) -> None:
+        """The controllers have heard that the node lost power."""
+        for place in self.places():
+            if node_id in place.partition.replicas:
+                self.promise(place).confessed(place, node_id)
 
-    def _forgive(self, topic: TopicImage, index: int, floor: int) -> None:
-        self.replicas.forget((topic.topic_id, index), floor)
-        if (topic.name, index) in self._histories:
-            epoch = topic.partitions[index].leader_epoch
-            self._histories[topic.name, index].forgive(floor, epoch, self._world.now_ms)
+    def _forgive(self, place: Place, floor: int) -> None:
+        self.replicas.forget(place.key, floor)
+        history = self._histories.get((place.topic.name, place.number))
+        if history is not None:
+            history.forgive(floor, place.partition.leader_epoch, self._world.now_ms)
+
+    def is_whole(self) -> bool:
+        """Whether no partition lacks anything, as its mode understands it, and none is being moved."""
+        return all(
+            not place.partition.is_moving and self.promise(place).is_whole(place) for place in self.places()
+        )
+
+    def can_do_without(self, node_id: int) -> bool:
+        """Whether everything committed is elsewhere, too: an operator may replace the node's disk."""
+        return all(
+            self.promise(place).can_do_without(place, node_id)
+            for place in self.places()
+            if node_id in place.partition.replicas
+        )
 
     # --- when it is over ------------------------------------------------------------------------------------
 
     def check_end(self) -> None:
         """After the calm: every replica equal to the last byte, and every history borne out by the log."""
-        for topic in self.metadata.newest.topics.values():
-            for index in range(len(topic.partitions)):
-                self._check_partition(topic, index)
+        for place in self.places():
+            self._check_partition(place)
 
-    def _check_partition(self, topic: TopicImage, index: int) -> None:
-        key = (topic.topic_id, index)
+    def _check_partition(self, place: Place) -> None:
+        key = place.key
         replicas = [node.host.hosted[key] for node in self._nodes() if key in node.host.hosted]
         leader = next(hosted for hosted in replicas if hosted.replica.role is Role.LEADER)
         log = leader.log
@@ -144,8 +162,8 @@ class ClusterChecker:
             start = max(log.start_offset, hosted.log.start_offset)
             found = batches_between(hosted.log, start, hosted.log.end_offset)
             if found != [each for each in expected if each[0] >= start]:
-                raise Violation(f"{self.name(key)}: nodes {hosted.replica.me} and {leader.replica.me} differ")
-        history = self._histories.get((topic.name, index))
+                raise Violation(f"{place.name}: nodes {hosted.replica.me} and {leader.replica.me} differ")
+        history = self._histories.get((place.topic.name, place.number))
         if history is not None:
             entries = entries_between(log, log.start_offset, log.end_offset)
             history.check(entries, log.start_offset, leader.replica.epoch)

@@ -6,13 +6,12 @@ there); and here also *invented* (read but never written) and *reordered* (one p
 order).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tidelog.sim.checkers.batches import Entry
 from tidelog.sim.checkers.violation import Violation
 
-ACKS_ALL = -1
 ANYWHERE = 1 << 62
 
 
@@ -30,6 +29,7 @@ class Told(NamedTuple):
 
     offset: int
     epoch: int  # of the leader that said so
+    safe: bool  # whether the mode says that the record is committed then
 
 
 class Session:
@@ -55,11 +55,13 @@ class Session:
 
 
 class PartitionHistory:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, is_safe: Callable[[int], bool] = lambda acks: acks == -1) -> None:
+        """``is_safe``: whether an ok for a write with such acks means that it is committed."""
         self._name = name
+        self._is_safe = is_safe
         self._written: dict[bytes, Write] = {}
         self._told: dict[bytes, Told] = {}
-        self._seen: dict[int, bytes] = {}  # what was read or acknowledged by all, by offset
+        self._seen: dict[int, bytes] = {}  # what was read, or acknowledged as committed, by offset
         self._sessions: list[Session] = []
         self.reads = 0
         self.forgiven_ms = 0.0  # when something was last allowed to be gone; what was said before is history
@@ -76,8 +78,8 @@ class PartitionHistory:
         self._written[value] = write
 
     def told(self, value: bytes, offset: int, epoch: int) -> None:
-        self._told[value] = Told(offset, epoch)
-        if self._written[value].acks == ACKS_ALL:
+        told = self._told[value] = Told(offset, epoch, self._is_safe(self._written[value].acks))
+        if told.safe:
             self._see(offset, value, "acknowledged")
 
     def begin(self, reader: int, offset: int) -> Session:
@@ -150,7 +152,7 @@ class PartitionHistory:
 
     def _check_told(self, value: bytes, told: Told, found: dict[int, Entry], leader_epoch: int) -> None:
         """An ok from the leader alone holds until another leader comes who never heard of the record."""
-        if self._written[value].acks == ACKS_ALL:
+        if told.safe:
             return
         entry = found.get(told.offset)
         if (entry is None or entry.value != value) and leader_epoch <= told.epoch:
@@ -180,7 +182,7 @@ class PartitionHistory:
         last: dict[int, tuple[int, int]] = {}
         for value, told in self._told.items():
             write = self._written[value]
-            if write.acks != ACKS_ALL:
+            if not told.safe:
                 continue  # The next leader may never have heard of the one before.
             number, offset = last.get(write.producer, (-1, -1))
             if write.number > number and told.offset <= offset:

@@ -21,7 +21,8 @@ class MetadataChecker:
         self._images: dict[int, bytes] = {}  # offset up to which it was applied → digest of the image
         self.newest = ClusterImage()
         self.newest_offset = 0
-        self.unclean: list[tuple[TopicImage, int, PartitionImage]] = []  # elections nobody has judged yet
+        # (topic, partition, what it was before): for those who know what its mode makes of it
+        self.on_decided: Callable[[TopicImage, int, PartitionImage], None] = lambda topic, index, before: None
 
     def applied(self, node: int, offset: int, image: ClusterImage) -> None:
         """Two nodes that know the log up to the same place see the same cluster, whether they applied every
@@ -53,9 +54,4 @@ class MetadataChecker:
             raise Violation(f"{name}: the controllers went back from {old} to {new}")
         if new.leader >= 0 and new.leader != old.leader and new.leader_epoch == old.leader_epoch:
             raise Violation(f"{name}: another leader in the same epoch, {old} and {new}")
-        if new.leader >= 0 and new.leader not in new.in_sync:
-            raise Violation(f"{name}: the leader is not in its own in-sync set: {new}")
-        if not set(new.in_sync) <= set(new.replicas):
-            raise Violation(f"{name}: a member that is no replica: {new}")
-        if new.unclean_epoch > old.unclean_epoch:
-            self.unclean.append((topic, index, new))
+        self.on_decided(topic, index, old)

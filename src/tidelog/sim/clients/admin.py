@@ -13,6 +13,7 @@ from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.topics import TopicWish
+from tidelog.sim.plan import BY_MODE
 
 if TYPE_CHECKING:
     from tidelog.sim.cluster import SimCluster
@@ -25,11 +26,12 @@ Decision = Callable[[ClusterImage], Sequence[MetadataRecord]]
 
 
 class Admin:
-    def __init__(self, cluster: "SimCluster", main_topic: str, config: BrokerConfig) -> None:
+    def __init__(self, cluster: "SimCluster", main_topic: str, config: BrokerConfig, mode: str) -> None:
         self._cluster = cluster
         self._world = cluster.world
         self._main_topic = main_topic
         self._config = config
+        self._mode = mode  # of the topics it creates
         self._rules = Rulebook(config)
         self._created = 0
         self.topics: list[str] = []  # its own, those that shall be there
@@ -64,9 +66,9 @@ class Admin:
         self._created += 1
         name = f"x{self._created}"
         replicas = chance.randint(1, min(3, len(self._cluster.brokers)))
-        settings = {"flush.messages": "1"} if chance.random() < 0.5 else {}
+        settings = {"replication.mode": self._mode, **BY_MODE[self._mode].other_configs(chance, replicas)}
         if chance.random() < 0.5:
-            settings["min.insync.replicas"] = str(chance.randint(1, replicas))
+            settings["flush.messages"] = "1"
         wish = TopicWish(name, chance.randint(1, 2), replicas, {}, settings)
         self._note(f"create {name} with {wish.partitions} partitions, {replicas} replicas {settings}")
         self.topics.append(name)
@@ -106,7 +108,7 @@ class Admin:
         if topic is None or topic.name == self._main_topic:
             return
         wanted = {**topic.configs, "segment.bytes": str(chance.choice([4096, 16384]))}
-        wanted["min.insync.replicas"] = str(chance.randint(1, len(topic.partitions[0].replicas)))
+        wanted |= BY_MODE[self._mode].other_configs(chance, len(topic.partitions[0].replicas))
         self._try(
             f"configure {topic.name} {wanted}",
             lambda image: configs.change_topic(image, topic.name, wanted, self._rules),

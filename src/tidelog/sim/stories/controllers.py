@@ -1,15 +1,15 @@
-"""Mode ``quorum``: three voters elect their leader among themselves, and a decision counts when two have it
-on disk.
+"""The controllers alone: three voters elect their leader among themselves, and a decision counts when two
+have it on disk.
 """
 
 from tidelog.errors import ErrorCode
-from tidelog.sim.quorum_story import QuorumStory
+from tidelog.sim.controllers_story import ControllersStory
 from tidelog.sim.telling import expect
 
 
-def leader_killed() -> QuorumStory:
+def leader_killed() -> ControllersStory:
     """1. The leader is killed: the more complete of the others is voted in, and decisions go on."""
-    story = QuorumStory()
+    story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.cut("A", "C")
     expect(story.decide(), ErrorCode.NONE)
@@ -23,9 +23,9 @@ def leader_killed() -> QuorumStory:
     return story
 
 
-def follower_killed() -> QuorumStory:
+def follower_killed() -> ControllersStory:
     """2. A follower is killed: nobody notices."""
-    story = QuorumStory()
+    story = ControllersStory()
     story.kill("B")
     expect(story.decide(), ErrorCode.NONE)
     story.run(3000)
@@ -33,11 +33,11 @@ def follower_killed() -> QuorumStory:
     return story
 
 
-def both_followers_killed() -> QuorumStory:
+def both_followers_killed() -> ControllersStory:
     """3. Both followers are killed: the leader sees no majority and steps down; what is committed stays
     known.
     """
-    story = QuorumStory()
+    story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.kill("BC")
     waiting = story.ask()
@@ -51,11 +51,11 @@ def both_followers_killed() -> QuorumStory:
     return story
 
 
-def leader_and_follower_killed() -> QuorumStory:
+def leader_and_follower_killed() -> ControllersStory:
     """4. The leader and a follower are killed: no majority, so nothing is decided; what the third knows to be
     committed can be read.
     """
-    story = QuorumStory()
+    story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.run(500)
     story.kill("AB")
@@ -68,9 +68,9 @@ def leader_and_follower_killed() -> QuorumStory:
     return story
 
 
-def all_killed() -> QuorumStory:
+def all_killed() -> ControllersStory:
     """6. All are killed: the first one back waits for a second, and the more complete of the two leads."""
-    story = QuorumStory()
+    story = ControllersStory()
     story.cut("C", "AB")
     expect(story.decide(), ErrorCode.NONE)
     story.kill("ABC")
@@ -88,11 +88,11 @@ def all_killed() -> QuorumStory:
     return story
 
 
-def leader_frozen() -> QuorumStory:
+def leader_frozen() -> ControllersStory:
     """7. The leader freezes for 30 seconds: another is voted in, and the old one steps down when it hears the
     higher epoch.
     """
-    story = QuorumStory()
+    story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.cut("A", "BC")
     waiting = story.ask()
@@ -109,9 +109,9 @@ def leader_frozen() -> QuorumStory:
     return story
 
 
-def leader_cut_off() -> QuorumStory:
+def leader_cut_off() -> ControllersStory:
     """8. The leader is cut off: it steps down by itself, and the other side votes."""
-    story = QuorumStory()
+    story = ControllersStory()
     story.cut("A", "BC")
     waiting = story.ask()
     story.until(lambda: story.decider() in ("B", "C"), "an election")
@@ -123,9 +123,9 @@ def leader_cut_off() -> QuorumStory:
     return story
 
 
-def all_lose_power() -> QuorumStory:
+def all_lose_power() -> ControllersStory:
     """9. All three lose power at once: whatever was decided was synced by two of them."""
-    story = QuorumStory()
+    story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.power_off("ABC")
     story.start("ABC")
@@ -135,11 +135,11 @@ def all_lose_power() -> QuorumStory:
     return story
 
 
-def voter_loses_its_disk() -> QuorumStory:
+def voter_loses_its_disk() -> ControllersStory:
     """10. A voter comes back with an empty disk: it does not vote before it has caught up, or it could help
     to elect somebody who lacks what it forgot.
     """
-    story = QuorumStory()
+    story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.lose_disk("B")
     story.start("B")
@@ -153,9 +153,9 @@ def voter_loses_its_disk() -> QuorumStory:
     return story
 
 
-def disk_full() -> QuorumStory:
+def disk_full() -> ControllersStory:
     """12. The leader's disk is full: it resigns, another leads."""
-    story = QuorumStory()
+    story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.fill_disk("A")
     story.decide()
@@ -164,11 +164,11 @@ def disk_full() -> QuorumStory:
     return story
 
 
-def split_vote() -> QuorumStory:
+def split_vote() -> ControllersStory:
     """Split vote: two stand for election at the same time and each votes for itself. Nobody wins, and chance
     decides who tries again first.
     """
-    story = QuorumStory(size=4)
+    story = ControllersStory(size=4)
     expect(story.decide(), ErrorCode.NONE)
     story.run(500)
     story.kill("A")
@@ -181,7 +181,7 @@ def split_vote() -> QuorumStory:
     return story
 
 
-def _until_all_know(story: QuorumStory, count: int) -> None:
+def _until_all_know(story: ControllersStory, count: int) -> None:
     letters = [letter for letter in "ABC" if story.machine(letter).alive]
     story.until(lambda: all(len(story.known(letter)) == count for letter in letters), "that all know")
 

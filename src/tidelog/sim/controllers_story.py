@@ -11,7 +11,7 @@ from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.sim.quorum import VALUES, ControllerMachine, QuorumCluster
+from tidelog.sim.controllers import VALUES, ControllerMachine, ControllersCluster
 from tidelog.sim.telling import STEP_MS, StoryFailed, Telling
 
 VOTERS = "ABCDE"
@@ -26,9 +26,9 @@ class Decision:
         self.outcome: ErrorCode | None = None
 
 
-class QuorumStory(Telling):
+class ControllersStory(Telling):
     def __init__(self, size: int = 3, seed: int = 1) -> None:
-        self.cluster = QuorumCluster(seed, size)
+        self.cluster = ControllersCluster(seed, size)
         super().__init__(self.cluster.world, self.cluster.network, self.cluster.machines)
         self._decisions = 0
         self.cluster.start()

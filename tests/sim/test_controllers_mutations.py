@@ -24,7 +24,7 @@ from tidelog.replication.replica import Replica, Role
 from tidelog.replication.view import YES
 from tidelog.replication.voters import VoterSet
 from tidelog.sim.checkers.violation import Violation
-from tidelog.sim.quorum import run_quorum
+from tidelog.sim.controllers import run_controllers
 
 MAX_SEEDS = 40
 
@@ -204,7 +204,7 @@ def test_a_seed_notices(mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> Non
     mutation(monkeypatch)
     for seed in range(MAX_SEEDS):
         try:
-            run_quorum(seed, size=5 if seed % 3 == 0 else 3)
+            run_controllers(seed)
         except (Violation, InvariantViolation):
             return
     pytest.fail(f"{MAX_SEEDS} seeds ran without noticing {mutation.__name__}")

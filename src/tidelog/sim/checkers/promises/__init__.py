@@ -1,0 +1,13 @@
+"""One module per replication mode: under which fault sets it may lose a record, and what else only it
+promises. The tables in their docstrings are what the mode's documentation says.
+"""
+
+from collections.abc import Callable
+
+from tidelog.sim.checkers.promises.isr import IsrPromise
+from tidelog.sim.checkers.promises.promise import Place, Promise, Surroundings
+
+__all__ = ["PROMISES", "Place", "Promise", "Surroundings"]
+
+PROMISES: dict[str, Callable[[Surroundings], Promise]] = {"isr": IsrPromise}
+"""Replication mode → what it promises."""

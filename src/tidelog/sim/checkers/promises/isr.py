@@ -1,0 +1,129 @@
+"""Mode ``isr``. When a committed record may be gone:
+
+====================== ====================================================================================
+topic                  committed records may be lost when
+====================== ====================================================================================
+by default             every member of the in-sync set (and every eligible former member) has lost power
+                       since it became one, and so possibly the unsynced end of its log
+``flush.messages=1``   every member has lost its disk
+unclean elections on   nobody of them is alive, and somebody else is elected: what he does not hold
+====================== ====================================================================================
+
+Kept from outside: which machines lost power, what was left on their disks, and who has joined again since.
+"""
+
+from tidelog.controller.image import PartitionImage
+from tidelog.replication.hosted import Hosted
+from tidelog.sim.checkers.promises.promise import ACKS_ALL, NOTHING_LOST, Key, Place, Promise, Surroundings
+from tidelog.sim.checkers.violation import Violation
+
+
+class IsrPromise(Promise):
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        # Replicas that may lack what they once held, and where their logs ended when it happened.
+        self._unsound: dict[Key, dict[int, int]] = {}
+        self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
+        self._judged: dict[Key, set[int]] = {}  # members that were found to be all unsound
+
+    def is_safe(self, acks: int) -> bool:
+        return acks == ACKS_ALL
+
+    def is_whole(self, place: Place) -> bool:
+        partition = place.partition
+        return partition.leader >= 0 and set(partition.in_sync) == set(partition.replicas)
+
+    def can_do_without(self, place: Place, node: int) -> bool:
+        return len(place.partition.in_sync) > 1
+
+    # --- losses ---------------------------------------------------------------------------------------------
+
+    def power_lost(self, place: Place, node: int, end: int, *, disk_too: bool) -> None:
+        # A power failure takes nothing that was synced; the controllers, which do not know what was, may
+        # still take such a replica for one that forgot.
+        if self.is_synced(place.topic) and not disk_too:
+            end = NOTHING_LOST
+        known = self._unsound.setdefault(place.key, {})
+        known[node] = min(known.get(node, NOTHING_LOST), end)
+        self._out.setdefault(place.key, set()).discard(node)
+        self._judged.pop(place.key, None)
+        self._judge(place)
+
+    def confessed(self, place: Place, node: int) -> None:
+        self._unsound.setdefault(place.key, {}).setdefault(node, NOTHING_LOST)
+
+    def metadata_changed(self) -> None:
+        for (topic_id, index), nodes in self._unsound.items():
+            topic = self._around.metadata.newest.topic_by_id(topic_id)
+            if topic is not None and nodes:
+                place = Place(topic, index)
+                self._note_joined(place, nodes)
+                self._judge(place)
+
+    def _note_joined(self, place: Place, unsound: dict[int, int]) -> None:
+        members, out = _trusted(place.partition), self._out.setdefault(place.key, set())
+        for node in list(unsound):
+            if node not in members:
+                out.add(node)
+            elif node in out and node in place.partition.in_sync:
+                del unsound[node]  # It has caught up with a leader since.
+                out.discard(node)
+
+    def _judge(self, place: Place) -> None:
+        unsound, members = self._unsound[place.key], _trusted(place.partition)
+        if members and members <= unsound.keys() and self._judged.get(place.key) != members:
+            self._judged[place.key] = members
+            floor = min(unsound[member] for member in members)
+            if floor == NOTHING_LOST:
+                return
+            self._around.note(f"{place.name}: all members lost power, from {floor} on all may be gone")
+            self._around.forgive(place, floor)
+
+    # --- decisions and commits ------------------------------------------------------------------------------
+
+    def decided(self, place: Place, before: PartitionImage) -> None:
+        partition = place.partition
+        if partition.leader >= 0 and partition.leader not in partition.in_sync:
+            raise Violation(f"{place.name}: the leader is not in its own in-sync set: {partition}")
+        if not set(partition.in_sync) <= set(partition.replicas):
+            raise Violation(f"{place.name}: a member that is no replica: {partition}")
+        if partition.unclean_epoch > before.unclean_epoch:
+            self._elected_uncleanly(place)
+
+    def _elected_uncleanly(self, place: Place) -> None:
+        """An unclean election gives up what the elected one lacks, but only where the topic allows it, or
+        nobody is left who is known to be whole.
+        """
+        partition = place.partition
+        if place.topic.configs.get("unclean.leader.election.enable") != "true":
+            elected = partition.leader if partition.leader >= 0 else partition.last_leader
+            if elected in self._unsound.get(place.key, {}):
+                return  # Judged when the last of them lost power.
+            raise Violation(f"{place.name}: an unclean election without leave: {partition}")
+        floor = self.end_of(place.key, partition.leader)
+        self._around.note(f"{place.name}: unclean election, from {floor} on all is given up")
+        self._around.forgive(place, floor)
+
+    def committed(self, place: Place, leader: Hosted) -> None:
+        """What a leader commits, every member that the controllers know of holds: each of them may be the
+        next leader.
+        """
+        replica = leader.replica
+        if place.partition.leader_epoch != replica.epoch:
+            return
+        unsound = self._unsound.get(place.key, {})
+        for node in self._around.nodes():
+            other = node.host.hosted.get(leader.key)
+            if node.me not in place.partition.in_sync or other is None or other.replica.epoch > replica.epoch:
+                continue
+            held = other.log.end_offset
+            if held < replica.high_watermark and unsound.get(node.me, NOTHING_LOST) == NOTHING_LOST:
+                raise Violation(
+                    f"{place.name}: node {replica.me} takes all before {replica.high_watermark} for "
+                    f"committed, but member {node.me} holds {held}"
+                )
+
+
+def _trusted(partition: PartitionImage) -> set[int]:
+    """Whom a clean election may choose."""
+    return {*partition.in_sync, *partition.eligible}
