@@ -151,6 +151,23 @@ class TestReturns:
         assert held == expected
         assert end == 100 + 3 * 900 + 1
 
+    def test_deleted_records_stay_deleted_when_the_leader_dies_after_its_answer(
+        self, cluster: Cluster
+    ) -> None:
+        create_topic(cluster.bootstrap, TOPIC, 1)
+        write(cluster, *(b"%d" % n for n in range(100)))
+        cluster.await_in_sync(TOPIC)
+        leader = cluster.leader_of(TOPIC)
+        with Wire(leader.bootstrap) as wire:
+            wanted = {"partition_index": 0, "offset": 60}
+            answer = wire.call(
+                "delete_records", 2, topics=[{"name": TOPIC, "partitions": [wanted]}], timeout=30_000
+            )
+        assert answer.topics[0].partitions[0].low_watermark == 60
+        leader.kill()
+        with Wire(cluster.leader_of(TOPIC).bootstrap) as wire:
+            assert calls.start_offset(wire, TOPIC) == 60
+
     def test_a_topic_that_was_deleted_meanwhile_is_gone_and_its_name_is_free(self, cluster: Cluster) -> None:
         create_topic(cluster.bootstrap, TOPIC, 1)
         write(cluster, b"of the first one")

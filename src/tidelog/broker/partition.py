@@ -210,6 +210,11 @@ class Partition:
             self.log.advance_start(offset)
             self.hosted.shortened()
 
+    @property
+    def low_watermark(self) -> int:
+        """Records before it are gone for good, whoever leads next."""
+        return self.hosted.low_watermark
+
     # --- reading --------------------------------------------------------------------------------------------
 
     def check_reader(self, epoch: int, *, follower: bool = False) -> ErrorCode:

@@ -278,6 +278,17 @@ class Hosted:
         able = (self.successors | self.replica.maximal_in_sync) - {self.replica.me}
         return all(self._listener.is_followed_by(self, successor) for successor in able)
 
+    @property
+    def low_watermark(self) -> int:
+        """Whoever succeeds this replica has nothing from before: the lowest start of a member's log. Members
+        that are not heard of raise theirs before they count again.
+        """
+        starts = [self.log.start_offset]
+        for member, progress in self.replica.progress.items():
+            if member in self.replica.maximal_in_sync and self._listener.is_followed_by(self, member):
+                starts.append(progress.log_start_offset)
+        return min(starts)
+
     # --- following ------------------------------------------------------------------------------------------
 
     def take(

@@ -1,37 +1,64 @@
-"""DeleteRecords, versions 0 to 2: raises the log start offset. Ignored: the timeout."""
+"""DeleteRecords, versions 0 to 2: raises the log start offset.
+
+Answered when every in-sync replica that is heard of has raised its own: a leader that took over sooner would
+bring back what was said to be gone.
+"""
 
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.partition import Partition
+from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.protocol.messages import Fields
+from tidelog.protocol.messages import Fields, milliseconds
 
 TO_HIGH_WATERMARK = -1
+LOOK_AGAIN_MS = 10
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [_delete(broker, topic.name, wanted) for wanted in topic.partitions],
-            }
-            for topic in request.topics
-        ]
-    }
+def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fields]:
+    deadline_ms = broker.services.uptime_ms() + max(milliseconds(request.timeout), 0)
+    topics: list[Fields] = []
+    gather = Gather(sum(len(topic.partitions) for topic in request.topics))
+    for topic in request.topics:
+        answers: list[Fields] = []
+        topics.append({"name": topic.name, "partitions": answers})
+        for wanted in topic.partitions:
+            answers.append(_Deletion(broker, topic.name, wanted, deadline_ms, gather).answer)
+    promise: Promise[Fields] = Promise()
+    gather.promise.then(lambda _: promise.keep({"topics": topics}))
+    return promise
 
 
-def _delete(broker: Broker, topic: str, wanted: Any) -> Fields:
-    partition, error = broker.partitions.find(topic, wanted.partition_index)
-    if partition is None:
-        return _fields(wanted.partition_index, -1, error)
-    try:
-        partition.delete_records(None if wanted.offset == TO_HIGH_WATERMARK else wanted.offset)
-    except TidelogError as refusal:
-        return _fields(wanted.partition_index, -1, refusal.code)
-    return _fields(wanted.partition_index, partition.log.start_offset, ErrorCode.NONE)
+class _Deletion:
+    def __init__(self, broker: Broker, topic: str, wanted: Any, deadline_ms: int, gather: Gather) -> None:
+        self._services = broker.services
+        self._deadline_ms = deadline_ms
+        self._gather = gather
+        self.answer: dict[str, Any] = {"partition_index": wanted.partition_index}
+        partition, error = broker.partitions.find(topic, wanted.partition_index)
+        if partition is None:
+            self._done(-1, error)
+            return
+        try:
+            partition.delete_records(None if wanted.offset == TO_HIGH_WATERMARK else wanted.offset)
+        except TidelogError as refusal:
+            self._done(-1, refusal.code)
+            return
+        self._look(partition, partition.log.start_offset)
 
+    def _look(self, partition: Partition, offset: int) -> None:
+        if not partition.leads:
+            self._done(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif partition.low_watermark >= offset:
+            self._done(partition.low_watermark, ErrorCode.NONE)
+        elif self._services.uptime_ms() >= self._deadline_ms:
+            self._done(-1, ErrorCode.REQUEST_TIMED_OUT)
+        else:
+            self._services.later(LOOK_AGAIN_MS, lambda: self._look(partition, offset))
 
-def _fields(index: int, low_watermark: int, error: ErrorCode) -> Fields:
-    return {"partition_index": index, "low_watermark": low_watermark, "error_code": error}
+    def _done(self, low_watermark: int, error: ErrorCode) -> None:
+        self.answer["low_watermark"] = low_watermark
+        self.answer["error_code"] = error
+        self._gather.one_done()
