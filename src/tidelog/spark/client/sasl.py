@@ -1,0 +1,84 @@
+"""Authentication on a fresh connection: PLAIN and SCRAM (RFC 5802), carried by Kafka's two SASL requests."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import struct
+from collections.abc import Callable
+
+from tidelog.spark.client.settings import SaslSettings
+
+Call = Callable[[int, int, bytes], memoryview]
+
+_SASL_HANDSHAKE = 17
+_SASL_AUTHENTICATE = 36
+_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+
+class AuthenticationFailed(Exception):
+    """The broker refused; trying again will not help."""
+
+
+def authenticate(call: Call, sasl: SaslSettings) -> None:
+    mechanism = sasl.mechanism.encode()
+    answer = call(_SASL_HANDSHAKE, 1, struct.pack(">h", len(mechanism)) + mechanism)
+    (error,) = struct.unpack_from(">h", answer)
+    if error:
+        raise AuthenticationFailed(f"The broker does not know the SASL mechanism {sasl.mechanism}.")
+    if sasl.mechanism == "PLAIN":
+        _exchange(call, b"\x00" + sasl.username.encode() + b"\x00" + sasl.password.encode(), sasl)
+        return
+    scram = Scram(_HASHES[sasl.mechanism], sasl.username, sasl.password)
+    scram.finish(_exchange(call, scram.last(_exchange(call, scram.first(), sasl)), sasl))
+
+
+def _exchange(call: Call, token: bytes, sasl: SaslSettings) -> bytes:
+    answer = call(_SASL_AUTHENTICATE, 0, struct.pack(">i", len(token)) + token)
+    error, length = struct.unpack_from(">hh", answer)
+    position = 4 + max(length, 0)
+    if error:
+        reason = bytes(answer[4:position]).decode(errors="replace") or f"error {error}"
+        raise AuthenticationFailed(f"The broker does not let the user {sasl.username!r} in: {reason}")
+    (size,) = struct.unpack_from(">i", answer, position)
+    return bytes(answer[position + 4 : position + 4 + max(size, 0)])
+
+
+class Scram:
+    """The client's half of one SCRAM exchange."""
+
+    def __init__(self, algorithm: str, username: str, password: str, nonce: str | None = None) -> None:
+        self._algorithm = algorithm
+        self._password = password
+        self._nonce = nonce or base64.b64encode(secrets.token_bytes(18)).decode()
+        name = username.replace("=", "=3D").replace(",", "=2C")
+        self._bare = f"n={name},r={self._nonce}"
+        self._signature = b""
+
+    def first(self) -> bytes:
+        return f"n,,{self._bare}".encode()
+
+    def last(self, challenge: bytes) -> bytes:
+        text = challenge.decode()
+        fields = dict(part.split("=", 1) for part in text.split(","))
+        if not fields.get("r", "").startswith(self._nonce):
+            raise AuthenticationFailed("The broker's SCRAM challenge does not belong to this exchange.")
+        salted = hashlib.pbkdf2_hmac(
+            self._algorithm, self._password.encode(), base64.b64decode(fields["s"]), int(fields["i"])
+        )
+        client_key = self._mac(salted, b"Client Key")
+        bare_last = f"c=biws,r={fields['r']}"
+        signed = f"{self._bare},{text},{bare_last}".encode()
+        proof = self._mac(hashlib.new(self._algorithm, client_key).digest(), signed)
+        self._signature = self._mac(self._mac(salted, b"Server Key"), signed)
+        mixed = bytes(mine ^ theirs for mine, theirs in zip(client_key, proof, strict=True))
+        return f"{bare_last},p={base64.b64encode(mixed).decode()}".encode()
+
+    def finish(self, final: bytes) -> None:
+        """A broker that does not know the password either is no broker of ours."""
+        expected = b"v=" + base64.b64encode(self._signature)
+        if not hmac.compare_digest(final.split(b",")[0], expected):
+            raise AuthenticationFailed("The broker could not prove that it knows the password, too.")
+
+    def _mac(self, key: bytes, data: bytes) -> bytes:
+        return hmac.new(key, data, self._algorithm).digest()
