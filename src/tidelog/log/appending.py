@@ -233,9 +233,10 @@ class Appending(Syncing):
 
     def _roll(self, base_offset: int) -> None:
         durability = self._durability
-        if durability.checkpointed_recovery_point > self.end_offset:
-            # After a truncation the recovery point on disk is too high. Recovery would begin at the new
-            # segment and trust this one, so it must be durable first.
+        if durability.checkpointed_recovery_point >= self.end_offset:
+            # After a truncation the recovery point on disk is too high, or just where the cut was made.
+            # Recovery would begin at the new segment and trust this one, so what it holds, and where it
+            # ends, must be durable first.
             self._sync_now()
         old = self._active
         self._begin_segment(base_offset)

@@ -142,6 +142,18 @@ def truncates_below_the_checkpoint_and_rolls(run: Run) -> None:
     run.append(4, records=3, epoch=3)
 
 
+def truncates_to_the_checkpoint_and_rolls(run: Run) -> None:
+    """Nor one whose cut-off end the power failure brings back."""
+    log = run.open()
+    run.append(5, epoch=1)
+    run.sync()
+    run.write_checkpoint()
+    run.append(2, epoch=2)
+    run.truncate(5)
+    log.roll(1000)
+    run.append(1, epoch=3)
+
+
 def retains(run: Run) -> None:
     run.open()
     run.append(25)
@@ -215,6 +227,7 @@ SCENARIOS: list[Callable[[Run], None]] = [
     syncs_between,
     truncates_and_goes_on,
     truncates_below_the_checkpoint_and_rolls,
+    truncates_to_the_checkpoint_and_rolls,
     retains,
     deletes_records,
     closes_and_opens,
