@@ -36,12 +36,14 @@ from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, PartitionKey, Peers
 from tidelog.services import Services
+from tidelog.types import NO_BROKER
 
 logger = logging.getLogger(__name__)
 
 PROPOSAL_REPEAT_MS = 500
 TICK_MS = 50
 KEEP_IN_ORDER_MS = 500
+UNSURE_MS = 500  # An active controller that hears no majority for so long is not sure that it is it.
 
 
 class Asked(NamedTuple):
@@ -110,6 +112,8 @@ class Node:
         self._broker_epochs: dict[int, int] = {}
         # When their connections closed; nothing was heard of them since.
         self._silent_since_ms: dict[int, int] = {}
+        self._heard_ms: dict[int, int] = {}  # when each peer last said anything
+        self._last_active: int = NO_BROKER  # the last other node that was the active controller
         # Those of them for which that was a moment ago: what the metadata says of them may be over. Later it
         # is not: the controllers have had their time, and know more than who may just have no business with
         # that broker.
@@ -187,6 +191,7 @@ class Node:
     # --- messages -------------------------------------------------------------------------------------------
 
     def receive(self, message: NodeMessage) -> None:
+        self._heard_ms[message.sender] = self._services.uptime_ms()
         if message.sender in self._silent_since_ms:
             del self._silent_since_ms[message.sender]
             self.lost_peers.discard(message.sender)
@@ -216,6 +221,8 @@ class Node:
     def _ask_controller(self, ask: ControllerAsk) -> None:
         leader = self.metadata.leader
         if leader == self.me:
+            if not self.metadata.election.hears_majority(UNSURE_MS, self._services.uptime_ms()):
+                return  # Cut off, perhaps, and replaced: a broker must not take its own word for a session.
             self._services.soon(
                 lambda: self.controller.handle(ask, self._services.uptime_ms(), self._controller_answered)
             )
@@ -240,13 +247,16 @@ class Node:
     def _role_changed(self, hosted: Hosted) -> None:
         self._proposals.pop(hosted.key, None)
         if hosted is self.metadata.hosted and self.metadata.leader >= 0:
+            if self.metadata.leader != self.me:
+                self._last_active = self.metadata.leader
             self.membership.hurry()
         self.on_role(hosted)
 
     def _activity_changed(self, active: bool) -> None:
         if active:
             now_ms = self._services.uptime_ms()
-            self.controller.activate(now_ms)
+            heard_ms = self._heard_ms.get(self._last_active, now_ms)
+            self.controller.activate(now_ms, {self._last_active: heard_ms})
             self._found_cluster()
             # Who died together with the last controller, or was it, is not given a whole session.
             for peer in sorted(self._silent_since_ms):

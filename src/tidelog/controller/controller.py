@@ -9,7 +9,7 @@ may stop. Both steps may be asked for any number of times.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.config import BrokerConfig
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 Answer = Callable[[ControllerGot], None]
 
 NEWCOMER_MS = 20_000
+NOBODY: Mapping[int, int] = {}
 STANDSTILL_MS = 500  # Between two ticks. Nobody could be heard for the rest, so nobody is judged by it.
 
 
@@ -67,15 +68,22 @@ class Controller:
         seconds = config.leader_imbalance_check_interval_seconds if config.auto_leader_rebalance_enable else 0
         self._balance_interval_ms = 1000 * seconds
 
-    def activate(self, now_ms: int) -> None:
-        """This node leads the metadata log now, and everything earlier leaders decided is applied."""
+    def activate(self, now_ms: int, silent_since_ms: Mapping[int, int] = NOBODY) -> None:
+        """This node leads the metadata log now, and everything earlier leaders decided is applied.
+
+        Everybody gets a whole session to be heard of, for they spoke to another controller until now. Not so
+        that one itself, which was given up because it was silent: its session began when it was last heard.
+        """
         self.active = True
         self._now_ms = now_ms
         self._balanced_ms = now_ms
         self._registered_ms.clear()
         self._must_know.clear()
         self._deadlines = {
-            broker_id: now_ms + self._timing.session_ms
+            broker_id: max(
+                silent_since_ms.get(broker_id, now_ms) + self._timing.session_ms,
+                now_ms + self._timing.grace_ms,
+            )
             for broker_id, broker in self._store.image.brokers.items()
             if not broker.fenced
         }

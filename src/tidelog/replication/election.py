@@ -194,15 +194,19 @@ class Election:
 
     def _check_majority(self, now_ms: int) -> ElectionEffects:
         """A leader that hears of no majority cannot commit, and there may be another one: it steps down."""
-        oldest = now_ms - self.timing.majority_ms
+        if self.hears_majority(self.timing.majority_ms, now_ms):
+            self.deadline_ms = now_ms + self.timing.silence_ms // 4
+            return self._tell(self._unheard)
+        return self.resign(now_ms)
+
+    def hears_majority(self, within_ms: int, now_ms: int) -> bool:
+        """While leading: whether so many were heard of lately that nobody else can have been elected since."""
+        oldest = now_ms - within_ms
         alive = sum(
             voter_id == self.me or self._heard.get(voter_id, NEVER_MS) >= oldest
             for voter_id in self.voters.ids
         )
-        if alive >= self.voters.majority:
-            self.deadline_ms = now_ms + self.timing.silence_ms // 4
-            return self._tell(self._unheard)
-        return self.resign(now_ms)
+        return alive >= self.voters.majority
 
     def _tell(self, voters: Iterable[int]) -> ElectionEffects:
         return [TellLeader(voter_id, self.epoch) for voter_id in sorted(voters) if voter_id != self.me]

@@ -7,7 +7,7 @@ import pytest
 
 from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.replication.voters import Voter
-from tidelog.sim.quorum import ControllerMachine, QuorumCluster
+from tidelog.sim.controllers import ControllerMachine, ControllersCluster
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-class Controllers(QuorumCluster):
+class Controllers(ControllersCluster):
     def __init__(
         self, size: int = 3, observers: int = 0, *, seed: int = 1, snapshot_bytes: int = 1 << 30
     ) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from controllers import Controllers, quiet
 
-from tidelog.sim.quorum import ControllerMachine
+from tidelog.sim.controllers import ControllerMachine
 
 __all__ = ["quiet"]
 

@@ -14,8 +14,8 @@ from tidelog.controller.snapshot import image_of, texts_of
 from tidelog.controller.snapshot_file import Contents, snapshot_named
 from tidelog.controller.snapshot_store import KEPT, SnapshotStore
 from tidelog.errors import StorageError
+from tidelog.sim.controllers import DIRECTORY
 from tidelog.sim.disk import PowerLoss, SimulatedDisk, everything, nothing
-from tidelog.sim.quorum import DIRECTORY
 from tidelog.types import SnapshotId
 
 __all__ = ["quiet"]
