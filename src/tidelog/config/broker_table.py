@@ -47,7 +47,8 @@ class _Directory(Text):
 
     def parse(self, raw: Raw) -> str:
         directories = split_list(raw)
-        if len(directories) > 1:
+        # A comma in the only element of a TOML list counts, too: it would be two when read back.
+        if len(directories) > 1 or any("," in directory for directory in directories):
             raise ExplainedError("Tidelog keeps its data in one directory; run one broker per disk instead")
         return super().parse(directories[0] if directories else "")
 
