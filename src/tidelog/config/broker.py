@@ -89,6 +89,7 @@ _NOT_HERE: dict[str, str] = {
     for setting in TOPIC_SETTINGS.values()
     if setting.name not in BROKER_SETTINGS
 }
+_NOT_HERE["replication.mode"] = "for new topics that name none it is called default.replication.mode"
 
 
 def broker_setting(name: str) -> Setting:

@@ -32,6 +32,7 @@ from tidelog.config.kinds import (
     split_list,
 )
 from tidelog.config.listeners import Listener, Listeners
+from tidelog.config.modes import ISR
 from tidelog.config.table import row
 from tidelog.config.topic import TOPIC_SETTINGS
 
@@ -215,7 +216,13 @@ class BrokerTable:
         dynamic=True,
         ours=True,
     )
-    default_replication_mode: str = _default_of("replication.mode", ours=True)
+    default_replication_mode: str = row(
+        TOPIC_SETTINGS["replication.mode"].kind,
+        ISR,
+        "Replication mode of new topics that name none. Topics that are there keep theirs.",
+        dynamic=True,
+        ours=True,
+    )
     min_insync_replicas: int = _default_of("min.insync.replicas")
     unclean_leader_election_enable: bool = _default_of("unclean.leader.election.enable")
     message_max_bytes: int = _default_of("max.message.bytes")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidelog.config.modes import WITHOUT_MEANING
+from tidelog.config.modes import DEFAULTS, LEAST_REPLICAS, QUORUM, WITHOUT_MEANING, majority
 from tidelog.config.table import refuse
 from tidelog.config.topic import TOPIC_SETTINGS, topic_setting
 from tidelog.errors import InvalidConfig
@@ -27,14 +27,20 @@ _ONLY_COMPACT = (
 def check_topic_overrides(overrides: Mapping[str, str], replicas: int | None) -> list[str]:
     """Refuse overrides that cannot be; return warnings about those that can. ``replicas`` where known."""
     given = {name: topic_setting(name).parse(text) for name, text in overrides.items()}
-    refuse_without_meaning(given, _value(given, "replication.mode"))
+    mode = _value(given, "replication.mode")
+    refuse_without_meaning(given, mode)
+    _refuse_too_few(mode, replicas)
     lag = _value(given, "max.compaction.lag.ms")
     if _value(given, "min.compaction.lag.ms") > lag:
         # A record would have to be compacted before it may be.
         refuse(
             "min.compaction.lag.ms", given["min.compaction.lag.ms"], f"at most max.compaction.lag.ms, {lag}"
         )
-    return [*_replica_warnings(given, replicas), *_policy_warnings(given)]
+    return [
+        *_replica_warnings(given, replicas),
+        *_MODE_WARNINGS.get(mode, _no_warnings)(given, replicas),
+        *_policy_warnings(given),
+    ]
 
 
 def refuse_without_meaning(overrides: Mapping[str, object], mode: str) -> None:
@@ -42,6 +48,42 @@ def refuse_without_meaning(overrides: Mapping[str, object], mode: str) -> None:
     for name, reason in WITHOUT_MEANING[mode].items():
         if name in overrides:
             raise InvalidConfig(f"{name} has no meaning in mode {mode}: {reason}.")
+
+
+def _refuse_too_few(mode: str, replicas: int | None) -> None:
+    least = LEAST_REPLICAS[mode]
+    if replicas is None or replicas >= least:
+        return
+    raise InvalidConfig(
+        f"replication.mode={mode} is refused for {replicas} {'replica' if replicas == 1 else 'replicas'}: "
+        "writes need a majority, which is all of them, and would stop with the first failure; give it at "
+        f"least {least}, or use isr."
+    )
+
+
+def _quorum_warnings(given: Mapping[str, Any], replicas: int | None) -> list[str]:
+    warnings = []
+    if replicas is not None and replicas % 2 == 0:
+        needed, fewer = majority(replicas), replicas - 1
+        warnings.append(
+            f"replication.mode=quorum with {replicas} replicas survives no more failures than with {fewer}: "
+            f"a write waits for {needed} copies instead of {majority(fewer)}, and {replicas - needed} may be "
+            "down either way."
+        )
+    flush = given.get("flush.messages", DEFAULTS[QUORUM]["flush.messages"])
+    if flush != DEFAULTS[QUORUM]["flush.messages"]:
+        warnings.append(
+            f"flush.messages={flush} in mode quorum: an ok no longer means that a majority has the record on "
+            "disk; when a majority of the replicas lose power together, acknowledged records can be lost."
+        )
+    return warnings
+
+
+def _no_warnings(given: Mapping[str, Any], replicas: int | None) -> list[str]:
+    return []
+
+
+_MODE_WARNINGS = {QUORUM: _quorum_warnings}
 
 
 def _replica_warnings(given: Mapping[str, Any], replicas: int | None) -> list[str]:

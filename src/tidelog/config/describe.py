@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tidelog.config.broker import BROKER_SETTINGS, BrokerConfig
 from tidelog.config.kinds import ConfigType
+from tidelog.config.modes import DEFAULTS
 from tidelog.config.table import Setting
 from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig
 
@@ -55,10 +56,12 @@ class DescribedSetting:
 def describe_topic(overrides: Mapping[str, str], broker: BrokerConfig) -> list[DescribedSetting]:
     """All settings of a topic with these overrides on this broker."""
     config = TopicConfig.resolve(overrides, broker)
+    by_mode = DEFAULTS[config.replication_mode]
     described = []
     for setting in TOPIC_SETTINGS.values():
         value = setting.format(getattr(config, setting.attribute))
-        names = [synonym.name for synonym in setting.synonyms]
+        # What the topic's mode decides, no broker-wide setting does.
+        names = [] if setting.name in by_mode else [synonym.name for synonym in setting.synonyms]
         synonyms = tuple(_given(names, broker))
         if setting.name in overrides:
             own = SettingSynonym(setting.name, value, ConfigSource.TOPIC_CONFIG)

@@ -1,9 +1,9 @@
 """The settings of a topic, under Kafka's names.
 
 ``TopicConfig`` is both the table (one row per setting) and the typed values that one topic runs with. A
-value comes from the topic's own override, else from the broker-wide setting of the same meaning, else from
-the default here. Topics with equal overrides share one instance, so that thousands of topics cost the
-memory of a few.
+value comes from the topic's own override, else from its replication mode where that has a default of its
+own, else from the broker-wide setting of the same meaning, else from the default here. Topics with equal
+overrides share one instance, so that thousands of topics cost the memory of a few.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidelog.config.kinds import LONG_MAX, Bool, Choice, ChoiceSet, Real, ThrottledReplicas, Whole
-from tidelog.config.modes import ISR, Mode
-from tidelog.config.table import Setting, Synonym, refuse_unknown, row, settings_of
+from tidelog.config.modes import DEFAULTS, ISR, Mode
+from tidelog.config.table import Setting, Synonym, attribute_of, refuse_unknown, row, settings_of
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
@@ -34,9 +34,9 @@ class TopicConfig:
     replication_mode: str = row(
         Mode(),
         ISR,
-        "How the topic's replicas agree on what is committed and who leads.",
+        "How the topic's replicas agree on what is committed and who leads. A new topic that names none has "
+        "the broker's `default.replication.mode`, and keeps it.",
         ours=True,
-        synonyms=(Synonym("default.replication.mode"),),
         section="Replication",
     )
     min_insync_replicas: int = row(
@@ -216,6 +216,8 @@ class TopicConfig:
         config = broker.topic_configs.get(key)
         if config is None:
             values = dict(broker.topic_defaults)
+            for name, value in DEFAULTS[mode_of(overrides)].items():
+                values[attribute_of(name)] = value
             for name, text in overrides.items():
                 setting = topic_setting(name)
                 values[setting.attribute] = setting.parse(text)
@@ -233,6 +235,8 @@ class TopicConfig:
 
 TOPIC_SETTINGS: Mapping[str, Setting] = settings_of(TopicConfig)
 
+REPLICATION_MODE = "replication.mode"
+
 _REMOVED = "Kafka dropped it, and Tidelog stores records in the one current format"
 _SPLIT = "use message.timestamp.before.max.ms and message.timestamp.after.max.ms"
 _TIERED = "Tidelog keeps all segments on the broker's own disk"
@@ -243,6 +247,7 @@ _NOT_HERE: dict[str, str] = {
     "remote.storage.enable": _TIERED,
     "local.retention.ms": _TIERED,
     "local.retention.bytes": _TIERED,
+    "default.replication.mode": f"for a topic it is called {REPLICATION_MODE}",
 } | {
     synonym.name: f"for a topic it is called {setting.name}"
     for setting in TOPIC_SETTINGS.values()
@@ -257,6 +262,14 @@ def topic_setting(name: str) -> Setting:
     if setting is None:
         refuse_unknown(name, "topic", TOPIC_SETTINGS, _NOT_HERE)
     return setting
+
+
+def mode_of(overrides: Mapping[str, str]) -> str:
+    """The replication mode of a topic with these overrides. No broker's setting has a say: a topic keeps the
+    mode it was created with when the default for new ones changes.
+    """
+    text = overrides.get(REPLICATION_MODE)
+    return ISR if text is None else str(topic_setting(REPLICATION_MODE).parse(text))
 
 
 def defaults_from(broker: Any) -> dict[str, Any]:

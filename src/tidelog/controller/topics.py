@@ -1,18 +1,23 @@
 """Creating, growing and deleting topics: a wish and an image in, records or a refusal out."""
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
-from tidelog.config import BrokerConfig, TopicConfig, check_topic_overrides
+from tidelog.config import BrokerConfig, check_topic_overrides
+from tidelog.config.modes import ISR
+from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller import placement
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.placement import Site
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
 from tidelog.controller.standing import Standing
-from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
+from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
+
+logger = logging.getLogger(__name__)
 
 MAX_NAME_LENGTH = 249  # leaves room for "-<partition>" and suffixes in a 255-byte directory name
 MAX_PARTITIONS = 100_000  # of one topic; a typing error should not fill the disk with directories
@@ -54,9 +59,27 @@ def create(image: ClusterImage, wish: TopicWish, config: BrokerConfig, topic_id:
         raise TidelogError(f"topic {wish.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
     _check_collision(image, wish.name)
     assignments = _place(image, wish, config)
-    check_topic_overrides(wish.configs, len(assignments[0]))
-    mode = TopicConfig.resolve(wish.configs, config).replication_mode
-    return TopicCreated(wish.name, topic_id, assignments, dict(wish.configs), _away(image, assignments), mode)
+    configs = _with_mode(wish, config)
+    for warning in check_topic_overrides(configs, len(assignments[0])):
+        logger.warning("topic %s: %s", wish.name, warning)
+    return TopicCreated(
+        wish.name, topic_id, assignments, configs, _away(image, assignments), mode_of(configs)
+    )
+
+
+def _with_mode(wish: TopicWish, config: BrokerConfig) -> dict[str, str]:
+    """A new topic gets its mode for good: another default later must not change how it is replicated."""
+    default = ISR if wish.name in INTERNAL_TOPICS else config.default_replication_mode
+    if REPLICATION_MODE in wish.configs or default == ISR:
+        check_mode_of_internal(wish.name, wish.configs)
+        return dict(wish.configs)
+    return {**wish.configs, REPLICATION_MODE: default}
+
+
+def check_mode_of_internal(name: str, configs: Mapping[str, str]) -> None:
+    """Coordinators lead where the controllers say, and nowhere else."""
+    if name in INTERNAL_TOPICS and mode_of(configs) != ISR:
+        raise InvalidConfig(f"{name} holds what coordinators decide, and is always replicated by isr.")
 
 
 def _check_collision(image: ClusterImage, name: str) -> None:
@@ -149,7 +172,7 @@ def add_partitions(
         )
     _check_partition_count(total)
     placed = _place_more(image, topic, total - existing, assignments)
-    return PartitionsAdded(topic.topic_id, placed, _away(image, placed), topic.partitions[0].mode)
+    return PartitionsAdded(topic.topic_id, placed, _away(image, placed), mode_of(topic.configs))
 
 
 def _place_more(

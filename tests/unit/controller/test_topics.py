@@ -7,7 +7,7 @@ from clusters import cluster, created, topic_id
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.config import BrokerConfig
+from tidelog.config import BrokerConfig, modes
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
@@ -123,6 +123,20 @@ class TestCreate:
         with pytest.raises(TidelogError) as refusal:
             create(image, **wish)
         assert refusal.value.code is code
+
+    def test_the_mode_is_fixed_at_creation(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(modes, "AVAILABLE_MODES", frozenset(modes.MODES))
+        defaults = BrokerConfig.parse({"default.replication.mode": "quorum", "default.replication.factor": 3})
+
+        def made(name: str, **configs: str) -> TopicCreated:
+            return topics.create(cluster(1, 2, 3), TopicWish(name, configs=configs), defaults, NEW_ID)
+
+        assert (made("orders").mode, made("orders").configs) == ("quorum", {"replication.mode": "quorum"})
+        assert made("orders", **{"replication.mode": "isr"}).mode == "isr"
+        # Coordinators lead where the controllers say.
+        assert (made("__consumer_offsets").mode, made("__consumer_offsets").configs) == ("isr", {})
+        with pytest.raises(TidelogError, match="always replicated by isr"):
+            made("__consumer_offsets", **{"replication.mode": "quorum"})
 
     def test_an_existing_name_is_told_first(self) -> None:
         """Clients that create "if not exists" look for this code, whatever else is wrong with the wish."""

@@ -1,4 +1,8 @@
-"""AlterConfigs, versions 0 to 2: replaces all overrides of a topic, or all dynamic settings of a broker."""
+"""AlterConfigs, versions 0 to 2: replaces all overrides of a topic, or all dynamic settings of a broker.
+
+A topic's replication mode stays as it is unless the request names it: a tool from elsewhere that leaves out
+what it has never heard of must not begin a change of mode.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +10,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.resources import Change, alter_all
 from tidelog.broker.request import Outcome, RequestContext
+from tidelog.config.topic import REPLICATION_MODE
 from tidelog.errors import InvalidRequest
 
 
@@ -18,6 +23,7 @@ def _replace(resource: Any) -> Change:
         missing = [config.name for config in resource.configs if config.value is None]
         if missing:
             raise InvalidRequest(f"settings without a value: {', '.join(missing)}")
-        return {config.name: config.value for config in resource.configs}
+        kept = {name: text for name, text in current.items() if name == REPLICATION_MODE}
+        return kept | {config.name: config.value for config in resource.configs}
 
     return change

@@ -8,6 +8,8 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.submission import Decide, submit_each
 from tidelog.broker.promise import Promise
 from tidelog.config import BrokerConfig, DescribedSetting, describe_topic
+from tidelog.config.modes import COPIES
+from tidelog.config.topic import mode_of
 from tidelog.controller import configs, topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -31,10 +33,13 @@ def check_broker(broker: Broker, name: str) -> None:
 def settings_in_force(
     overrides: Mapping[str, str], replicas: int, config: BrokerConfig
 ) -> list[DescribedSetting]:
-    """A topic's settings. One with fewer replicas than the default minimum needs only as many as it has."""
+    """A topic's settings. How many copies a write needs follows from its mode and the number of replicas: one
+    with fewer than the default minimum needs only as many as it has.
+    """
+    copies = COPIES[mode_of(overrides)]
     return [
-        replace(setting, value=str(replicas))
-        if setting.name == MINIMUM and int(setting.value or 0) > replicas
+        replace(setting, value=str(copies(int(setting.value or 0), replicas)))
+        if setting.name == MINIMUM
         else setting
         for setting in describe_topic(overrides, config)
     ]
