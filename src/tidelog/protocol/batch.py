@@ -180,8 +180,9 @@ def seal(buffer: bytearray | memoryview, position: int, size: int) -> None:
     _CRC.pack_into(buffer, position + 17, crc32c(view[position + CRC_FROM : position + size]))
 
 
-def build(
-    records: Buffer,
+def write_header(
+    buffer: bytearray | memoryview,
+    size: int,
     *,
     base_offset: int,
     last_offset_delta: int,
@@ -193,16 +194,24 @@ def build(
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
-) -> bytearray:
-    """A sealed batch around already encoded (and, by ``attributes``, already compressed) records."""
-    size = HEADER_SIZE + len(records)
-    buffer = bytearray(size)
+) -> None:
+    """Make a sealed batch of the first ``size`` bytes, whose records already lie behind the header's place."""
     _HEADER.pack_into(
         buffer, 0, base_offset, size - LENGTH_PREFIX_SIZE, leader_epoch, MAGIC, 0, attributes,
         last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
     )  # fmt: skip
-    buffer[HEADER_SIZE:] = records
     seal(buffer, 0, size)
+
+
+def build(records: Buffer, **fields: int) -> bytearray:
+    """A sealed batch around already encoded (and, by ``attributes``, already compressed) records.
+
+    The fields are those of :func:`write_header`.
+    """
+    size = HEADER_SIZE + len(records)
+    buffer = bytearray(size)
+    buffer[HEADER_SIZE:] = records
+    write_header(buffer, size, **fields)
     return buffer
 
 
