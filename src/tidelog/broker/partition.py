@@ -110,7 +110,7 @@ class Partition:
         """A broker that has not heard of the controllers for a session may have been given up. But a
         successor stops fetching from us: while everybody who could be one still does, nobody is.
         """
-        return not self.hosted.is_followed_by_all_successors()
+        return self.replica.policy.has_successors and not self.hosted.is_followed_by_all_successors()
 
     # --- writing --------------------------------------------------------------------------------------------
 

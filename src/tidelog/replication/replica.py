@@ -383,7 +383,7 @@ class Replica:
     def tick(self, now_ms: int) -> Effects:
         """Throw out members that lag, and let produces go whose time is up."""
         effects = self._expire(now_ms)
-        if self.role is Role.LEADER and self.policy.tracks_in_sync and self._proposed is None:
+        if self.role is Role.LEADER and self.policy.drops_laggards and self._proposed is None:
             stuck = [member for member in self.in_sync if member != self.me and self._lags(member, now_ms)]
             if stuck:
                 # Until the controller confirms, the old set stays what the watermark waits for.
@@ -430,7 +430,7 @@ class Replica:
             expired = [waiting for waiting in queue if waiting.deadline_ms <= now_ms]
             for waiting in expired:
                 queue.remove(waiting)
-                effects.append(Settle(waiting.done, ErrorCode.REQUEST_TIMED_OUT))
+                effects.append(Settle(waiting.done, self.policy.too_late))
         return effects
 
     def _advance(self) -> Effects:

@@ -4,7 +4,9 @@ policy.
 
 from typing import Protocol
 
+from tidelog.errors import ErrorCode
 from tidelog.replication.policies.isr import IsrPolicy
+from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.view import Refuse, Verdict, View
 
@@ -15,8 +17,24 @@ class Policy(Protocol):
         """Whether the leader keeps an in-sync set with the controller's help."""
 
     @property
+    def drops_laggards(self) -> bool:
+        """Whether a member that does not keep up is thrown out."""
+
+    @property
     def elects_itself(self) -> bool:
         """Whether the replicas vote; otherwise the controller names the leader."""
+
+    @property
+    def has_successors(self) -> bool:
+        """Whether somebody else may be made leader while this one is cut off and does not know."""
+
+    @property
+    def backups_serve_readers(self) -> bool:
+        """Whether a follower stands in for the leader towards readers while nobody leads."""
+
+    @property
+    def too_late(self) -> ErrorCode:
+        """What a produce hears whose time is up while it waits for copies."""
 
     def committed(self, view: View) -> int:
         """Where the high watermark may stand; the replica never moves it back."""
@@ -31,5 +49,9 @@ class Policy(Protocol):
         """Is the produce whose last record ends at ``end_offset`` done?"""
 
 
-BY_NAME: dict[str, Policy] = {"isr": IsrPolicy(), "quorum": QuorumPolicy()}
+BY_NAME: dict[str, Policy] = {
+    "isr": IsrPolicy(),
+    "primary-backup": PrimaryBackupPolicy(),
+    "quorum": QuorumPolicy(),
+}
 """``replication.mode`` → its policy."""

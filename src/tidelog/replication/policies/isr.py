@@ -10,7 +10,11 @@ ACKS_ALL = -1
 
 class IsrPolicy:
     tracks_in_sync = True
+    drops_laggards = True
     elects_itself = False
+    has_successors = True
+    backups_serve_readers = False
+    too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:
         """Where the high watermark may stand.

@@ -2,12 +2,17 @@
 elect.
 """
 
+from tidelog.errors import ErrorCode
 from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
 
 
 class QuorumPolicy:
     tracks_in_sync = False
+    drops_laggards = False
     elects_itself = True
+    has_successors = True
+    backups_serve_readers = False
+    too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:
         """The end offset that a majority holds, once it lies in the leader's own epoch.
