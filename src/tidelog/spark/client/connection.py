@@ -31,6 +31,8 @@ class Api(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
@@ -50,6 +52,8 @@ FLEXIBLE_FROM: dict[int, int] = {
     Api.FETCH: 12,
     Api.LIST_OFFSETS: 6,
     Api.METADATA: 9,
+    Api.OFFSET_COMMIT: 8,
+    Api.OFFSET_FETCH: 6,
     Api.FIND_COORDINATOR: 3,
     Api.API_VERSIONS: 3,
     Api.CREATE_TOPICS: 5,
@@ -86,6 +90,10 @@ class Connection:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._socket.close()
+
+    def fileno(self) -> int:
+        """For whoever waits for answers on several connections."""
+        return self._socket.fileno()
 
     def __enter__(self) -> "Connection":
         return self
