@@ -1,7 +1,7 @@
 """A whole cluster: controllers and brokers on simulated machines, and the clients that use it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.metadata_opening import MetadataSettings
@@ -20,7 +20,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchAsk, PartitionKey
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.cluster import ClusterChecker
-from tidelog.sim.clients.client import Client, LookupCall, ProduceCall, ReadCall, Reply
+from tidelog.sim.clients.client import Call, Client, Reply
 from tidelog.sim.disk import Survive
 from tidelog.sim.machine import DATA, Machine
 from tidelog.sim.network import Network
@@ -31,6 +31,7 @@ from tidelog.sim.world import World
 SESSION = SessionTiming()
 FIRST_CLIENT = 1001
 CHECKPOINT_MS = 3000
+CALLS = frozenset(get_args(Call))
 
 
 class BrokerMachine(Machine):
@@ -124,8 +125,9 @@ class BrokerMachine(Machine):
         node, broker = self.node, self.broker
         if node is None or broker is None:
             return
-        self._listens |= node.ready  # From when the cluster has let it in, whatever becomes of it.
-        if not isinstance(message, ProduceCall | ReadCall | LookupCall):
+        if not self._listens:
+            self._listens = node.ready  # From when the cluster has let it in, whatever becomes of it.
+        if type(message) not in CALLS:
             node.receive(message)
         elif self._listens:
             serve(broker, message, lambda reply: self._reply(message.client, reply))
@@ -140,7 +142,7 @@ class BrokerMachine(Machine):
             self.node.peer_lost(peer)
 
     def send(self, to: int, message: Any, *, in_order: bool = False) -> None:
-        if isinstance(message, FetchAsk):
+        if type(message) is FetchAsk:
             for item in message.items:
                 self._promised[item.key] = item.offset
         super().send(to, message, in_order=in_order)

@@ -88,10 +88,15 @@ def apply(content: bytearray, change: Change, kept: int) -> None:
     if change.data is None:
         resize(content, change.position)
         return
-    data = change.data[:kept]
-    if len(content) < change.position:
-        resize(content, change.position)
-    content[change.position : change.position + len(data)] = data
+    data, position = change.data, change.position
+    if kept < len(data):
+        data = data[:kept]
+    if len(content) == position:
+        content += data
+        return
+    if len(content) < position:
+        resize(content, position)
+    content[position : position + len(data)] = data
 
 
 def resize(content: bytearray, size: int) -> None:

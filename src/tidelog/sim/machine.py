@@ -71,8 +71,12 @@ class Machine:
 
     def _deliver(self, message: Any) -> None:
         services = self.services
-        if services is not None:
-            services.run(lambda: self.receive(message))
+        if services is None:
+            return
+        if services.paused:
+            services.hold(lambda: self.receive(message))
+        else:
+            self.receive(message)
 
     def _peer_lost(self, peer: int) -> None:
         services = self.services
@@ -154,10 +158,10 @@ class Machine:
 
 def detached(message: Any) -> Any:
     """Records as they are at the moment of sending: a file may be truncated before the message arrives."""
-    if isinstance(message, FetchGot) and message.parts:
-        parts = [
-            part if part.records is None else part._replace(records=Bytes(bytes(part.records.read())))
-            for part in message.parts
-        ]
-        return message._replace(parts=parts)
-    return message
+    if type(message) is not FetchGot or not message.parts:
+        return message
+    parts = [
+        part if part.records is None else part._replace(records=Bytes(bytes(part.records.read())))
+        for part in message.parts
+    ]
+    return message._replace(parts=parts)

@@ -6,6 +6,7 @@ was under way, and whoever stands at an end that learns of it is told at once.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from tidelog.sim.world import World
@@ -105,23 +106,25 @@ class Network:
         self.messages += 1
         if self.on_send is not None:
             self.on_send(message)
-        chance, weather, link = self._world.chance.random, self.weather, (sender, receiver)
+        world, weather, link = self._world, self.weather, (sender, receiver)
+        chance = world.chance.random
         if link in self._cuts or (weather.lost and chance() < weather.lost):
             return
         copies = 2 if weather.doubled and chance() < weather.doubled and not in_order else 1
         connection = self._closed.get(link, 0)
+        low, high = weather.delay_ms
         for _ in range(copies):
-            delay = self._delay()
+            delay = low + (high - low) * chance()
             if self.slow:
                 delay += self.slow.get(sender, 0.0) + self.slow.get(receiver, 0.0)
             if self.slow_links:
                 delay += self.slow_links.get(link, 0.0)
             if weather.late and chance() < weather.late:
                 delay += chance() * weather.late_ms
-            arrives_ms = self._world.now_ms + delay
+            arrives_ms = world.now_ms + delay
             if in_order:
                 arrives_ms = self._arrivals[link] = max(arrives_ms, self._arrivals.get(link, 0.0))
-            self._world.at(arrives_ms, lambda: self._deliver(link, connection, message))
+            world.at(arrives_ms, partial(self._deliver, link, connection, message))
 
     def _deliver(self, link: Link, connection: int, message: Any) -> None:
         deliver = self._nodes.get(link[1])

@@ -2,6 +2,7 @@
 must work again within bounded time.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from tidelog.controller.topics import TopicWish
@@ -11,6 +12,7 @@ from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.clients.reader import Reader
 from tidelog.sim.cluster import SimCluster
+from tidelog.sim.collecting import collected_afterwards
 from tidelog.sim.controllers import run_controllers
 from tidelog.sim.faults import Nemesis
 from tidelog.sim.machine import Machine
@@ -30,8 +32,11 @@ MODES = (*BY_MODE, CONTROLLERS)
 
 def run(mode: str, seed: int, **wanted: Any) -> RunResult:
     """One seed of one mode. ``wanted`` fixes parts of the plan that the seed would draw."""
-    if mode == CONTROLLERS:
-        return run_controllers(seed, **wanted)
+    with collected_afterwards():
+        return run_controllers(seed, **wanted) if mode == CONTROLLERS else _run(mode, seed, wanted)
+
+
+def _run(mode: str, seed: int, wanted: Mapping[str, Any]) -> RunResult:
     simulation = Simulation(seed, draw(mode, seed, wanted))
     try:
         return simulation.run()

@@ -81,7 +81,7 @@ class _Read(PendingFetch):
     def _finish(self, answers: list[PartitionAnswer]) -> None:
         self._release()
         [told] = answers
-        records = told.records.read() if isinstance(told.records, Region) else b""
+        records = bytes(told.records.read()) if isinstance(told.records, Region) else b""
         start, diverging = told.log_start_offset, told.diverging
         self._answer(Reply(self._number, told.error, -1, -1, records, start, diverging))
 

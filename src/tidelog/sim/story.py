@@ -203,7 +203,7 @@ class Story(Telling):
             if reply.error:
                 self.tell(f"read at {where}: {reply.error.name}")
                 return got
-            found = list(entries(memoryview(reply.records)))
+            found = list(entries(reply.records))
             if not found:
                 break
             got += [entry.value.decode() for entry in found]

@@ -69,17 +69,20 @@ class World:
 
     def run_until(self, time_ms: float) -> None:
         """Let everything happen up to ``time_ms``."""
-        events = self._events
-        while events and events[0][0] <= time_ms:
-            self.now_ms, _, process, callback = heappop(events)
-            if process is not None:
-                if not process.alive:
-                    continue
-                if process.paused:
-                    process.hold(callback)
-                    continue
-            self.steps += 1
-            callback()
+        events, pop, steps = self._events, heappop, 0
+        try:
+            while events and events[0][0] <= time_ms:
+                self.now_ms, _, process, callback = pop(events)
+                if process is not None:
+                    if not process.alive:
+                        continue
+                    if process.paused:
+                        process.hold(callback)
+                        continue
+                steps += 1
+                callback()
+        finally:
+            self.steps += steps
         self.now_ms = max(self.now_ms, time_ms)
 
     def run_while(self, condition: Callable[[], bool], patience_ms: float, step_ms: float = 100) -> bool:

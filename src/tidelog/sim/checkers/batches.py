@@ -1,11 +1,12 @@
 """Which batches lie in a log, and which on a disk whose process is dead."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
 from tidelog.log.log import Log
-from tidelog.protocol.batch import BatchHeader, check, iterate
+from tidelog.protocol.batch import check, iterate, parse_header
 from tidelog.protocol.records import decode_batch
 from tidelog.sim.disk import SimulatedDisk
 
@@ -25,32 +26,45 @@ class Entry(NamedTuple):
 
 def batches_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
     """The batches in a range of offsets, by base offset."""
-    return [
-        (header.base_offset, (header.next_offset, header.leader_epoch, header.crc))
-        for _, header in _headers(log, start, end)
-    ]
+    return [batch for data in _pieces(log, start, end) for batch in _outline(data)]
 
 
 def entries_between(log: Log, start: int, end: int) -> list[Entry]:
     """The records in a range of offsets, without the markers brokers write for themselves."""
-    return [entry for batch, _ in _headers(log, start, end) for entry in entries(batch)]
+    return [entry for data in _pieces(log, start, end) for entry in entries(data)]
 
 
-def _headers(log: Log, start: int, end: int) -> Iterator[tuple[memoryview, BatchHeader]]:
+def _pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
+    """The bytes of whole batches, a segment at a time."""
     offset = max(start, log.start_offset)
     while offset < end:
-        data = memoryview(log.read(offset, READ_AT_ONCE_BYTES, end, at_least_one_batch=True).read())
-        for position, header in iterate(data):
-            yield data[position : position + header.size], header
-            offset = header.next_offset
+        data = bytes(log.read(offset, READ_AT_ONCE_BYTES, end, at_least_one_batch=True).read())
+        yield data
+        _, (offset, _, _) = _outline(data)[-1]
 
 
-def entries(data: memoryview) -> Iterator[Entry]:
+# The same bytes are looked at again and again: on every replica, by readers and at the end.
+
+
+@lru_cache(maxsize=4096)
+def _outline(data: bytes) -> list[tuple[int, Batch]]:
+    return [
+        (header.base_offset, (header.next_offset, header.leader_epoch, header.crc))
+        for _, header in iterate(data)
+    ]
+
+
+def entries(data: bytes) -> Iterator[Entry]:
     for position, header in iterate(data):
         if not header.is_control:
-            batch = data[position : position + header.size]
-            for record in decode_batch(batch):
-                yield Entry(record.offset, header.leader_epoch, record.value or b"")
+            yield from _decoded(data[position : position + header.size])
+
+
+@lru_cache(maxsize=4096)
+def _decoded(batch: bytes) -> list[Entry]:
+    """Raises CorruptBatch where the records are not what was sealed."""
+    epoch = parse_header(batch).leader_epoch
+    return [Entry(record.offset, epoch, record.value or b"") for record in decode_batch(batch)]
 
 
 def end_on_disk(disk: SimulatedDisk, directory: str) -> int:

@@ -30,13 +30,21 @@ class ClusterChecker:
         self.metadata.on_decided = self._decided
         around = Surroundings(self.metadata, nodes, world.note, self._forgive)
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
+        self._names: dict[PartitionKey, str] = {}
         self._histories: dict[tuple[str, int], PartitionHistory] = {}
 
     def name(self, key: PartitionKey) -> str:
         if key == METADATA_KEY:
             return "metadata"
+        known = self._names.get(key)
+        if known is not None:
+            return known
         topic_id, index = cast(tuple[UUID, int], key)
-        return f"{self.metadata.newest.topic_names.get(topic_id, 'deleted')}-{index}"
+        name = self.metadata.newest.topic_names.get(topic_id)
+        if name is None:
+            return f"deleted-{index}"
+        self._names[key] = f"{name}-{index}"
+        return self._names[key]
 
     def history(self, topic: str, partition: int) -> PartitionHistory:
         name = (topic, partition)

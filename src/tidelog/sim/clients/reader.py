@@ -69,12 +69,11 @@ class Reader:
         self.start()
 
     def _take(self, records: bytes, *, at_leader: bool) -> None:
-        data = memoryview(records)
-        for position, header in iterate(data):
+        for position, header in iterate(records):
             if header.next_offset <= self._position:
                 self._history.went_back(self._session, header.base_offset, self._position)
             try:
-                batch = list(entries(data[position : position + header.size]))
+                batch = list(entries(records[position : position + header.size]))
             except CorruptBatch as damage:
                 name = f"{self.topic}-{self.partition}"
                 raise Violation(f"{name}: {damage.message}, and it reached a reader") from damage
