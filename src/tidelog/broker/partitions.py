@@ -13,6 +13,7 @@ from uuid import UUID
 
 from tidelog.broker.partition import Partition, limits_of
 from tidelog.config import BrokerConfig, TopicConfig
+from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.log import Log
@@ -146,6 +147,8 @@ class PartitionTable:
                     self._drop(topic.topic_id, mine)
             elif mine is not None:
                 self._assign(mine, partition)
+                if index < len(old) and old[index].mode != partition.mode:
+                    self._reconfigure_one(topic, index, mine)
             elif TopicPartition(topic.name, index) not in self._offline:
                 self._to_open.append((topic.topic_id, index))
 
@@ -199,7 +202,7 @@ class PartitionTable:
         name = TopicPartition(topic.name, index)
         image = topic.partitions[index]
         try:
-            config = self._topic_config(topic)
+            config = self._topic_config(topic, image)
             log = self._logs.open_log(name, topic.topic_id, config, self._services.now_ms())
         except TidelogError as error:
             logger.error("partition %s is offline: %s", name, error.message)
@@ -244,14 +247,17 @@ class PartitionTable:
             logger.error("%s stays on disk: %s", partition.name, error.message)
 
     def _reconfigure(self, topic: TopicImage) -> None:
-        config = self._topic_config(topic)
         for index, partition in self._rows[topic.topic_id].items():
-            image = topic.partitions[index]
-            partition.reconfigure(config, self._limits(config, len(image.replicas)))
-            partition.hosted.successors = self._successors(config, image)
-            named = config.leader_replication_throttled_replicas
-            partition.hosted.throttled = throttled_followers(named, index)
-            self._limit_producers(partition.log)
+            self._reconfigure_one(topic, index, partition)
+
+    def _reconfigure_one(self, topic: TopicImage, index: int, partition: Partition) -> None:
+        image = topic.partitions[index]
+        config = self._topic_config(topic, image)
+        partition.reconfigure(config, self._limits(config, len(image.replicas)))
+        partition.hosted.successors = self._successors(config, image)
+        named = config.leader_replication_throttled_replicas
+        partition.hosted.throttled = throttled_followers(named, index)
+        self._limit_producers(partition.log)
 
     def _limits(self, config: TopicConfig, replicas: int) -> Limits:
         return limits_of(config, replicas, self._settings.replica_lag_time_max_ms)
@@ -260,8 +266,12 @@ class PartitionTable:
         log.producers.expiration_ms = self._settings.producer_id_expiration_ms
         log.producers.producers_max = self._settings.producer_ids_per_partition_max
 
-    def _topic_config(self, topic: TopicImage) -> TopicConfig:
-        return TopicConfig.resolve(topic.configs, self._settings)
+    def _topic_config(self, topic: TopicImage, partition: PartitionImage) -> TopicConfig:
+        """While the topic's mode changes, a partition keeps the defaults of the mode it still has."""
+        overrides = topic.configs
+        if mode_of(overrides) != partition.mode:
+            overrides = {**overrides, REPLICATION_MODE: partition.mode}
+        return TopicConfig.resolve(overrides, self._settings)
 
     @property
     def _settings(self) -> BrokerConfig:

@@ -1,15 +1,19 @@
 """Changing settings of topics and brokers."""
 
+import logging
 from collections.abc import Mapping
 
 from tidelog.config import check_dynamic_broker, check_topic_overrides
-from tidelog.controller import topics
+from tidelog.config.topic import mode_of
+from tidelog.controller import mode_changes, topics
 from tidelog.controller.elections import settle_all, settle_topic
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.standing import Standing
 from tidelog.errors import InvalidConfig, InvalidRequest
+
+logger = logging.getLogger(__name__)
 
 EVERY_BROKER = ""
 # By these the controllers decide whom a partition can do without: they must not differ from broker to broker.
@@ -22,10 +26,14 @@ def change_topic(
     """Make ``wanted`` the topic's overrides, all of them.
 
     With a smaller minimum a leader may commit what former members lack, from this record on: so with it they
-    cease to be eligible. With unclean elections allowed, a partition that waits for a leader gets one.
+    cease to be eligible. With unclean elections allowed, a partition that waits for a leader gets one. With
+    another replication mode, every partition that can takes its first step.
     """
     topic = topics.require(image, name)
-    check_topic_overrides(wanted, min(len(partition.target) for partition in topic.partitions))
+    for warning in check_topic_overrides(wanted, min(len(each.target) for each in topic.partitions)):
+        logger.warning("topic %s: %s", name, warning)
+    topics.check_mode_of_internal(name, wanted)
+    mode_changes.check_start(topic, mode_of(wanted))
     change = TopicConfigChanged(topic.topic_id, _difference(topic.configs, wanted))
     after = image.apply([change])
     changed = after.topics[name]

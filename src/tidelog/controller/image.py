@@ -60,6 +60,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
     # How it is replicated now. The topic's setting says how it shall be: the two differ while a change of
     # mode is under way.
     mode: str = ISR
+    mode_epoch: int = 0  # The leader epoch with which it came to this mode; 0 when it was created so.
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -186,6 +187,7 @@ class _Draft:
             tuple(record.adding),
             tuple(record.removing),
             record.mode,
+            record.mode_epoch,
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:

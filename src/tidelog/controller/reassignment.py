@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leadership import Place, every_place, find
 from tidelog.controller.records import MetadataRecord
@@ -29,6 +30,7 @@ def begin(
 ) -> list[MetadataRecord]:
     """Replace what is under way for this partition, if anything, by a way to ``target``."""
     place = find(image, name, index)
+    mode_changes.check_no_change(place.topic)
     rules = rules_of(place.topic)
     _check_target(image, place, target, may_resize=may_resize)
     before = _original(place.partition)

@@ -75,6 +75,7 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     adding: list[int] = []  # of the replicas, those that a reassignment brings
     removing: list[int] = []  # and those that go when all of the others are in sync
     mode: str = ISR  # how it is replicated from now on
+    mode_epoch: int = 0  # since which leader epoch it is
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):

@@ -7,6 +7,7 @@ than a leader does would count on members that the leader has long gone on witho
 from collections.abc import Mapping
 
 from tidelog.config import BrokerConfig, TopicConfig
+from tidelog.config.topic import REPLICATION_MODE
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.successions.steps import Rules, RulesOf
 
@@ -33,16 +34,23 @@ class _Chapter:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
-        self._known: dict[frozenset[tuple[str, str]], Rules] = {}
+        self._known: dict[tuple[frozenset[tuple[str, str]], frozenset[str]], Rules] = {}
 
     def rules_of(self, topic: TopicImage) -> Rules:
-        key = frozenset(topic.configs.items())
+        modes = frozenset([partition.mode for partition in topic.partitions])
+        key = (frozenset(topic.configs.items()), modes)
         rules = self._known.get(key)
         if rules is None:
-            settings = TopicConfig.resolve(topic.configs, self._config)
-            rules = self._known[key] = Rules(
-                settings.min_insync_replicas,
-                settings.unclean_leader_election_enable,
-                synced=settings.flush_messages == SYNC_EVERY_MESSAGE,
-            )
+            rules = self._known[key] = self._rules_for(topic.configs, modes)
         return rules
+
+    def _rules_for(self, overrides: Mapping[str, str], modes: frozenset[str]) -> Rules:
+        settings = TopicConfig.resolve(overrides, self._config)
+        # While the mode changes, some of the partitions may still be without the new one's syncs.
+        by_mode = [TopicConfig.resolve({**overrides, REPLICATION_MODE: mode}, self._config) for mode in modes]
+        return Rules(
+            settings.min_insync_replicas,
+            settings.unclean_leader_election_enable,
+            synced=all(each.flush_messages == SYNC_EVERY_MESSAGE for each in (settings, *by_mode)),
+            mode=settings.replication_mode,
+        )

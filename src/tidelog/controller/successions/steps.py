@@ -19,6 +19,7 @@ class Rules(NamedTuple):
     unclean_allowed: bool
     # An ok means "on disk": a machine that lost power has forgotten nothing that counts.
     synced: bool = False
+    mode: str | None = None  # How the topic shall be replicated. None: as it is.
 
 
 RulesOf = Callable[[TopicImage], Rules]
@@ -77,4 +78,5 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         adding=list(new.adding),
         removing=list(new.removing),
         mode=new.mode,
+        mode_epoch=new.mode_epoch,
     )

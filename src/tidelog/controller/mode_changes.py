@@ -1,0 +1,190 @@
+"""Changing how the partitions of a live topic are replicated, without losing a record.
+
+The topic's setting is the wish. Each partition goes there on its own, as soon as it is safe, by one metadata
+record with a new leader epoch for every step: a crash leaves a partition before a step or behind it. ``isr``
+is the hub: from any other mode to any other it is two steps.
+
+============== ============== ================================================================================
+from           to             safe when, and why
+============== ============== ================================================================================
+isr            primary-backup the first replica is in sync: it holds everything, and leads from now on
+primary-backup isr            the primary serves and is whole: it holds everything, and is the first member
+isr            quorum         a majority is in sync: every member holds all that was committed, and whoever
+                              wins a vote was compared with one. A leader that has not heard of the change
+                              needs every member to commit anything more, and those who have heard do not
+                              fetch in its epoch any more
+quorum         isr            the log is sealed: see :func:`sealed`
+============== ============== ================================================================================
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM, majority
+from tidelog.config.topic import mode_of
+from tidelog.controller.image import PartitionImage, TopicImage
+from tidelog.controller.standing import Standing
+from tidelog.errors import InvalidRequest
+from tidelog.types import NO_BROKER
+
+EPOCHS_AHEAD = 1000
+"""By so much the controllers begin above the last election they have heard of. Replicas may go on voting for
+each other until they hear of the change, and no epoch may be led twice."""
+
+
+class Step(NamedTuple):
+    waits_for: Callable[[PartitionImage, Standing], str | None]  # None: nothing, it can be taken
+    leader: Callable[[PartitionImage], int]
+    members: Callable[[PartitionImage], tuple[int, ...]]
+
+
+def towards(now: str, wanted: str) -> str:
+    """The next mode on the way."""
+    return wanted if ISR in (now, wanted) else ISR
+
+
+def step(partition: PartitionImage, standing: Standing, wanted: str | None) -> PartitionImage:
+    """The partition one step closer to the wanted mode, or as it is while it has to wait."""
+    if wanted is None or partition.mode == wanted:
+        return partition
+    mode = towards(partition.mode, wanted)
+    chosen = STEPS[partition.mode, mode]
+    if chosen.waits_for(partition, standing) is not None:
+        return partition
+    return _changed(
+        partition, mode, chosen.leader(partition), chosen.members(partition), partition.leader_epoch + 1
+    )
+
+
+def _changed(
+    partition: PartitionImage, mode: str, leader: int, members: tuple[int, ...], epoch: int
+) -> PartitionImage:
+    return msgspec.structs.replace(
+        partition,
+        mode=mode,
+        mode_epoch=epoch,
+        leader=leader,
+        leader_epoch=epoch,
+        in_sync=members,
+        eligible=(),
+        last_leader=partition.leader if leader == NO_BROKER else leader,
+    )
+
+
+# --- what each step waits for -------------------------------------------------------------------------------
+
+
+def _majority_in_sync(partition: PartitionImage, standing: Standing) -> str | None:
+    there = [member for member in partition.in_sync if _serves(partition, member, standing)]
+    needed = majority(len(partition.replicas))
+    if len(there) >= needed:
+        return _no_move(partition)
+    return f"a majority in sync: {len(there)} of {len(partition.replicas)} replicas are, {needed} must be"
+
+
+def _primary_in_sync(partition: PartitionImage, standing: Standing) -> str | None:
+    primary = partition.target[0]
+    if primary in partition.in_sync and _serves(partition, primary, standing):
+        return _no_move(partition)
+    return f"broker {primary}, which is to be the primary: it is not in sync"
+
+
+def _primary_serves(partition: PartitionImage, standing: Standing) -> str | None:
+    if partition.leader == NO_BROKER:
+        return f"broker {partition.target[0]}, the primary: it may hold what nobody else has"
+    if partition.leader not in partition.in_sync:
+        return f"broker {partition.leader}, the primary: it has to copy back first what its backups hold"
+    return _no_move(partition)
+
+
+def _seal(partition: PartitionImage, standing: Standing) -> str | None:
+    return "its leader, which ends the log with a seal that a majority must have"
+
+
+def _serves(partition: PartitionImage, replica: int, standing: Standing) -> bool:
+    return replica in standing.serving and replica not in partition.offline
+
+
+def _no_move(partition: PartitionImage) -> str | None:
+    return "the end of a reassignment" if partition.is_moving else None
+
+
+STEPS: dict[tuple[str, str], Step] = {
+    (ISR, PRIMARY_BACKUP): Step(
+        _primary_in_sync, lambda partition: partition.target[0], lambda partition: partition.in_sync
+    ),
+    (PRIMARY_BACKUP, ISR): Step(
+        _primary_serves, lambda partition: partition.leader, lambda partition: (partition.leader,)
+    ),
+    (ISR, QUORUM): Step(_majority_in_sync, lambda partition: NO_BROKER, lambda partition: partition.in_sync),
+    (QUORUM, ISR): Step(_seal, lambda partition: partition.leader, lambda partition: partition.in_sync),
+}
+
+
+# --- from votes to the controllers --------------------------------------------------------------------------
+
+
+def sealed(partition: PartitionImage, epoch: int, leader: int, members: tuple[int, ...]) -> PartitionImage:
+    """A log that voters replicated is sealed, and a majority holds the seal: the controllers take over.
+
+    Voters may elect others until they hear of it, and what those committed, the appointed leader would lack.
+    But whoever is elected has the seal, takes no records behind it, and commits nothing behind it: whoever
+    holds the seal holds everything that ever will have been committed. It does not matter whether the topic's
+    wish has changed meanwhile: a sealed log goes on under the controllers, and back to voters from there.
+    """
+    after = max(epoch, partition.leader_epoch) + EPOCHS_AHEAD
+    return _changed(partition, ISR, leader, members, after)
+
+
+def outvoted(partition: PartitionImage, epoch: int) -> PartitionImage:
+    """Voters were further than the controllers had thought: the same again, above their epoch."""
+    return msgspec.structs.replace(partition, leader_epoch=epoch + EPOCHS_AHEAD)
+
+
+# --- by the wish of an operator -----------------------------------------------------------------------------
+
+
+class Waiting(NamedTuple):
+    """A partition that is not yet replicated as its topic wants."""
+
+    partition: int
+    mode: str  # as it is now
+    towards: str
+    waits_for: str
+
+
+def waiting(topic: TopicImage, standing: Standing) -> Iterator[Waiting]:
+    """What is left to do for a change of mode, and why it is not done yet."""
+    wanted = mode_of(topic.configs)
+    for index, partition in enumerate(topic.partitions):
+        if partition.mode != wanted:
+            mode = towards(partition.mode, wanted)
+            reason = STEPS[partition.mode, mode].waits_for(partition, standing)
+            yield Waiting(index, partition.mode, mode, reason or "the controllers")
+
+
+def under_way(topic: TopicImage) -> bool:
+    wanted = mode_of(topic.configs)
+    return any(partition.mode != wanted for partition in topic.partitions)
+
+
+def check_start(topic: TopicImage, wanted: str) -> None:
+    """Refuse a change of mode that would have to wait for another change."""
+    if wanted == mode_of(topic.configs):
+        return
+    moving = [str(index) for index, partition in enumerate(topic.partitions) if partition.is_moving]
+    if moving:
+        raise InvalidRequest(
+            f"the mode of {topic.name} cannot change during a reassignment (partitions {', '.join(moving)}): "
+            "wait for its end or cancel it"
+        )
+
+
+def check_no_change(topic: TopicImage) -> None:
+    """Refuse what must not happen to a topic while its mode changes."""
+    if under_way(topic):
+        raise InvalidRequest(
+            f"{topic.name} is on its way to mode {mode_of(topic.configs)}; wait until all of it is there"
+        )
