@@ -13,6 +13,7 @@ from tidelog.controller.records import (
     PartitionChanged,
 )
 from tidelog.controller.standing import DRAIN_SETTING, Rank, Standing, all_alike
+from tidelog.controller.successions import is_appointed
 from tidelog.controller.successions.steps import RulesOf, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -44,6 +45,7 @@ def is_needed(image: ClusterImage, broker_id: int) -> bool:
     willing = Standing.of(image).willing
     return any(
         partition.leader == broker_id
+        and is_appointed(partition)
         and any(replica in willing and replica not in partition.offline for replica in partition.replicas)
         for topic in image.topics.values()
         for partition in topic.partitions

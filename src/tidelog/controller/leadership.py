@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import next_state
+from tidelog.controller.successions import force, is_appointed
 from tidelog.controller.successions.steps import Rules, RulesOf, led_by, record_of, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
@@ -76,6 +76,8 @@ def _elect_preferred(place: Place, standing: Standing) -> PartitionChanged:
         problem = "is not in sync"
     elif preferred not in standing.willing:
         problem = "is drained or about to stop"
+    elif not is_appointed(partition):
+        problem = f"leads by the rules of {partition.mode} or not at all"
     if problem:
         raise TidelogError(
             f"broker {preferred}, the first replica, {problem}", ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
@@ -85,9 +87,9 @@ def _elect_preferred(place: Place, standing: Standing) -> PartitionChanged:
 
 def _elect_unclean(place: Place, standing: Standing, rules: Rules) -> PartitionChanged:
     """Any replica that serves leads a partition without a leader, whatever it lacks."""
-    if place.partition.leader != NO_BROKER:
+    if place.partition.leader in place.partition.in_sync:
         raise TidelogError("the partition has a leader", ErrorCode.ELECTION_NOT_NEEDED)
-    new = next_state(place.partition, standing, rules._replace(unclean_allowed=True))
+    new = force(place.partition, standing, rules)
     if new.leader == NO_BROKER:
         raise TidelogError("none of the replicas serves at present", ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     return record_of(place.topic.topic_id, place.number, new)
@@ -102,6 +104,8 @@ def misplaced(image: ClusterImage, standing: Standing) -> Iterator[Place]:
         partition = place.partition
         preferred = partition.target[0]
         if partition.leader in (preferred, NO_BROKER) or preferred not in partition.in_sync:
+            continue
+        if not is_appointed(partition):
             continue
         if preferred in standing.willing and preferred not in partition.offline:
             yield place
@@ -125,6 +129,8 @@ def strays(image: ClusterImage, standing: Standing) -> Iterator[Place]:
     if not unwilling:
         return
     for place in every_place(image):
+        if not is_appointed(place.partition):
+            continue
         if place.partition.leader in unwilling and any(
             member in standing.willing and member not in place.partition.offline
             for member in place.partition.in_sync

@@ -40,11 +40,7 @@ def spread(
     that has others (``elsewhere``).
     """
     ring = sorted(sites, key=lambda site: site.broker_id)
-    serving = sum(site.serves for site in ring)
-    if replicas > len(ring):
-        raise _too_many(replicas, f"the number of brokers ({len(ring)})")
-    if not serving:
-        raise _too_many(replicas, "the number of brokers that serve (0)")
+    check_room(ring, replicas)
     placer = _Placer(ring, topic, elsewhere)
     return [placer.place(replicas) for _ in range(partitions)]
 
@@ -113,6 +109,14 @@ class _Placer:
         self._held.update(assignment)
         self._pairs.update((leader, follower) for follower in assignment[1:])
         self._heirs.update((leader, follower) for follower in assignment[1:2])
+
+
+def check_room(sites: Sequence[Site], replicas: int) -> None:
+    """Refuses more replicas than there are places."""
+    if replicas > len(sites):
+        raise _too_many(replicas, f"the number of brokers ({len(sites)})")
+    if not any(site.serves for site in sites):
+        raise _too_many(replicas, "the number of brokers that serve (0)")
 
 
 def _too_many(replicas: int, what: str) -> TidelogError:

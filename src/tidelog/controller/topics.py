@@ -13,6 +13,7 @@ from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller import placement
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.placement import Site
+from tidelog.controller.placement_groups import BY_MODE as PLACEMENTS
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
 from tidelog.controller.standing import Standing
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
@@ -58,8 +59,8 @@ def create(image: ClusterImage, wish: TopicWish, config: BrokerConfig, topic_id:
     if wish.name in image.topics:
         raise TidelogError(f"topic {wish.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
     _check_collision(image, wish.name)
-    assignments = _place(image, wish, config)
     configs = _with_mode(wish, config)
+    assignments = _place(image, wish, config, mode_of(configs))
     for warning in check_topic_overrides(configs, len(assignments[0])):
         logger.warning("topic %s: %s", wish.name, warning)
     return TopicCreated(
@@ -92,14 +93,14 @@ def _check_collision(image: ClusterImage, name: str) -> None:
             raise TidelogError(f"topic {name!r} collides with {other!r}", ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> list[list[int]]:
+def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig, mode: str) -> list[list[int]]:
     if wish.assignments:
         if wish.partitions != -1 or wish.replicas != -1:
             raise InvalidRequest(
                 "give either a replica assignment or partitions and replication factor, not both"
             )
         placed = placement.check_manual(wish.assignments, sorted(image.brokers), first_partition=0)
-        _check_somebody_serves(image, placed, first_partition=0)
+        _check_somebody_serves(image, placed, mode, first_partition=0)
         return placed
     partitions = config.num_partitions if wish.partitions == -1 else wish.partitions
     _check_partition_count(partitions)
@@ -108,7 +109,7 @@ def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> list[l
         raise TidelogError(
             f"replication factor must be at least 1, not {replicas}", ErrorCode.INVALID_REPLICATION_FACTOR
         )
-    return placement.spread(_sites(image), partitions, replicas, elsewhere=_assignments(image))
+    return PLACEMENTS[mode].spread(_sites(image), partitions, replicas, elsewhere=_assignments(image))
 
 
 def _default_replicas(image: ClusterImage, config: BrokerConfig) -> int:
@@ -142,9 +143,14 @@ def _away(image: ClusterImage, assignments: Sequence[Sequence[int]]) -> list[int
 
 
 def _check_somebody_serves(
-    image: ClusterImage, assignments: Sequence[Sequence[int]], *, first_partition: int
+    image: ClusterImage, assignments: Sequence[Sequence[int]], mode: str, *, first_partition: int
 ) -> None:
     for number, replicas in enumerate(assignments, first_partition):
+        if PLACEMENTS[mode].first_must_serve and image.brokers[replicas[0]].fenced:
+            raise TidelogError(
+                f"broker {replicas[0]}, the primary of partition {number}, does not serve at present",
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            )
         if all(image.brokers[replica].fenced for replica in replicas):
             raise TidelogError(
                 f"none of the brokers of partition {number} serves at present: {list(replicas)}",
@@ -181,7 +187,7 @@ def _place_more(
     existing = len(topic.partitions)
     replicas = len(topic.partitions[0].target)
     if assignments is None:
-        return placement.spread(
+        return PLACEMENTS[topic.partitions[0].mode].spread(
             _sites(image),
             added,
             replicas,
@@ -197,7 +203,7 @@ def _place_more(
     placed = placement.check_manual(
         manual, sorted(image.brokers), first_partition=existing, replicas=replicas
     )
-    _check_somebody_serves(image, placed, first_partition=existing)
+    _check_somebody_serves(image, placed, topic.partitions[0].mode, first_partition=existing)
     return placed
 
 

@@ -1,21 +1,40 @@
 """Who leads a partition when brokers come and go: one module per replication mode, an image in, an image out.
 
-Nothing outside asks which mode a partition has; it asks for the partition's next state.
+Nothing outside asks which mode a partition has; it asks for the partition's next state. Where the topic wants
+another mode, that is also a step towards it.
 """
 
 from collections.abc import Callable
 
-from tidelog.config.modes import ISR
+from tidelog.config.modes import ISR, PRIMARY_BACKUP
+from tidelog.controller import mode_changes
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions import isr
+from tidelog.controller.successions import isr, primary_backup
 from tidelog.controller.successions.steps import Rules
 
 Succession = Callable[[PartitionImage, Standing, Rules], PartitionImage]
 
-BY_MODE: dict[str, Succession] = {ISR: isr.next_state}
+BY_MODE: dict[str, Succession] = {ISR: isr.next_state, PRIMARY_BACKUP: primary_backup.next_state}
+
+FORCED: dict[str, Succession] = {ISR: isr.force, PRIMARY_BACKUP: primary_backup.force}
+"""What an operator can enforce when nobody can lead without a possible loss."""
+
+APPOINTED = frozenset({ISR})
+"""Modes in which the controller may hand a leadership from one member to another."""
 
 
 def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
-    return BY_MODE[partition.mode](partition, standing, rules)
+    settled = BY_MODE[partition.mode](partition, standing, rules)
+    return mode_changes.step(settled, standing, rules.mode)
+
+
+def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """The partition with somebody who leads, though acknowledged records may be missing then."""
+    return FORCED[partition.mode](partition, standing, rules)
+
+
+def is_appointed(partition: PartitionImage) -> bool:
+    """Whether the controller may hand the leadership to another member."""
+    return partition.mode in APPOINTED

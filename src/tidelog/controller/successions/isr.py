@@ -34,6 +34,11 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
     return _finish_move(settled, standing)
 
 
+def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """Anybody who serves leads, whatever it lacks."""
+    return next_state(partition, standing, rules._replace(unclean_allowed=True))
+
+
 def _led_by_member(
     partition: PartitionImage, members: tuple[int, ...], standing: Standing, rules: Rules
 ) -> PartitionImage:

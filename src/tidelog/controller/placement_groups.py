@@ -1,0 +1,80 @@
+"""Where the replicas of ``primary-backup`` topics go: in groups. All partitions of a primary share its
+backups.
+
+So a topic stands on a few groups of brokers, and what a broken broker means can be said in one sentence: the
+partitions of one group wait, those of the others go on. Primaries are spread as evenly as leaders are
+elsewhere; a primary's backups are the brokers behind it in the ring, on other racks as far as there are
+enough. Where a topic grows, its groups stay as they are.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
+from tidelog.controller.placement import Assignment, Site, check_room, spread
+
+
+def spread_groups(
+    sites: Iterable[Site],
+    partitions: int,
+    replicas: int,
+    *,
+    topic: Iterable[Assignment] = (),
+    elsewhere: Iterable[Assignment] = (),
+) -> list[list[int]]:
+    """Replicas for ``partitions`` new partitions, as :func:`tidelog.controller.placement.spread`."""
+    ring = sorted(sites, key=lambda site: site.broker_id)
+    check_room(ring, replicas)
+    present = [tuple(assignment) for assignment in topic]
+    groups = {assignment[0]: list(assignment[1:]) for assignment in present if len(assignment) == replicas}
+    others = list(elsewhere)
+    led = Counter(assignment[0] for assignment in present)
+    led_elsewhere = Counter(assignment[0] for assignment in others)
+    held_elsewhere = Counter(chain.from_iterable(others))
+    able = [site for site in ring if site.serves]
+    able = [site for site in able if site.may_lead] or able
+    placed = []
+    for _ in range(partitions):
+        primary = min(
+            able,
+            key=lambda site: (
+                led[site.broker_id],
+                led_elsewhere[site.broker_id],
+                held_elsewhere[site.broker_id],
+                site.broker_id,
+            ),
+        )
+        led[primary.broker_id] += 1
+        if primary.broker_id not in groups:
+            groups[primary.broker_id] = _backups(ring, primary, replicas - 1)
+        placed.append([primary.broker_id, *groups[primary.broker_id]])
+    return placed
+
+
+def _backups(ring: Sequence[Site], primary: Site, count: int) -> list[int]:
+    place = ring.index(primary)
+    behind = [*ring[place + 1 :], *ring[:place]]
+    racks = Counter([primary.rack])
+    chosen: list[int] = []
+    while len(chosen) < count:
+        free = [site for site in behind if site.broker_id not in chosen]
+        backup = min(free, key=lambda site: (not site.serves, racks[site.rack]))
+        chosen.append(backup.broker_id)
+        racks[backup.rack] += 1
+    return chosen
+
+
+class Placement(NamedTuple):
+    """How the replicas of a mode are placed."""
+
+    spread: Callable[..., list[list[int]]]
+    first_must_serve: bool = False  # nobody but the first replica could lead
+
+
+BY_MODE = {
+    ISR: Placement(spread),
+    PRIMARY_BACKUP: Placement(spread_groups, first_must_serve=True),
+    QUORUM: Placement(spread),
+}

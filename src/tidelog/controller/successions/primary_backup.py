@@ -1,0 +1,105 @@
+"""``primary-backup``: the placement's first replica leads, or nobody does.
+
+================== ======================= ================================================================
+the primary        the partition then has  because
+================== ======================= ================================================================
+serves, is whole   it as leader            it holds everything that was ever acknowledged
+serves, not whole  it as leader, outside   it forgot (power, another disk) or was promoted: it copies back what
+                   the in-sync set         the others hold and takes nothing before; then it joins the set
+is away            no leader               nobody else may write; backups serve readers
+================== ======================= ================================================================
+
+*Whole* is the last leader as long as nothing is known of it that could have cost it records; while it is away
+``eligible`` remembers that. The in-sync set besides: backups that serve and were seen to have caught up since
+they came.
+"""
+
+import msgspec
+
+from tidelog.controller.image import PartitionImage
+from tidelog.controller.standing import Standing
+from tidelog.controller.successions.steps import Rules, serves
+from tidelog.types import NO_BROKER
+
+
+def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """The partition after brokers came or went. Equal to the present one where nothing has to change."""
+    primary = _primary(partition)
+    members = tuple(replica for replica in partition.in_sync if serves(partition, replica, standing))
+    if not serves(partition, primary, standing):
+        return _led_by(partition, NO_BROKER, members, _whole(partition))
+    if primary in _whole(partition):
+        if partition.leader != primary:
+            members = (primary,)  # Backups show anew that they have caught up.
+        return _finish_move(_led_by(partition, primary, members, (), last_leader=primary))
+    return _led_by(partition, primary, _without(members, primary), _whole(partition))
+
+
+def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """By an operator's wish: the primary leads with what it can gather, whatever is missing then."""
+    primary = partition.target[0]
+    if not serves(partition, primary, standing):
+        return _led_by(partition, NO_BROKER, partition.in_sync, _whole(partition))
+    epoch = partition.leader_epoch + 1
+    return msgspec.structs.replace(
+        partition,
+        leader=primary,
+        leader_epoch=epoch,
+        unclean_epoch=epoch,
+        in_sync=_without(partition.in_sync, primary),
+        eligible=(),
+    )
+
+
+def _primary(partition: PartitionImage) -> int:
+    """Who leads if it can. While replicas are moved, the old primary does until the new ones have caught up;
+    it is then still there to give the new primary what came last.
+    """
+    first, last = partition.target[0], partition.last_leader
+    if not partition.is_moving or last not in partition.replicas or partition.leader == first:
+        return first
+    return first if set(partition.target) <= set(partition.in_sync) else last
+
+
+def _whole(partition: PartitionImage) -> tuple[int, ...]:
+    """The one replica that holds everything, if there is one."""
+    last = partition.last_leader
+    return (last,) if last in partition.in_sync or last in partition.eligible else ()
+
+
+def _led_by(
+    partition: PartitionImage,
+    leader: int,
+    in_sync: tuple[int, ...],
+    whole: tuple[int, ...],
+    *,
+    last_leader: int | None = None,
+) -> PartitionImage:
+    return msgspec.structs.replace(
+        partition,
+        leader=leader,
+        # A new epoch also when the leadership ends: what the old leader still says must be refused.
+        leader_epoch=partition.leader_epoch + (leader != partition.leader),
+        in_sync=in_sync,
+        eligible=tuple(replica for replica in whole if replica not in in_sync),
+        last_leader=partition.last_leader if last_leader is None else last_leader,
+    )
+
+
+def _finish_move(partition: PartitionImage) -> PartitionImage:
+    """When the new primary leads and all others have caught up, the old replicas leave."""
+    target = partition.target
+    if not partition.is_moving or partition.leader != target[0] or not set(target) <= set(partition.in_sync):
+        return partition
+    return msgspec.structs.replace(
+        partition,
+        replicas=target,
+        adding=(),
+        removing=(),
+        in_sync=tuple(member for member in partition.in_sync if member in target),
+        offline=tuple(replica for replica in partition.offline if replica in target),
+    )
+
+
+def _without(replicas: tuple[int, ...], one: int) -> tuple[int, ...]:
+    return tuple(replica for replica in replicas if replica != one)
