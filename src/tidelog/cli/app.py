@@ -10,7 +10,19 @@ import typer
 from typer.core import TyperGroup
 
 from tidelog.cli import broker as broker_process
-from tidelog.cli import cluster, configs, consume, controllers, drain, groups, log_dump, produce, topics, txn
+from tidelog.cli import (
+    cluster,
+    configs,
+    consume,
+    controllers,
+    drain,
+    groups,
+    log_dump,
+    modes,
+    produce,
+    topics,
+    txn,
+)
 from tidelog.cli.failure import CommandFailed, complain
 from tidelog.cli.options import Settings
 from tidelog.cli.simulate import sim
@@ -25,6 +37,7 @@ class _Commands(TyperGroup):
         order = [
             "up",
             "topic",
+            "modes",
             "produce",
             "consume",
             "group",
@@ -118,6 +131,7 @@ def version() -> None:
 
 app.command("up")(up)
 app.add_typer(topics.app, name="topic")
+app.command("modes")(modes.modes)
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(groups.app, name="group")

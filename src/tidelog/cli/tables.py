@@ -10,16 +10,25 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+PROSE_WIDTH = 150  # of a table in a file or pipe whose cells are sentences
+
+
 def print_table(
-    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], right: Iterable[str] = ()
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    right: Iterable[str] = (),
+    *,
+    prose: bool = False,
 ) -> None:
-    """One line per row; ``columns`` maps keys of a row to headings, ``right`` names the numeric ones."""
+    """One line per row; ``columns`` maps keys of a row to headings, ``right`` names the numeric ones. Rows of
+    ``prose`` take as many lines as their sentences need, with a rule between them.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, show_lines=prose)
     numeric = set(right)
     for key, heading in columns.items():
         table.add_column(heading, justify="right" if key in numeric else "left", overflow="fold")
@@ -28,10 +37,8 @@ def print_table(
     console = Console(file=sys.stdout)
     # Into a file or pipe a table is as wide as it needs to be: a wrapped name cannot be found by grep.
     if not console.is_terminal:
-        console = Console(
-            file=sys.stdout,
-            width=max(80, table.__rich_measure__(console, console.options.update(width=10_000)).maximum),
-        )
+        needed = table.__rich_measure__(console, console.options.update(width=10_000)).maximum
+        console = Console(file=sys.stdout, width=PROSE_WIDTH if prose else max(80, needed))
     console.print(table)
 
 

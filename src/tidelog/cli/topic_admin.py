@@ -1,15 +1,18 @@
 """What the topic commands ask of a cluster, as plain dicts and lists ready for a table or for JSON."""
 
+import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli import setting_admin
-from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, refusal, wait
+from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, find_topic, refusal, wait
+from tidelog.config import check_topic_overrides
+from tidelog.config.topic import MODE_CHANGE, REPLICATION_MODE
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-REPLICATION_MODE = "replication.mode"
+COPIES = "min.insync.replicas"
 BROKER_DEFAULT = -1  # in a request: let the broker's own setting decide
 
 
@@ -65,6 +68,7 @@ def describe(admin: "AdminClient", name: str) -> dict[str, Any]:
         "name": name,
         "id": str(topic.topic_id),
         "mode": setting_admin.value_of(settings, REPLICATION_MODE),
+        "mode_change": _change_in(settings),
         "partitions": [
             {
                 "partition": partition.id,
@@ -76,8 +80,32 @@ def describe(admin: "AdminClient", name: str) -> dict[str, Any]:
             }
             for partition in topic.partitions
         ],
-        "settings": settings,
+        "settings": [setting for setting in settings if setting["name"] != MODE_CHANGE],
     }
+
+
+class ModeState(NamedTuple):
+    wanted: str | None
+    waiting: list[dict[str, Any]]  # partitions that are not there yet: partition, mode, towards, waits_for
+
+
+def mode_state(admin: "AdminClient", name: str) -> ModeState:
+    """How far a change of mode has come."""
+    settings = setting_admin.read(admin, "TOPIC", [name]).get(name, [])
+    return ModeState(setting_admin.value_of(settings, REPLICATION_MODE), _change_in(settings))
+
+
+def _change_in(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    text = setting_admin.value_of(settings, MODE_CHANGE)
+    return [] if text is None else list(json.loads(text))
+
+
+def warnings(admin: "AdminClient", name: str) -> list[str]:
+    """What the topic's own settings cost, where that may not be meant."""
+    settings = setting_admin.read(admin, "TOPIC", [name]).get(name, [])
+    own = {each["name"]: each["value"] for each in settings if each["set_by"] == "topic"}
+    partitions = find_topic(admin, name).partitions.values()
+    return check_topic_overrides(own, min((len(each.replicas) for each in partitions), default=None))
 
 
 def read_offsets(

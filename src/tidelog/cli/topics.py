@@ -12,21 +12,18 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, To
 from tidelog.cli.reassign import reassign
 from tidelog.cli.settings import parse_assignments
 from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.topic_modes import (
+    MODE_TIMEOUT_S,
+    Copies,
+    Mode,
+    Timeout,
+    follow_change,
+    print_change,
+    tell_warnings,
+    with_mode,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter, move and delete topics.")
-
-Mode = Annotated[
-    str | None,
-    typer.Option(
-        "--mode",
-        metavar="MODE",
-        help="How copies are kept: isr, primary-backup or quorum (sets replication.mode).",
-    ),
-]
-
-
-def _with_mode(settings: dict[str, str], mode: str | None) -> dict[str, str]:
-    return settings if mode is None else settings | {topic_admin.REPLICATION_MODE: mode}
 
 
 @app.command("create")
@@ -51,6 +48,7 @@ def create(
         ),
     ] = None,
     mode: Mode = None,
+    copies: Copies = None,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
     if_not_exists: Annotated[
         bool, flag("--if-not-exists", help="Succeed without a change if the topic is already there.")
@@ -61,9 +59,9 @@ def create(
 
     A topic is a named log, split into partitions; order holds within a partition.
 
-    Example: tidelog topic create orders --partitions 3 --set retention.ms=86400000
+    Example: tidelog topic create orders --partitions 3 --mode primary-backup --copies 2
     """
-    settings = _with_mode(parse_assignments(assignments), mode)
+    settings = with_mode(parse_assignments(assignments), mode, copies)
     admin = connect_admin(bootstrap)
     try:
         topic_admin.create(
@@ -79,6 +77,8 @@ def create(
             return
         raise
     print(f"Created topic {topic}.")
+    if settings:
+        tell_warnings(admin, topic)
 
 
 @app.command("list")
@@ -138,6 +138,7 @@ def describe(
         {name: name.replace("_", " ") for name in columns},
         right=("partition", "leader", "start_offset", "end_offset"),
     )
+    print_change(description["mode"], description["mode_change"])
     print()
     if settings:
         print_table(settings, {"name": "setting", "value": "value", "set_by": "set by"})
@@ -156,26 +157,35 @@ def alter(
         ),
     ] = [],  # noqa: B006
     mode: Mode = None,
+    copies: Copies = None,
+    timeout: Timeout = MODE_TIMEOUT_S,
     partitions: Annotated[
         int | None, typer.Option("--partitions", metavar="N", min=1, help="New, larger number of partitions.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Change a topic's settings, or give it more partitions.
+    """Change a topic's settings, also how it is replicated, or give it more partitions.
+
+    A change of mode happens while the topic is used: producers and consumers see errors that they retry at
+    most, and nothing is lost. Each partition changes when that is safe; the command waits for all of them.
 
     With more partitions, a key may go to another one from now on; what is already written stays where it is.
 
     Example: tidelog topic alter orders --set retention.ms=3600000 --unset segment.bytes
     """
-    settings = _with_mode(parse_assignments(assignments), mode)
+    settings = with_mode(parse_assignments(assignments), mode, copies)
     if not settings and not unset and partitions is None:
-        raise CommandFailed("Nothing to change: give --set, --unset, --mode or --partitions.")
+        raise CommandFailed("Nothing to change: give --set, --unset, --mode, --copies or --partitions.")
     admin = connect_admin(bootstrap)
     if settings or unset:
         setting_admin.change(admin, "TOPIC", topic, settings, unset)
     if partitions is not None:
         topic_admin.add_partitions(admin, topic, partitions)
+    if mode is not None:
+        follow_change(admin, topic, mode, timeout)
     print(f"Changed topic {topic}.")
+    if settings:
+        tell_warnings(admin, topic)
 
 
 @app.command("delete")

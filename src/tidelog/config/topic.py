@@ -236,6 +236,8 @@ class TopicConfig:
 TOPIC_SETTINGS: Mapping[str, Setting] = settings_of(TopicConfig)
 
 REPLICATION_MODE = "replication.mode"
+MODE_CHANGE = "replication.mode.change"
+"""Under this name clients are told what is left of a change of mode."""
 
 _REMOVED = "Kafka dropped it, and Tidelog stores records in the one current format"
 _SPLIT = "use message.timestamp.before.max.ms and message.timestamp.after.max.ms"
@@ -247,6 +249,7 @@ _NOT_HERE: dict[str, str] = {
     "remote.storage.enable": _TIERED,
     "local.retention.ms": _TIERED,
     "local.retention.bytes": _TIERED,
+    MODE_CHANGE: "it only tells how far a change of replication.mode has come",
     "default.replication.mode": f"for a topic it is called {REPLICATION_MODE}",
 } | {
     synonym.name: f"for a topic it is called {setting.name}"

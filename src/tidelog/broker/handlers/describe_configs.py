@@ -1,12 +1,18 @@
 """DescribeConfigs, versions 1 to 4: topics and brokers, with synonyms and documentation."""
 
+from collections.abc import Iterator
 from typing import Any
+
+import msgspec
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.resources import BROKER, TOPIC, check_broker, settings_in_force
 from tidelog.broker.request import RequestContext
-from tidelog.config import DescribedSetting, describe_broker
-from tidelog.controller import topics
+from tidelog.config import ConfigSource, ConfigType, DescribedSetting, describe_broker
+from tidelog.config.topic import MODE_CHANGE
+from tidelog.controller import mode_changes, topics
+from tidelog.controller.image import TopicImage
+from tidelog.controller.standing import Standing
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -40,7 +46,8 @@ def _settings(broker: Broker, kind: int, name: str) -> list[DescribedSetting]:
     if kind == TOPIC:
         topics.check_name(name)
         topic = topics.require(broker.image, name)
-        return settings_in_force(topic.configs, len(topic.partitions[0].target), broker.config)
+        settings = settings_in_force(topic.configs, len(topic.partitions[0].target), broker.config)
+        return [*settings, *_mode_change(broker, topic)]
     if kind == BROKER:
         check_broker(broker, name)
         dynamic = broker.image.broker_configs
@@ -48,6 +55,25 @@ def _settings(broker: Broker, kind: int, name: str) -> list[DescribedSetting]:
             broker.config.static_values, dynamic.get(str(broker.broker_id), {}), dynamic.get("", {})
         )
     raise InvalidRequest(f"resource type {kind} has no settings here")
+
+
+def _mode_change(broker: Broker, topic: TopicImage) -> Iterator[DescribedSetting]:
+    """What is left of a change of the replication mode, as a setting that nobody can set: this way every
+    Kafka client can follow it.
+    """
+    left = [each._asdict() for each in mode_changes.waiting(topic, Standing.of(broker.image))]
+    if left:
+        yield DescribedSetting(
+            name=MODE_CHANGE,
+            value=msgspec.json.encode(left).decode(),
+            source=ConfigSource.DEFAULT_CONFIG,
+            read_only=True,
+            sensitive=False,
+            type=ConfigType.STRING,
+            documentation="Partitions that are not yet replicated as replication.mode says, and what each of "
+            "them waits for; shown only while the mode changes.",
+            synonyms=(),
+        )
 
 
 def _fields(setting: DescribedSetting, synonyms: bool, documented: bool) -> Fields:

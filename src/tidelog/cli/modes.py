@@ -1,0 +1,91 @@
+"""``tidelog modes``: what each replication mode promises, or what one topic does with its actual settings."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from tidelog.cli import topic_admin
+from tidelog.cli.client import connect_admin
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
+from tidelog.cli.tables import print_json, print_table
+from tidelog.config import TOPIC_SETTINGS
+from tidelog.config.promises import EXAMPLES, SYNC_EVERY_MESSAGE, Terms, describe
+
+# Key of a promise → what it answers.
+QUESTIONS = {
+    "replicas": "replicas",
+    "copies": "copies before ok (acks=all)",
+    "survives_writing": "dead replicas survived, writing",
+    "survives_reading": "dead replicas survived, reading",
+    "survives_destruction": "lost disks survived",
+    "writes_stop_when": "writes stop when",
+    "can_lose_when": "acknowledged records lost only with",
+    "order": "order",
+    "who_leads": "who leads",
+    "leader_dead": "leader dead",
+    "needs_controllers": "controllers needed",
+    "acks_1": "acks=1 means",
+    "least_replicas": "replicas at least",
+}
+HEADINGS = {
+    "isr": "isr",
+    "async": "primary-backup, 1 copy",
+    "double": "primary-backup, 2 copies",
+    "quorum": "quorum",
+}
+
+
+def modes(
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic", metavar="TOPIC", help="What this topic promises, with the settings it has now."
+        ),
+    ] = None,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show what the replication modes promise: copies, faults survived, what can be lost, order, elections.
+
+    Without --topic this is a comparison with usual settings and needs no cluster; with it, the promise of one
+    topic, worked out from its replicas and settings.
+
+    Example: tidelog modes --topic orders
+    """
+    if topic is None:
+        columns = {HEADINGS[name]: describe(terms) for name, terms in EXAMPLES.items()}
+    else:
+        columns = {topic: describe(terms_of(topic_admin.describe(connect_admin(bootstrap), topic)))}
+    if json:
+        print_json([{"name": name, **promise} for name, promise in columns.items()])
+        return
+    rows = [
+        {"question": words} | {name: _cell(promise[key]) for name, promise in columns.items()}
+        for key, words in QUESTIONS.items()
+    ]
+    if topic is not None:
+        print(f"Topic {topic}, mode {columns[topic]['mode']}\n")
+    print_table(rows, {"question": ""} | {name: name for name in columns}, prose=True)
+
+
+def _cell(value: Any) -> str:
+    return "; or ".join(value) if isinstance(value, list) else str(value)
+
+
+def terms_of(description: Mapping[str, Any]) -> Terms:
+    """What decides about the promise of a topic, from the description that clients get."""
+    values = {
+        each["name"]: TOPIC_SETTINGS[each["name"]].parse(each["value"])
+        for each in description["settings"]
+        if each["name"] in TOPIC_SETTINGS
+    }
+    return Terms(
+        values["replication.mode"],
+        # The partition with the fewest decides what can be relied on.
+        min(len(partition["replicas"]) for partition in description["partitions"]),
+        min_in_sync=values["min.insync.replicas"],
+        synced=values["flush.messages"] == SYNC_EVERY_MESSAGE,
+        unclean=values["unclean.leader.election.enable"],
+        degrades=values.get("replication.degrade.after.ms", -1) >= 0,
+    )

@@ -1,0 +1,126 @@
+"""The table of promises says what the faults of the scenarios do to each mode."""
+
+from itertools import combinations
+
+import pytest
+
+from tidelog.config.modes import ISR, MODES, PRIMARY_BACKUP, QUORUM
+from tidelog.config.promises import (
+    DLEDGER_OF_FIVE,
+    EXAMPLES,
+    RULES,
+    Terms,
+    describe,
+    losses,
+    may_lose,
+    reads_go_on,
+    survives_destruction,
+    survives_reading,
+    survives_writing,
+    writes_go_on,
+)
+
+A, B, C = 0, 1, 2
+
+ALL_TERMS = [
+    Terms(mode, replicas, min_in_sync=minimum, synced=synced)
+    for mode in MODES
+    for replicas in (1, 2, 3, 4, 5)
+    for minimum in range(1, replicas + 1)
+    for synced in (False, True)
+]
+
+
+@pytest.mark.parametrize(
+    ("dead", "going_on"),
+    [
+        # Rows 1 to 4 of the scenarios: A leads; the double write has one backup, B.
+        ({A}, {"isr", "quorum"}),
+        ({B}, {"isr", "async", "quorum"}),
+        ({B, C}, {"async"}),
+        ({A, B}, set()),
+    ],
+)
+def test_who_takes_writes_when_brokers_are_dead(dead: set[int], going_on: set[str]):
+    there = {name: {place for place in dead if place < terms.replicas} for name, terms in EXAMPLES.items()}
+    assert {name for name, terms in EXAMPLES.items() if writes_go_on(terms, there[name])} == going_on
+
+
+def test_with_a_second_backup_the_double_write_goes_on_without_one():
+    double = Terms(PRIMARY_BACKUP, 3, min_in_sync=2)
+    assert writes_go_on(double, {B})
+    assert not writes_go_on(double, {B, C})
+    assert not writes_go_on(double, {A})
+
+
+@pytest.mark.parametrize(
+    ("name", "without_power", "lost"),
+    [
+        # Row 9: the power failure of one, and of all at once.
+        ("isr", {A}, False),
+        ("isr", {A, B, C}, True),
+        ("async", {A}, True),
+        ("async", {B}, False),
+        ("double", {A}, False),
+        ("double", {A, B}, True),
+        ("quorum", {A, B, C}, False),
+    ],
+)
+def test_power_failures(name: str, without_power: set[int], lost: bool):
+    assert may_lose(EXAMPLES[name], without_power=without_power) is lost
+    assert not may_lose(EXAMPLES[name]._replace(synced=True), without_power=without_power)
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"), [("isr", False), ("async", True), ("double", False), ("quorum", False)]
+)
+def test_an_empty_disk(name: str, lost: bool):
+    """Row 10."""
+    assert may_lose(EXAMPLES[name], destroyed={A}) is lost
+
+
+@pytest.mark.parametrize("terms", ALL_TERMS, ids=str)
+def test_the_numbers_hold_for_every_fault_set_of_their_size(terms: Terms):
+    places = range(terms.replicas)
+
+    def sets(size: int) -> list[frozenset[int]]:
+        return [frozenset(each) for each in combinations(places, size)]
+
+    writing, destroyed = survives_writing(terms), survives_destruction(terms)
+    assert all(writes_go_on(terms, dead) for dead in sets(writing))
+    assert not all(writes_go_on(terms, dead) for dead in sets(writing + 1))
+    assert not any(may_lose(terms, destroyed=gone) for gone in sets(destroyed))
+    assert any(may_lose(terms, destroyed=gone) for gone in sets(destroyed + 1))
+    assert all(reads_go_on(terms, dead) for dead in sets(survives_reading(terms)))
+    assert not reads_go_on(terms, frozenset(places))
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_2n_plus_1_against_n_plus_1(failures: int):
+    quorum = Terms(QUORUM, RULES[QUORUM].nodes_for(failures))
+    isr = Terms(ISR, RULES[ISR].nodes_for(failures), min_in_sync=1)
+    assert (quorum.replicas, isr.replicas) == (2 * failures + 1, failures + 1)
+    assert survives_writing(quorum) == survives_writing(isr) == failures
+    assert survives_writing(quorum._replace(replicas=quorum.replicas - 1)) < failures
+
+
+def test_the_exercise_with_five_nodes():
+    """Any two dead: both go on; three dead: both refuse; an ok means three copies in both."""
+    for terms in DLEDGER_OF_FIVE:
+        assert (terms.copies, survives_writing(terms), survives_destruction(terms)) == (3, 2, 2)
+
+
+def test_what_is_said_follows_the_settings():
+    said = losses(Terms(ISR, 3, min_in_sync=1, unclean=True))
+    assert said == [
+        "the leader lost for good, with records that nobody else had yet",
+        "the leader without power, and what was not synced to disk gone",
+        "all in-sync replicas down, and another one made leader",
+    ]
+    assert losses(Terms(QUORUM, 3, synced=True)) == [
+        "all replicas that hold a record (at least 2 of 3) lost for good"
+    ]
+    assert "went on" not in " ".join(losses(Terms(PRIMARY_BACKUP, 2)))
+    assert "too slow" in losses(Terms(PRIMARY_BACKUP, 2, degrades=True))[-1]
+    assert describe(EXAMPLES["double"])["writes_stop_when"] == "the primary or its backup is down"
+    assert describe(EXAMPLES["isr"])["writes_stop_when"] == "2 of 3 replicas are down"
