@@ -1,0 +1,228 @@
+"""A cluster seen by one client: who leads what, a connection to each broker, another try where one may help.
+
+Owns connections and what was last heard of leaders. Every question has a time by which it must be answered;
+until then closed connections, dead brokers and partitions without a leader are waited out, because a failover
+takes a moment and a failed task costs minutes.
+"""
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+from tidelog.errors import ErrorCode
+from tidelog.spark.client import messages
+from tidelog.spark.client.connection import Api, Connection
+from tidelog.spark.client.errors import (
+    ClusterUnreachable,
+    Refused,
+    UnknownTopic,
+    is_retriable,
+)
+from tidelog.spark.client.messages import Metadata, TopicMetadata, TopicPartition
+from tidelog.spark.client.settings import ClientSettings
+
+_UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+# A topic made a moment ago may not have reached the broker that is asked; a deleted one stays unknown.
+_UNKNOWN_TOPIC_TRIES = 5
+
+
+class Patience:
+    """How long to go on trying; starts again whenever something worked."""
+
+    def __init__(self, total_ms: int, pause_ms: int) -> None:
+        self._total_s = total_ms / 1000
+        self._pause_s = pause_ms / 1000
+        self.renew()
+
+    def renew(self) -> None:
+        self._deadline = time.monotonic() + self._total_s
+        self._next_pause_s = min(self._pause_s, 0.02)
+
+    def pause(self, reason: object) -> None:
+        """Wait a little longer than the last time, or raise when all time is used up."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise ClusterUnreachable(f"Nothing worked for {self._total_s:g} s; the last reason: {reason}")
+        time.sleep(min(self._next_pause_s, left))
+        self._next_pause_s = min(self._next_pause_s * 2, self._pause_s)
+
+
+class Cluster:
+    """Not to be shared by threads, and not picklable: workers make their own from the settings."""
+
+    def __init__(self, settings: ClientSettings, patience_ms: int | None = None) -> None:
+        self.settings = settings
+        self._patience_ms = settings.request_timeout_ms * 2 if patience_ms is None else patience_ms
+        self._brokers: dict[int, tuple[str, int]] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._connections: dict[tuple[str, int], Connection] = {}
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def patience(self) -> Patience:
+        return Patience(self._patience_ms, self.settings.retry_backoff_ms)
+
+    # -- what is there -------------------------------------------------------------------
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
+        """These topics with their partitions; :class:`UnknownTopic` names those that are not there."""
+        wanted = list(dict.fromkeys(names))
+        for attempt in range(_UNKNOWN_TOPIC_TRIES):
+            found = self.known_topics(wanted)
+            missing = [name for name in wanted if name not in found]
+            if not missing:
+                return found
+            time.sleep(0.05 * (attempt + 1))
+        listed = ", ".join(missing)
+        raise UnknownTopic(f"There is no topic {listed} in the cluster at {self._where()}.")
+
+    def known_topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
+        """Those of the topics that are there; of all topics, where None is given."""
+        patience = self.patience()
+        while True:
+            metadata = self._metadata(names, patience)
+            found = {name: topic for name, topic in metadata.topics.items() if topic.error != _UNKNOWN_TOPIC}
+            unsettled = [name for name, topic in found.items() if is_retriable(topic.error)]
+            if not unsettled:
+                break
+            patience.pause(f"the topic {unsettled[0]} is being made")
+        for name, topic in found.items():
+            if topic.error and names is not None:
+                raise Refused(f"The topic {name} cannot be read", topic.error)
+        return {name: topic for name, topic in found.items() if not topic.error}
+
+    # -- where it is ---------------------------------------------------------------------
+
+    def leader(self, topic: str, partition: int, patience: Patience) -> Connection:
+        """A connection to the partition's leader, as soon as there is one."""
+        unknown = 0
+        while True:
+            leader = self._leaders.get((topic, partition))
+            if leader is None:
+                found = self._metadata([topic], patience).topics.get(topic)
+                leader = self._leaders.get((topic, partition), -1)
+                if found is None or found.error == _UNKNOWN_TOPIC or partition not in found.partitions:
+                    unknown += 1
+                    if unknown == _UNKNOWN_TOPIC_TRIES:
+                        raise UnknownTopic(f"There is no {topic}-{partition} at {self._where()} any more.")
+            address = self._brokers.get(leader)
+            if address is None:
+                self.forget(topic, partition)
+                patience.pause(f"{topic}-{partition} has no leader")
+                continue
+            try:
+                return self.connection(address)
+            except OSError as error:
+                self.forget(topic, partition)
+                patience.pause(f"{address[0]}:{address[1]}, which leads {topic}-{partition}: {error}")
+
+    def forget(self, topic: str, partition: int) -> None:
+        """Ask anew who leads it: the last one did not answer, or said that it is not the one."""
+        self._leaders.pop((topic, partition), None)
+
+    def connection(self, address: tuple[str, int]) -> Connection:
+        found = self._connections.get(address)
+        if found is None:
+            found = self._connections[address] = Connection(*address, self.settings)
+        return found
+
+    def drop(self, connection: Connection) -> None:
+        """A connection that failed; the next one to ask gets a fresh one."""
+        connection.close()
+        if self._connections.get(connection.address) is connection:
+            del self._connections[connection.address]
+
+    def drop_address(self, address: tuple[str, int]) -> None:
+        """The connection to that broker, if there is one, failed."""
+        if address in self._connections:
+            self.drop(self._connections[address])
+
+    # -- offsets -------------------------------------------------------------------------
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """For each partition the offset that belongs to the time asked for (or EARLIEST or LATEST)."""
+        patience = self.patience()
+        found: dict[TopicPartition, int] = {}
+        left = dict(wanted)
+        while left:
+            answered, trouble = self._list_offsets(left, read_committed, patience)
+            found |= answered
+            left = {partition: at for partition, at in left.items() if partition not in answered}
+            if left:
+                patience.pause(trouble)
+        return found
+
+    def _list_offsets(
+        self, wanted: Mapping[TopicPartition, int], read_committed: bool, patience: Patience
+    ) -> tuple[dict[TopicPartition, int], str]:
+        """What the leaders answered, and what kept the others from it."""
+        by_leader: dict[Connection, dict[TopicPartition, int]] = {}
+        for (topic, partition), timestamp in wanted.items():
+            leader = self.leader(topic, partition, patience)
+            by_leader.setdefault(leader, {})[topic, partition] = timestamp
+        found: dict[TopicPartition, int] = {}
+        trouble = "no answer"
+        for leader, part in by_leader.items():
+            try:
+                body = messages.list_offsets_request(part, read_committed)
+                answers = messages.list_offsets(leader.call(Api.LIST_OFFSETS, 5, body))
+            except OSError as error:
+                self.drop(leader)
+                for topic, partition in part:
+                    self.forget(topic, partition)
+                trouble = str(error)
+                continue
+            for (topic, partition), answer in answers.items():
+                if not answer.error:
+                    found[topic, partition] = answer.offset
+                    continue
+                self.forget(topic, partition)
+                refusal = Refused(f"The offsets of {topic}-{partition} cannot be had", answer.error)
+                if not is_retriable(answer.error):
+                    raise refusal
+                trouble = str(refusal)
+        return found, trouble
+
+    # -- metadata ------------------------------------------------------------------------
+
+    def _metadata(self, names: Collection[str] | None, patience: Patience) -> Metadata:
+        body = messages.metadata_request(names)
+        answer = self.ask(Api.METADATA, messages.METADATA_VERSION, body, patience)
+        return self._learn(messages.metadata(answer))
+
+    def ask(self, api: int, version: int, body: bytes, patience: Patience) -> memoryview:
+        """The answer of any broker: of the first that gives one."""
+        while True:
+            failure: OSError | None = None
+            for address in self._candidates():
+                try:
+                    return self.connection(address).call(api, version, body)
+                except OSError as error:
+                    failure = error
+                    self.drop_address(address)
+            patience.pause(f"no broker of {self._where()} answers: {failure}")
+
+    def _candidates(self) -> list[tuple[str, int]]:
+        """Brokers to ask: those with a connection first, those that were named by the user always."""
+        known = [*self._connections, *self._brokers.values(), *self.settings.bootstrap]
+        return list(dict.fromkeys(known))
+
+    def _learn(self, metadata: Metadata) -> Metadata:
+        self._brokers = metadata.brokers
+        for name, topic in metadata.topics.items():
+            for index, partition in topic.partitions.items():
+                self._leaders[name, index] = partition.leader
+        return metadata
+
+    def _where(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.settings.bootstrap)

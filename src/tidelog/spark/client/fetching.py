@@ -1,0 +1,111 @@
+"""Fetches of one partition, one after the other, across leader changes and deaths of brokers.
+
+Owns which broker is asked and when to ask again. The next request can be on its way while the last answer is
+worked on: :meth:`PartitionFetcher.ask`, then :meth:`PartitionFetcher.take`. Refuses to look into the records.
+"""
+
+from dataclasses import dataclass
+
+from tidelog.errors import ErrorCode
+from tidelog.spark.client import messages
+from tidelog.spark.client.cluster import Cluster, Patience
+from tidelog.spark.client.connection import Api, Connection
+from tidelog.spark.client.errors import OffsetOutOfRange, Refused, UnknownTopic, is_retriable
+from tidelog.spark.client.messages import FetchedPartition
+
+_UNKNOWN_TOPIC_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    max_bytes: int = 4 << 20
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    read_committed: bool = False
+    rack: str = ""
+    check_crcs: bool = True
+
+
+class PartitionFetcher:
+    """At most one request is on its way."""
+
+    def __init__(
+        self, cluster: Cluster, topic: str, partition: int, settings: FetchSettings, patience: Patience
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partition = partition
+        self._settings = settings
+        self._patience = patience
+        self._offset = 0
+        self._asked: Connection | None = None
+        self._unknown_left = _UNKNOWN_TOPIC_TRIES
+
+    def ask(self, offset: int, max_bytes: int | None = None) -> None:
+        """Send for what begins at the offset. Whatever fails here is mended by :meth:`take`."""
+        self._offset = offset
+        self._body = messages.fetch_request(
+            self._topic,
+            self._partition,
+            offset,
+            max_bytes=max_bytes or self._settings.max_bytes,
+            max_wait_ms=self._settings.max_wait_ms,
+            min_bytes=self._settings.min_bytes,
+            read_committed=self._settings.read_committed,
+            rack=self._settings.rack,
+        )
+        self._send()
+
+    def take(self) -> FetchedPartition:
+        """The answer to what was asked for last, from whoever leads the partition by then."""
+        while True:
+            if self._asked is None:
+                self._send()
+            connection, self._asked = self._asked, None
+            if connection is None:
+                continue
+            try:
+                answer = messages.fetched(connection.receive())
+            except OSError as error:
+                self._lost(connection, error)
+                continue
+            if not answer.error:
+                if answer.records:
+                    self._patience.renew()
+                self._unknown_left = _UNKNOWN_TOPIC_TRIES
+                return answer
+            self._refused(answer.error)
+
+    def wait(self, reason: str) -> None:
+        """Nothing came though there should be something: a little patience, which ends at some time."""
+        self._patience.pause(f"{self._name} at offset {self._offset}: {reason}")
+
+    @property
+    def _name(self) -> str:
+        return f"{self._topic}-{self._partition}"
+
+    def _send(self) -> None:
+        connection = self._cluster.leader(self._topic, self._partition, self._patience)
+        try:
+            connection.send(Api.FETCH, messages.FETCH_VERSION, self._body)
+            self._asked = connection
+        except OSError as error:
+            self._lost(connection, error)
+
+    def _lost(self, connection: Connection, error: OSError) -> None:
+        self._cluster.drop(connection)
+        self._cluster.forget(self._topic, self._partition)
+        self._patience.pause(f"fetching {self._name} from {connection.address[0]}: {error}")
+
+    def _refused(self, code: int) -> None:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise OffsetOutOfRange(f"{self._name} has nothing at offset {self._offset} any more")
+        if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
+            # A new leader may not know yet that it is one; a deleted topic stays unknown.
+            self._unknown_left -= 1
+            if self._unknown_left < 0 and not self._cluster.known_topics([self._topic]):
+                raise UnknownTopic(f"The topic {self._topic} is not there any more")
+        elif not is_retriable(code):
+            raise Refused(f"{self._name} cannot be fetched", code)
+        self._cluster.forget(self._topic, self._partition)
+        self._patience.pause(Refused(f"{self._name} cannot be fetched yet", code))

@@ -1,0 +1,239 @@
+"""Arrow record batches around the compiled loops.
+
+Owns the buffers: how large they must be at most, and what of them becomes a column. A value cannot be longer
+than the record it is in, so the records' own size is room enough and one pass over them does it all; only the
+headers of records, which few ask for, are measured first.
+"""
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from tidelog.spark.kernel import native
+from tidelog.spark.kernel import slots as s
+
+_WANTED = {
+    "key": s.WANT_KEY,
+    "value": s.WANT_VALUE,
+    "offset": s.WANT_OFFSET,
+    "timestamp": s.WANT_TIMESTAMP,
+    "timestampType": s.WANT_TYPE,
+    "headers": s.WANT_HEADERS,
+}
+
+
+class BrokenRecords(Exception):
+    """The records of a batch are not what its header says; ``batch`` is its row in the table."""
+
+    def __init__(self, batch: int) -> None:
+        super().__init__(f"the records of batch {batch} cannot be read")
+        self.batch = batch
+
+
+@cache
+def _loops() -> list[native.Loop]:
+    """All loops; what they depend on decides which machine code is still right."""
+    names = ("outline", "fill", "measure_headers", "fill_headers", "pack")
+    return native.load(
+        "tidelog.spark.kernel.loops", names, ("tidelog.spark.kernel.slots", "tidelog.spark.kernel.machine")
+    )
+
+
+class Table:
+    """The outline of fetched batches, one row each."""
+
+    def __init__(self, rows: int = 1024) -> None:
+        self._rows = rows
+        self._numbers = (ctypes.c_int64 * (rows * s.TABLE_COLUMNS))()
+        self._told = (ctypes.c_int64 * s.OUTLINE_SLOTS)()
+        self.address = ctypes.addressof(self._numbers)
+        self.count = 0
+
+    def outline(self, address: int, size: int, position: int) -> int:
+        """Take up whole batches from ``position`` on, as many as there is room for; why it ended."""
+        told = self._told
+        told[s.OUTLINE_DATA] = address
+        told[s.OUTLINE_SIZE] = size
+        told[s.OUTLINE_TABLE] = self.address
+        told[s.OUTLINE_ROWS] = self._rows
+        told[s.OUTLINE_POSITION] = position
+        self.count = _loops()[0](ctypes.addressof(told))
+        return told[s.OUTLINE_STOP]
+
+    @property
+    def position(self) -> int:
+        """Behind the last batch that was taken up."""
+        return self._told[s.OUTLINE_POSITION]
+
+    @property
+    def kinds(self) -> int:
+        """The attributes of all batches, or-ed."""
+        return self._told[s.OUTLINE_KINDS]
+
+    @property
+    def records(self) -> int:
+        """What the batches say they have."""
+        return self._told[s.OUTLINE_RECORDS]
+
+    def column(self, number: int) -> list[int]:
+        return self._numbers[number : self.count * s.TABLE_COLUMNS : s.TABLE_COLUMNS]
+
+    def row(self, index: int) -> list[int]:
+        start = index * s.TABLE_COLUMNS
+        return self._numbers[start : start + s.TABLE_COLUMNS]
+
+    def put(self, rows: Sequence[Sequence[int]]) -> None:
+        """Other rows in the place of those that were there; no more than there is room for."""
+        flat = array("q", [number for row in rows for number in row])
+        ctypes.memmove(self.address, flat.buffer_info()[0], 8 * len(flat))
+        self.count = len(rows)
+
+
+class ColumnBuilder:
+    """Turns the batches of a table into record batches of one schema, for one partition."""
+
+    def __init__(self, schema: pa.Schema, topic: str, partition: int) -> None:
+        self._schema = schema
+        self._topic = topic.encode()
+        self._partition = partition
+        self._wanted = sum(_WANTED.get(name, 0) for name in schema.names)
+        self._told = (ctypes.c_int64 * s.FILL_SLOTS)()
+        self._constants: dict[str, pa.Array] = {}
+
+    def build(
+        self, table: Table, rows_max: int, bytes_max: int, start_offset: int, end_offset: int
+    ) -> pa.RecordBatch:
+        """The records of the table's batches with offsets in [start, end)."""
+        buffers: dict[int, pa.Buffer] = {}
+        told = self._told
+        told[s.TABLE] = table.address
+        told[s.BATCHES] = table.count
+        told[s.START_OFFSET] = start_offset
+        told[s.END_OFFSET] = end_offset
+        told[s.WANTED] = self._wanted
+        for slot, size in self._sizes(rows_max, bytes_max):
+            buffers[slot] = pa.allocate_buffer(size + s.PADDING_BYTES)
+            told[slot] = buffers[slot].address
+        rows = _loops()[1](ctypes.addressof(told))
+        if rows < 0:
+            raise BrokenRecords(-1 - rows)
+        arrays = [self._array(field, rows, rows_max, buffers) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _sizes(self, rows: int, size: int) -> list[tuple[int, int]]:
+        wanted = self._wanted
+        sizes: list[tuple[int, int]] = []
+        if wanted & s.WANT_KEY:
+            sizes += [(s.KEY_ENDS, 4 * rows + 4), (s.KEY_VALID, rows), (s.KEY_BYTES, size)]
+        if wanted & s.WANT_VALUE:
+            sizes += [(s.VALUE_ENDS, 4 * rows + 4), (s.VALUE_VALID, rows), (s.VALUE_BYTES, size)]
+        if wanted & s.WANT_OFFSET:
+            sizes.append((s.OFFSETS, 8 * rows))
+        if wanted & s.WANT_TIMESTAMP:
+            sizes.append((s.TIMESTAMPS, 8 * rows))
+        if wanted & s.WANT_TYPE:
+            sizes.append((s.TYPES, 4 * rows))
+        if wanted & s.WANT_HEADERS:
+            sizes.append((s.HEADER_SPANS, 16 * rows))
+        return sizes
+
+    def _array(self, field: pa.Field, rows: int, rows_max: int, buffers: dict[int, pa.Buffer]) -> pa.Array:
+        name = field.name
+        if name == "key":
+            return self._bytes(field.type, rows, buffers, s.KEY_ENDS, s.KEY_SIZE)
+        if name == "value":
+            return self._bytes(field.type, rows, buffers, s.VALUE_ENDS, s.VALUE_SIZE)
+        if name == "offset":
+            return _fixed(field.type, rows, buffers[s.OFFSETS], 8)
+        if name == "timestamp":
+            return _fixed(field.type, rows, buffers[s.TIMESTAMPS], 8)
+        if name == "timestampType":
+            return _fixed(field.type, rows, buffers[s.TYPES], 4)
+        if name == "headers":
+            return _headers(field.type, rows, buffers[s.HEADER_SPANS])
+        return self._constant(name, field.type, rows, rows_max)
+
+    def _bytes(
+        self, kind: pa.DataType, rows: int, buffers: dict[int, pa.Buffer], ends: int, size: int
+    ) -> pa.Array:
+        """``ends``, ``ends + 1`` and ``ends + 2`` are the slots of ends, valid bytes and content."""
+        length, nulls = self._told[size], self._told[size + 1]
+        return pa.Array.from_buffers(
+            kind,
+            rows,
+            [
+                _bitmap(buffers[ends + 1].address, rows, nulls),
+                buffers[ends].slice(0, 4 * rows + 4),
+                buffers[ends + 2].slice(0, length),
+            ],
+            null_count=nulls,
+        )
+
+    def _constant(self, name: str, kind: pa.DataType, rows: int, rows_max: int) -> pa.Array:
+        """Topic and partition are the same in every row of a task: made once, as long as is needed."""
+        found = self._constants.get(name)
+        if found is None or len(found) < rows:
+            value = self._topic.decode() if name == "topic" else self._partition
+            found = self._constants[name] = pa.repeat(pa.scalar(value, kind), max(rows_max, rows))
+        return found.slice(0, rows)
+
+
+def _fixed(kind: pa.DataType, rows: int, buffer: pa.Buffer, width: int) -> pa.Array:
+    return pa.Array.from_buffers(kind, rows, [None, buffer.slice(0, width * rows)], null_count=0)
+
+
+def _bitmap(valid: int, rows: int, nulls: int) -> pa.Buffer | None:
+    if not nulls:
+        return None
+    bits = pa.allocate_buffer((rows + 7) // 8)
+    told = (ctypes.c_int64 * s.PACK_SLOTS)(valid, rows, bits.address)
+    _loops()[4](ctypes.addressof(told))
+    return bits
+
+
+def _headers(kind: Any, rows: int, spans: pa.Buffer) -> pa.Array:
+    """A list for each row; null, as in Spark's own source, where a record has no headers."""
+    told = (ctypes.c_int64 * s.HEADER_SLOTS)()
+    told[s.SPANS] = spans.address
+    told[s.SPAN_ROWS] = rows
+    _, _, measure, fill, _ = _loops()
+    if measure(ctypes.addressof(told)) < 0:
+        raise BrokenRecords(0)
+    entries, names, contents = told[s.ENTRIES], told[s.NAME_SIZE], told[s.CONTENT_SIZE]
+    sizes = {
+        s.LIST_ENDS: 4 * rows + 4,
+        s.LIST_VALID: rows,
+        s.NAME_ENDS: 4 * entries + 4,
+        s.NAME_BYTES: names,
+        s.CONTENT_ENDS: 4 * entries + 4,
+        s.CONTENT_VALID: entries,
+        s.CONTENT_BYTES: contents,
+    }
+    buffers = {slot: pa.allocate_buffer(size + s.PADDING_BYTES) for slot, size in sizes.items()}
+    for slot, buffer in buffers.items():
+        told[slot] = buffer.address
+    fill(ctypes.addressof(told))
+    exact = {slot: buffer.slice(0, sizes[slot]) for slot, buffer in buffers.items()}
+    entry = kind.value_type
+    name = pa.Array.from_buffers(
+        entry.field(0).type, entries, [None, exact[s.NAME_ENDS], exact[s.NAME_BYTES]], null_count=0
+    )
+    nulls = told[s.CONTENT_NULLS]
+    content = pa.Array.from_buffers(
+        entry.field(1).type,
+        entries,
+        [
+            _bitmap(buffers[s.CONTENT_VALID].address, entries, nulls),
+            exact[s.CONTENT_ENDS],
+            exact[s.CONTENT_BYTES],
+        ],
+        null_count=nulls,
+    )
+    pairs = pa.Array.from_buffers(entry, entries, [None], null_count=0, children=[name, content])
+    empty = told[s.EMPTY_LISTS]
+    bitmap = _bitmap(buffers[s.LIST_VALID].address, rows, empty)
+    return pa.Array.from_buffers(kind, rows, [bitmap, exact[s.LIST_ENDS]], null_count=empty, children=[pairs])

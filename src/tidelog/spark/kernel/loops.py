@@ -1,0 +1,324 @@
+"""The loops over batches and records, written for numba: addresses and numbers, no objects.
+
+Input is never trusted: every length is checked against the end of its record, every record against the end
+of its batch; a loop that finds something wrong returns a negative number that says where. Varints are read
+before they are checked, by ten bytes at most: :data:`~tidelog.spark.kernel.slots.PADDING_BYTES` are there.
+
+Imported only where machine code has to be made (:mod:`tidelog.spark.kernel.native`).
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from tidelog.spark.kernel import slots as s
+from tidelog.spark.kernel.machine import (
+    CHUNK_BYTES,
+    big_16,
+    big_32,
+    big_64,
+    copy_chunk,
+    copy_run,
+    load_8,
+    load_64,
+    store_8,
+    store_32,
+    store_64,
+)
+
+_HEADER_SIZE = 61
+_RECORD_SIZE_MIN = 6  # attributes, two deltas, two lengths, number of headers
+_LOG_APPEND_TIME = 8
+_SHORT_BYTES = 512  # above this a call into the C library is the faster copy
+
+
+def _compiled(signature: str) -> Any:
+    return numba.njit(signature, boundscheck=False, nogil=True, error_model="numpy")
+
+
+@_compiled("int64(int64)")
+def outline(told):  # type: ignore[no-untyped-def]
+    """The number of whole batches in fetched bytes; one row of the table for each."""
+    data = load_64(told + 8 * s.OUTLINE_DATA)
+    size = load_64(told + 8 * s.OUTLINE_SIZE)
+    table = load_64(told + 8 * s.OUTLINE_TABLE)
+    rows = load_64(told + 8 * s.OUTLINE_ROWS)
+    position = load_64(told + 8 * s.OUTLINE_POSITION)
+    stop = s.COMPLETE
+    kinds = 0
+    records = 0
+    count = 0
+    while size - position >= _HEADER_SIZE:
+        at = data + position
+        batch_size = big_32(at + 8) + 12
+        if load_8(at + 16) != 2:
+            stop = s.BAD_MAGIC
+            break
+        if batch_size < _HEADER_SIZE or big_32(at + 57) < 0:
+            stop = s.BAD_SIZE
+            break
+        if batch_size > size - position:
+            break
+        if count == rows:
+            stop = s.TABLE_FULL
+            break
+        row = table + 8 * s.TABLE_COLUMNS * count
+        base_offset = big_64(at)
+        store_64(row + 8 * s.POSITION, position)
+        store_64(row + 8 * s.SIZE, batch_size)
+        store_64(row + 8 * s.BASE_OFFSET, base_offset)
+        store_64(row + 8 * s.LAST_OFFSET, base_offset + big_32(at + 23))
+        store_64(row + 8 * s.ATTRIBUTES, big_16(at + 21))
+        store_64(row + 8 * s.BASE_TIMESTAMP, big_64(at + 27))
+        store_64(row + 8 * s.MAX_TIMESTAMP, big_64(at + 35))
+        store_64(row + 8 * s.PRODUCER_ID, big_64(at + 43))
+        store_64(row + 8 * s.COUNT, big_32(at + 57))
+        store_64(row + 8 * s.CRC, big_32(at + 17) & 0xFFFFFFFF)
+        store_64(row + 8 * s.PAYLOAD_START, at + _HEADER_SIZE)
+        store_64(row + 8 * s.PAYLOAD_END, at + batch_size)
+        kinds |= big_16(at + 21)
+        records += big_32(at + 57)
+        position += batch_size
+        count += 1
+    store_64(told + 8 * s.OUTLINE_POSITION, position)
+    store_64(told + 8 * s.OUTLINE_STOP, stop)
+    store_64(told + 8 * s.OUTLINE_KINDS, kinds)
+    store_64(told + 8 * s.OUTLINE_RECORDS, records)
+    return count
+
+
+@_compiled("UniTuple(int64, 2)(int64)")
+def _long_varint(at):  # type: ignore[no-untyped-def]
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    for _ in range(10):
+        byte = load_8(at)
+        at += 1
+        value |= np.uint64(byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += np.uint64(7)
+    return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), at
+
+
+@_compiled("UniTuple(int64, 2)(int64)")
+def _varint(at):  # type: ignore[no-untyped-def]
+    """(number, address behind it). Most numbers in a record take one or two bytes."""
+    byte = load_8(at)
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    second = load_8(at + 1)
+    if second < 0x80:
+        value = (byte & 0x7F) | (second << 7)
+        return (value >> 1) ^ -(value & 1), at + 2
+    return _long_varint(at)
+
+
+@_compiled("void(int64, int64, int64)")
+def _copy(target, source, size):  # type: ignore[no-untyped-def]
+    if size > _SHORT_BYTES:
+        copy_run(target, source, size)
+        return
+    done = 0
+    while done < size:
+        copy_chunk(target + done, source + done)
+        done += CHUNK_BYTES
+
+
+@_compiled("int64(int64)")
+def fill(told):  # type: ignore[no-untyped-def]
+    """The number of rows, or -1 - the number of the batch that is broken.
+
+    What is not wanted is neither looked at nor written.
+    """
+    table = load_64(told + 8 * s.TABLE)
+    start_offset = load_64(told + 8 * s.START_OFFSET)
+    end_offset = load_64(told + 8 * s.END_OFFSET)
+    wanted = load_64(told + 8 * s.WANTED)
+    offsets = load_64(told + 8 * s.OFFSETS)
+    timestamps = load_64(told + 8 * s.TIMESTAMPS)
+    types = load_64(told + 8 * s.TYPES)
+    key_ends = load_64(told + 8 * s.KEY_ENDS)
+    key_valid = load_64(told + 8 * s.KEY_VALID)
+    key_bytes = load_64(told + 8 * s.KEY_BYTES)
+    value_ends = load_64(told + 8 * s.VALUE_ENDS)
+    value_valid = load_64(told + 8 * s.VALUE_VALID)
+    value_bytes = load_64(told + 8 * s.VALUE_BYTES)
+    spans = load_64(told + 8 * s.HEADER_SPANS)
+    want_key = (wanted & s.WANT_KEY) != 0
+    want_value = (wanted & s.WANT_VALUE) != 0
+    want_offset = (wanted & s.WANT_OFFSET) != 0
+    want_timestamp = (wanted & s.WANT_TIMESTAMP) != 0
+    want_type = (wanted & s.WANT_TYPE) != 0
+    want_headers = (wanted & s.WANT_HEADERS) != 0
+    row = 0
+    key_size = 0
+    key_nulls = 0
+    value_size = 0
+    value_nulls = 0
+    if want_key:
+        store_32(key_ends, 0)
+    if want_value:
+        store_32(value_ends, 0)
+    for index in range(load_64(told + 8 * s.BATCHES)):
+        batch = table + 8 * s.TABLE_COLUMNS * index
+        base_offset = load_64(batch + 8 * s.BASE_OFFSET)
+        base_timestamp = load_64(batch + 8 * s.BASE_TIMESTAMP)
+        append_time = (load_64(batch + 8 * s.ATTRIBUTES) & _LOG_APPEND_TIME) != 0
+        if append_time:
+            base_timestamp = load_64(batch + 8 * s.MAX_TIMESTAMP)
+        at = load_64(batch + 8 * s.PAYLOAD_START)
+        end = load_64(batch + 8 * s.PAYLOAD_END)
+        for _ in range(load_64(batch + 8 * s.COUNT)):
+            size, at = _varint(at)
+            record_end = at + size
+            if size < _RECORD_SIZE_MIN or record_end > end:
+                return -1 - index
+            timestamp_delta, at = _varint(at + 1)
+            offset_delta, at = _varint(at)
+            offset = base_offset + offset_delta
+            if offset < start_offset or offset >= end_offset:
+                at = record_end
+                continue
+            length, at = _varint(at)
+            start = at
+            if length > 0:
+                at += length
+            if length < -1 or at > record_end:
+                return -1 - index
+            if want_key:
+                store_8(key_valid + row, np.int64(length >= 0))
+                if length > 0:
+                    _copy(key_bytes + key_size, start, length)
+                    key_size += length
+                elif length < 0:
+                    key_nulls += 1
+                store_32(key_ends + 4 * row + 4, key_size)
+            if want_value or want_headers:
+                length, at = _varint(at)
+                start = at
+                if length > 0:
+                    at += length
+                if length < -1 or at > record_end:
+                    return -1 - index
+                if want_value:
+                    store_8(value_valid + row, np.int64(length >= 0))
+                    if length > 0:
+                        _copy(value_bytes + value_size, start, length)
+                        value_size += length
+                    elif length < 0:
+                        value_nulls += 1
+                    store_32(value_ends + 4 * row + 4, value_size)
+                if want_headers:
+                    store_64(spans + 16 * row, at)
+                    store_64(spans + 16 * row + 8, record_end)
+            if want_offset:
+                store_64(offsets + 8 * row, offset)
+            if want_timestamp:
+                if append_time:
+                    timestamp_delta = 0
+                store_64(timestamps + 8 * row, (base_timestamp + timestamp_delta) * 1000)
+            if want_type:
+                store_32(types + 4 * row, np.int64(append_time))
+            row += 1
+            at = record_end
+        if at != end:
+            return -1 - index
+    store_64(told + 8 * s.KEY_SIZE, key_size)
+    store_64(told + 8 * s.KEY_NULLS, key_nulls)
+    store_64(told + 8 * s.VALUE_SIZE, value_size)
+    store_64(told + 8 * s.VALUE_NULLS, value_nulls)
+    return row
+
+
+@_compiled("int64(int64)")
+def measure_headers(told):  # type: ignore[no-untyped-def]
+    """0, or -1 - the row whose headers are broken; says how much room they need."""
+    spans = load_64(told + 8 * s.SPANS)
+    total = 0
+    names = 0
+    contents = 0
+    nulls = 0
+    empty = 0
+    for row in range(load_64(told + 8 * s.SPAN_ROWS)):
+        end = load_64(spans + 16 * row + 8)
+        entries, at = _varint(load_64(spans + 16 * row))
+        if entries < 0:
+            return -1 - row
+        for _ in range(entries):
+            size, at = _varint(at)
+            at += size
+            if size < 0 or at > end:
+                return -1 - row
+            names += size
+            size, at = _varint(at)
+            if size < 0:
+                nulls += 1
+            else:
+                at += size
+                contents += size
+            if size < -1 or at > end:
+                return -1 - row
+        if at != end:
+            return -1 - row
+        total += entries
+        empty += entries == 0
+    store_64(told + 8 * s.ENTRIES, total)
+    store_64(told + 8 * s.NAME_SIZE, names)
+    store_64(told + 8 * s.CONTENT_SIZE, contents)
+    store_64(told + 8 * s.CONTENT_NULLS, nulls)
+    store_64(told + 8 * s.EMPTY_LISTS, empty)
+    return 0
+
+
+@_compiled("int64(int64)")
+def fill_headers(told):  # type: ignore[no-untyped-def]
+    """The headers of the rows that were measured, as lists of names and contents."""
+    spans = load_64(told + 8 * s.SPANS)
+    list_ends = load_64(told + 8 * s.LIST_ENDS)
+    list_valid = load_64(told + 8 * s.LIST_VALID)
+    name_ends = load_64(told + 8 * s.NAME_ENDS)
+    name_bytes = load_64(told + 8 * s.NAME_BYTES)
+    content_ends = load_64(told + 8 * s.CONTENT_ENDS)
+    content_valid = load_64(told + 8 * s.CONTENT_VALID)
+    content_bytes = load_64(told + 8 * s.CONTENT_BYTES)
+    entry = 0
+    names = 0
+    contents = 0
+    store_32(list_ends, 0)
+    store_32(name_ends, 0)
+    store_32(content_ends, 0)
+    for row in range(load_64(told + 8 * s.SPAN_ROWS)):
+        entries, at = _varint(load_64(spans + 16 * row))
+        store_8(list_valid + row, np.int64(entries > 0))
+        for _ in range(entries):
+            size, at = _varint(at)
+            _copy(name_bytes + names, at, size)
+            at += size
+            names += size
+            size, at = _varint(at)
+            store_8(content_valid + entry, np.int64(size >= 0))
+            if size > 0:
+                _copy(content_bytes + contents, at, size)
+                at += size
+                contents += size
+            entry += 1
+            store_32(name_ends + 4 * entry, names)
+            store_32(content_ends + 4 * entry, contents)
+        store_32(list_ends + 4 * row + 4, entry)
+    return entry
+
+
+@_compiled("int64(int64)")
+def pack(told):  # type: ignore[no-untyped-def]
+    """Bytes that are 0 or 1 to bits, lowest first, as Arrow wants them."""
+    source = load_64(told + 8 * s.PACK_BYTES)
+    count = load_64(told + 8 * s.PACK_COUNT)
+    target = load_64(told + 8 * s.PACK_BITS)
+    for byte in range((count + 7) // 8):
+        bits = 0
+        for bit in range(min(8, count - 8 * byte)):
+            bits |= load_8(source + 8 * byte + bit) << bit
+        store_8(target + byte, bits)
+    return count

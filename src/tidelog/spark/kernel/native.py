@@ -1,0 +1,166 @@
+"""Machine code of loops written for numba: taken from the cache on disk, else compiled and left there.
+
+numba compiles; what it makes is kept as a plain object file and loaded by llvmlite alone, which takes a
+tenth of the time that importing numba takes. That counts: every Python worker of Spark is a new process, and
+a query on a small topic is over before numba would be there.
+
+The file's name says what the code depends on (its sources, numba, LLVM, the processor), so a stale one is
+never loaded. It lies beside its source or, where that cannot be written, in ``NUMBA_CACHE_DIR``, in the
+user's cache directory, or in the directory for temporary files, the first that can.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+Loop = Callable[[int], int]
+"""Takes the address of an array of 64-bit numbers (what it is told, and where it tells) and returns one."""
+
+_HERE = Path(__file__).parent
+_PREFIX = "tidelog_"
+
+# How numba's functions are called: where to put the result, where to put an exception (they raise none), the
+# argument; the number returned says whether one was raised.
+_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+
+def load(module: str, names: Sequence[str], uses: Sequence[str] = ()) -> list[Loop]:
+    """These functions of a module, each compiled by numba as ``int64(int64)`` and free of exceptions.
+
+    ``uses`` are further modules whose text the code depends on.
+    """
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    sources = [_source(one) for one in (module, *uses)]
+    name = f"{module.rpartition('.')[2]}-{_fingerprint(sources)}.o"
+    for directory in _directories(sources[0].parent):
+        if (code := _kept(directory, name)) is not None:
+            return _linked(code, names)
+    code = _compile(module, names)
+    any(_keep(directory, name, code) for directory in _directories(sources[0].parent))
+    return _linked(code, names)
+
+
+# -- code to functions ---------------------------------------------------------------
+
+
+def _linked(code: bytes, names: Sequence[str]) -> list[Loop]:
+    empty = llvm.parse_assembly("")
+    empty.triple = llvm.get_process_triple()
+    engine = llvm.create_mcjit_compiler(empty, _target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return [_function(engine, name) for name in names]
+
+
+def _function(engine: Any, name: str) -> Loop:
+    function = _FUNCTION(engine.get_function_address(_PREFIX + name))
+    result = ctypes.c_int64()
+    nothing = ctypes.c_void_p()
+    into, no_exception = ctypes.addressof(result), ctypes.addressof(nothing)
+
+    def call(told: int) -> int:
+        function(into, no_exception, told)
+        return result.value
+
+    # The code is unmapped with its engine, and the two numbers must outlive the call.
+    call.kept = (engine, nothing)  # type: ignore[attr-defined]
+    return call
+
+
+@cache
+def _target_machine() -> Any:
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        reloc="pic",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def _compile(module: str, names: Sequence[str]) -> bytes:
+    """One object file with all the functions; whatever else is in them stays invisible."""
+    loops = import_module(module)
+    together = llvm.parse_assembly("")
+    for name in names:
+        loop = getattr(loops, name)
+        (signature,) = loop.signatures
+        part = llvm.parse_assembly(loop.inspect_llvm(signature))
+        symbol = loop.overloads[signature].fndesc.llvm_func_name
+        for function in part.functions:
+            if function.name == symbol:
+                function.name = _PREFIX + name
+            elif not function.is_declaration:
+                function.linkage = "internal"
+        together.link_in(part)
+    together.triple = llvm.get_process_triple()
+    return bytes(_target_machine().emit_object(together))
+
+
+# -- the cache on disk ---------------------------------------------------------------
+
+
+def _source(module: str) -> Path:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ImportError(f"{module} has no source")
+    return Path(spec.origin)
+
+
+def _fingerprint(sources: Sequence[Path]) -> str:
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for source in sources:
+        digest.update(source.read_bytes())
+    facts = (
+        version("numba"),
+        version("llvmlite"),
+        platform.machine(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )
+    digest.update("\n".join(facts).encode())
+    return digest.hexdigest()[:24]
+
+
+def _directories(beside: Path) -> Iterator[Path]:
+    yield beside / "__pycache__"
+    if given := os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(given)
+    yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidelog"
+    yield Path(tempfile.gettempdir()) / f"tidelog-{os.getuid()}"
+
+
+def _kept(directory: Path, name: str) -> bytes | None:
+    path = directory / name
+    try:
+        # Whoever may write this file decides what this process does.
+        if path.stat().st_uid not in (os.getuid(), _HERE.stat().st_uid):
+            return None
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _keep(directory: Path, name: str, code: bytes) -> bool:
+    """Written aside and then put in place: another worker may be about to load it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        aside = directory / f"{name}.{os.getpid()}"
+        aside.write_bytes(code)
+        aside.replace(directory / name)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,99 @@
+"""The reader behind ``spark.read``: offsets are settled once, when the query is planned."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from tidelog.spark.client.cluster import Cluster
+from tidelog.spark.client.messages import TopicPartition
+from tidelog.spark.options import OptionError, warn_once
+from tidelog.spark.reading.columns import check_schema
+from tidelog.spark.reading.filters import Pushed
+from tidelog.spark.reading.planning import Offsets, Planner
+from tidelog.spark.reading.ranges import TopicRange, split
+from tidelog.spark.reading.settings import ReadSettings
+from tidelog.spark.reading.tasks import FAIL_HINT, DataLoss, read_range
+
+
+class _PushFilters:
+    """``pushFilters`` of a reader, in a form that is right whether Spark pushes filters down or not.
+
+    While ``spark.sql.python.filterPushdown.enabled`` is false, its default, Spark refuses a reader that
+    overrides the method, and tells so by ``__func__``; where the setting is true, Spark just calls it.
+    """
+
+    __func__ = DataSourceReader.pushFilters
+
+    def __init__(self, pushed: Pushed) -> None:
+        self._pushed = pushed
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._pushed.take(filters)
+
+
+class TidelogReader(DataSourceReader):
+    def __init__(self, settings: ReadSettings, schema: StructType) -> None:
+        check_schema(schema)
+        self._settings = settings
+        self._schema = schema
+        self._pushed = Pushed()
+
+    @property
+    def pushFilters(self) -> Any:  # noqa: N802
+        return _PushFilters(self._pushed)
+
+    def partitions(self) -> list[InputPartition]:
+        settings = self._settings
+        with Cluster(settings.task.client, settings.task.patience_ms) as cluster:
+            planner = Planner(cluster, settings)
+            found = planner.partitions()
+            start, end = planner.start(found), planner.end(found)
+            self._check(planner, found, start, end)
+            self._narrow(planner, start, end)
+        ranges = [TopicRange(*one, start[one], end[one]) for one in found if self._pushed.allows(*one)]
+        return list(split(ranges, settings.min_partitions, settings.max_records_per_partition))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, TopicRange):  # what Spark makes of "no partitions"
+            return iter(())
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        return read_range(partition, schema, self._settings.task)
+
+    def _check(self, planner: Planner, found: list[TopicPartition], start: Offsets, end: Offsets) -> None:
+        """Offsets that a user named must be there, or a task would wait for what never comes."""
+        named = self._settings.start.each is not None or self._settings.end.each is not None
+        if not named:
+            return
+        earliest, latest = planner.earliest(found), planner.latest(found)
+        for one in found:
+            name = f"{one[0]}-{one[1]}"
+            if start[one] < earliest[one] or max(start[one], end[one]) > latest[one]:
+                what = (
+                    f"{name} has offsets {earliest[one]} to {latest[one]} (exclusive), "
+                    f"and [{start[one]}, {end[one]}) was to be read"
+                )
+                if self._settings.task.fail_on_data_loss:
+                    raise DataLoss(f"{what}. Records are lost, or the options name too much; {FAIL_HINT}.")
+                warn_once(f"{what}. Going on, because failOnDataLoss is false.")
+                start[one] = min(max(start[one], earliest[one]), latest[one])
+                end[one] = max(min(end[one], latest[one]), start[one])
+            elif start[one] > end[one]:
+                raise OptionError(
+                    f"{self._settings.start.option} begins {name} at {start[one]}, "
+                    f"behind its end by {self._settings.end.option}, {end[one]}."
+                )
+
+    def _narrow(self, planner: Planner, start: Offsets, end: Offsets) -> None:
+        """Leave out what the filters leave out."""
+        pushed = self._pushed
+        since: Offsets = {}
+        if pushed.since_ms is not None:
+            since = planner.younger_than([one for one in start if pushed.allows(*one)], pushed.since_ms)
+        for one in start:
+            start[one] = max(start[one], since.get(one, 0), pushed.start_offset or 0)
+            if pushed.end_offset is not None:
+                end[one] = min(end[one], pushed.end_offset)

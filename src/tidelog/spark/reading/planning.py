@@ -1,0 +1,101 @@
+"""From what a query asks for to offsets: which partitions there are, and where each begins and ends.
+
+Runs in Spark's driver. Owns the questions to the cluster; what to do with the answers is up to the readers.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from tidelog.spark.client.cluster import Cluster
+from tidelog.spark.client.errors import UnknownTopic
+from tidelog.spark.client.messages import EARLIEST, LATEST, TopicPartition
+from tidelog.spark.options import OptionError
+from tidelog.spark.reading.settings import At, Edge, ReadSettings
+
+Offsets = dict[TopicPartition, int]
+
+
+class Planner:
+    """Answers about one cluster for one reader."""
+
+    def __init__(self, cluster: Cluster, settings: ReadSettings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._read_committed = settings.task.fetch.read_committed
+
+    def partitions(self) -> list[TopicPartition]:
+        """Those that are chosen, in order; :class:`UnknownTopic` for one that was named and is not there."""
+        choice = self._settings.choice
+        if choice.pattern is not None:
+            known = self._cluster.known_topics(None)
+            found = {
+                name: topic for name, topic in known.items() if not topic.is_internal and choice.matches(name)
+            }
+            return sorted((name, index) for name, topic in found.items() for index in topic.partitions)
+        if choice.topics:
+            topics = self._cluster.topics(choice.topics)
+            return sorted((name, index) for name in choice.topics for index in topics[name].partitions)
+        topics = self._cluster.topics(topic for topic, _ in choice.assigned)
+        for topic, index in choice.assigned:
+            if index not in topics[topic].partitions:
+                raise UnknownTopic(
+                    f"The topic {topic} has no partition {index}, which option assign names; "
+                    f"it has {len(topics[topic].partitions)}."
+                )
+        return sorted(set(choice.assigned))
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self._cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Ends of what may be read: with ``read_committed``, of what is decided."""
+        wanted = dict.fromkeys(partitions, LATEST)
+        return self._cluster.list_offsets(wanted, read_committed=self._read_committed)
+
+    def start(self, partitions: list[TopicPartition]) -> Offsets:
+        edge = self._settings.start
+        offsets, too_young = self._resolve(edge, partitions)
+        if too_young and not self._settings.latest_if_none_younger:
+            listed = ", ".join(f"{topic}-{index}" for topic, index in sorted(too_young))
+            raise OptionError(
+                f"Option {edge.option}: {listed} has no record as young as that; "
+                "startingOffsetsByTimestampStrategy=latest begins at its end instead."
+            )
+        return offsets | self.latest(too_young)
+
+    def end(self, partitions: list[TopicPartition]) -> Offsets:
+        offsets, too_young = self._resolve(self._settings.end, partitions)
+        return offsets | self.latest(too_young)
+
+    def younger_than(self, partitions: list[TopicPartition], time_ms: int) -> Offsets:
+        """The first offset of each that is as young; the end, where none is."""
+        offsets, too_young = self._resolve(Edge("timestamp", At.TIME, everywhere=time_ms), partitions)
+        return offsets | self.latest(too_young)
+
+    def _resolve(self, edge: Edge, partitions: list[TopicPartition]) -> tuple[Offsets, list[TopicPartition]]:
+        """(offsets, partitions without a record of the time asked for)."""
+        wanted = self._wanted(edge, partitions)
+        if edge.at is At.TIME:
+            listed = self._cluster.list_offsets(wanted)
+            younger = {partition: offset for partition, offset in listed.items() if offset >= 0}
+            return younger, [partition for partition in listed if partition not in younger]
+        offsets = {partition: offset for partition, offset in wanted.items() if offset >= 0}
+        begin = [partition for partition, offset in wanted.items() if offset == EARLIEST]
+        end = [partition for partition, offset in wanted.items() if offset == LATEST]
+        return offsets | self.earliest(begin) | self.latest(end), []
+
+    def _wanted(self, edge: Edge, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        if edge.each is None:
+            return dict.fromkeys(partitions, edge.everywhere if edge.everywhere is not None else LATEST)
+        _same_partitions(edge.option, set(edge.each), set(partitions))
+        return edge.each
+
+
+def _same_partitions(option: str, named: set[TopicPartition], there: set[TopicPartition]) -> None:
+    """A partition left out by mistake would be left out in silence; one too many is a typing error."""
+    for wrong, what in (
+        (there - named, "says nothing about {}; it must name all partitions"),
+        (named - there, "names {}, which is not read; it must name the partitions that are, and only those"),
+    ):
+        if wrong:
+            listed = ", ".join(f"{topic}-{index}" for topic, index in sorted(wrong))
+            raise OptionError(f"Option {option} {what.format(listed)}.")

@@ -1,0 +1,109 @@
+"""What a task does: read one range of one partition, from first to last, as record batches of Arrow.
+
+Owns what happens when the log does not hold what was planned: records that were deleted meanwhile, a topic
+that is gone. ``failOnDataLoss`` decides between an error that says what is lost and going on without it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidelog.spark.client.cluster import Cluster
+from tidelog.spark.client.errors import OffsetOutOfRange, UnknownTopic
+from tidelog.spark.client.fetching import FetchSettings, PartitionFetcher
+from tidelog.spark.client.messages import EARLIEST, LATEST
+from tidelog.spark.client.settings import ClientSettings
+from tidelog.spark.options import warn_once
+from tidelog.spark.reading.batches import BatchDecoder
+from tidelog.spark.reading.ranges import TopicRange
+
+FAIL_HINT = "set failOnDataLoss=false to go on with what there is"
+
+
+class DataLoss(Exception):
+    """Records that the query was to read are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """Everything a task needs besides its range; picklable."""
+
+    client: ClientSettings
+    fetch: FetchSettings
+    fail_on_data_loss: bool
+    patience_ms: int
+
+
+def read_range(wanted: TopicRange, schema: pa.Schema, settings: TaskSettings) -> Iterator[pa.RecordBatch]:
+    """All rows of the range; the connections are closed when the reader is done or stops early."""
+    with Cluster(settings.client, settings.patience_ms) as cluster:
+        start = wanted.start_offset
+        while start < wanted.end_offset:
+            rest = _Rest(cluster, wanted, start, schema, settings)
+            try:
+                yield from rest.batches()
+                return
+            except OffsetOutOfRange as error:
+                start = _after_loss(cluster, wanted, rest.position, settings, error)
+            except UnknownTopic as error:
+                _tell_loss(f"{error}; what was to be read: {wanted!r}", settings, error)
+                return
+
+
+class _Rest:
+    """The range from some offset on."""
+
+    def __init__(
+        self, cluster: Cluster, wanted: TopicRange, start: int, schema: pa.Schema, settings: TaskSettings
+    ) -> None:
+        self.position = start  # everything before it has been handed out
+        self._end = wanted.end_offset
+        self._max_bytes = settings.fetch.max_bytes
+        self._fetcher = PartitionFetcher(
+            cluster, wanted.topic, wanted.partition, settings.fetch, cluster.patience()
+        )
+        self._decoder = BatchDecoder(
+            schema, wanted.topic, wanted.partition, start, wanted.end_offset, settings.fetch.check_crcs
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        self._fetcher.ask(self.position)
+        while True:
+            answer = self._fetcher.take()
+            following = self._decoder.outline(answer)
+            if following is None:
+                if answer.records:
+                    # A broker that cannot send a part of a batch larger than allowed sends nothing whole.
+                    self._max_bytes *= 2
+                self._fetcher.wait("no whole batch came")
+                self._fetcher.ask(self.position, self._max_bytes)
+                continue
+            following = max(following, self.position)
+            if following < self._end:
+                # On its way while the records at hand are decoded and handed over.
+                self._fetcher.ask(following)
+            yield from self._decoder.decode()
+            self.position = following
+            if following >= self._end:
+                return
+
+
+def _after_loss(
+    cluster: Cluster, wanted: TopicRange, position: int, settings: TaskSettings, error: OffsetOutOfRange
+) -> int:
+    """Where to go on behind what is lost."""
+    partition = (wanted.topic, wanted.partition)
+    earliest = cluster.list_offsets({partition: EARLIEST})[partition]
+    latest = cluster.list_offsets({partition: LATEST})[partition]
+    lost = f"{wanted.topic}-{wanted.partition} now has offsets {earliest} to {latest} (exclusive)"
+    _tell_loss(f"{error}: {lost}, and {wanted!r} was to be read", settings, error)
+    if position < earliest:
+        return min(earliest, wanted.end_offset)
+    return wanted.end_offset  # the log ends before it: there is nothing to come
+
+
+def _tell_loss(what: str, settings: TaskSettings, error: Exception) -> None:
+    if settings.fail_on_data_loss:
+        raise DataLoss(f"{what}. Records are lost; {FAIL_HINT}.") from error
+    warn_once(f"{what}. Going on, because failOnDataLoss is false.")
