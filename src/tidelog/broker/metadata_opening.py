@@ -91,7 +91,7 @@ def open_metadata(
     base_epoch = _join(log, contents, store)
     _sync(log, services.now_ms())
     history = _voters(log, contents, settings.first_voters)
-    ballots = BallotFile(storage, log.directory)
+    ballots = BallotFile(storage, log.directory, services)
     ballot, directory = ballots.open(services.new_uuid)
     me = msgspec.structs.replace(settings.me, directory=directory)
     election = Election(

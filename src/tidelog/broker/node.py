@@ -221,6 +221,7 @@ class Node:
     def _ask_controller(self, ask: ControllerAsk) -> None:
         leader = self.metadata.leader
         if leader == self.me:
+            self.host.voting.refresh(self.metadata.hosted)
             if not self.metadata.election.hears_majority(UNSURE_MS, self._services.uptime_ms()):
                 return  # Cut off, perhaps, and replaced: a broker must not take its own word for a session.
             self._services.soon(

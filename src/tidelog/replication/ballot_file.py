@@ -13,6 +13,7 @@ from tidelog.errors import StorageError
 from tidelog.log.files import read_whole, replace_whole
 from tidelog.log.storage import Storage
 from tidelog.replication.election import Ballot
+from tidelog.services import Services
 from tidelog.types import NO_BROKER
 
 FILE_NAME = "quorum-state"
@@ -27,8 +28,9 @@ class _State(msgspec.Struct, rename="camel"):
 
 
 class BallotFile:
-    def __init__(self, storage: Storage, directory: str) -> None:
+    def __init__(self, storage: Storage, directory: str, services: Services) -> None:
         self._storage = storage
+        self._services = services
         self._directory = directory
         self._path = f"{directory}/{FILE_NAME}"
         self._directory_id: UUID | None = None
@@ -63,9 +65,10 @@ class BallotFile:
         state = self._load()
         return Ballot(state.leader_epoch, state.voted_id)
 
-    def save(self, ballot: Ballot) -> Callable[[], None]:
+    def save(self, ballot: Ballot, saved: Callable[[object], None]) -> None:
+        """Write and sync it; ``saved`` gets None, or the error."""
         state = _State(ballot.epoch, ballot.voted_for, self._directory_id)
-        return lambda: self._write(state)
+        self._services.offload(lambda: self._write(state), saved)
 
     def _write(self, state: _State) -> None:
         replace_whole(self._storage, self._path, msgspec.json.encode(state))

@@ -137,7 +137,11 @@ class Election:
         now_ms: int,
         chance: float,
         directory: UUID | None = None,
+        first_delay_ms: int | None = None,
     ) -> None:
+        """``first_delay_ms``: how long it waits before it asks for the first time; else that is left to
+        chance.
+        """
         self.me = me
         self.directory = directory
         self.voters = voters
@@ -147,6 +151,9 @@ class Election:
         self.leader: int = NO_BROKER
         self.state = State.UNATTACHED
         self.retired = False  # Its disk has failed.
+        # It may lack what it acknowledged, or not know how it voted: it neither votes nor stands until the
+        # others have taken it in anew.
+        self.forgot = False
         # It is no voter any more, but the set that says so is not committed. The others may not have heard of
         # that set, and wait for our vote without end: we must be able to lead them to it.
         self.needed = False
@@ -161,14 +168,18 @@ class Election:
         self._unheard: set[int] = set()  # and who has not been in this epoch.
         # When the leader itself was last heard. Others' word for it is a reason to try it, not a reason to
         # believe in it: two followers could assure each other of a dead leader for ever.
-        self._leader_heard_ms = NEVER_MS
+        self.leader_heard_ms = NEVER_MS
+        self.doubted_ms = NEVER_MS  # When it was last taken for lost; what it said before counts no more.
         self._given_up: tuple[int, int] = (NO_BROKER, -1)  # The leader we took for dead last, and its epoch.
-        alone = voters.ids == {me}
-        self.deadline_ms = now_ms if alone else now_ms + timing.ask_ms // 2 + int(chance * timing.ask_ms)
+        if voters.ids == {me}:
+            first_delay_ms = 0
+        elif first_delay_ms is None:
+            first_delay_ms = timing.ask_ms // 2 + int(chance * timing.ask_ms)
+        self.deadline_ms = now_ms + first_delay_ms
 
     @property
     def is_voter(self) -> bool:
-        return self.voters.counts(self.me, self.directory)
+        return self.voters.counts(self.me, self.directory) and not self.forgot
 
     @property
     def may_stand(self) -> bool:
@@ -200,7 +211,7 @@ class Election:
         return self.resign(now_ms)
 
     def hears_majority(self, within_ms: int, now_ms: int) -> bool:
-        """While leading: whether so many were heard of lately that nobody else can have been elected since."""
+        """While leading: whether so many were heard of lately that nobody else can have been elected."""
         oldest = now_ms - within_ms
         alive = sum(
             voter_id == self.me or self._heard.get(voter_id, NEVER_MS) >= oldest
@@ -231,13 +242,14 @@ class Election:
         if self.state is State.LEADER:
             oldest = now_ms - timing.majority_ms + timing.settle_ms
             self._heard = {voter: max(heard_ms, oldest) for voter, heard_ms in self._heard.items()}
-        elif self.state is State.FOLLOWER and self._leader_heard_ms != NEVER_MS:
+        elif self.state is State.FOLLOWER and self.leader_heard_ms != NEVER_MS:
             self.deadline_ms = max(self.deadline_ms, now_ms + timing.settle_ms)
 
     def leader_lost(self, leader: int, now_ms: int, chance: float) -> None:
         """Its connection closed: a dead process is noticed long before it is silent for too long."""
         if self.state is State.FOLLOWER and self.leader == leader:
-            self._leader_heard_ms = NEVER_MS
+            self.leader_heard_ms = NEVER_MS
+            self.doubted_ms = now_ms
             self.deadline_ms = min(self.deadline_ms, now_ms + _spread(self.timing.grace_ms, chance))
 
     def _detach(self) -> ElectionEffects:
@@ -357,6 +369,12 @@ class Election:
         self.deadline_ms = now_ms + self.timing.silence_ms // 4
         return [Lead(self.epoch), *self._tell(self._unheard)]
 
+    def stand_now(self, leader: int, epoch: int, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
+        """The leader hands over to us: nobody needs to be asked whether."""
+        if self.state is not State.FOLLOWER or (leader, epoch) != (self.leader, self.epoch):
+            return []
+        return self._ask_votes(now_ms, chance, tail) if self.may_stand and not self.retired else []
+
     # --- being asked ----------------------------------------------------------------------------------------
 
     def vote_asked(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
@@ -386,8 +404,10 @@ class Election:
         nothing ourselves, and so may be the one that forgot, we first only help to found a cluster, and wait
         a while for somebody who knows more.
         """
-        if self.retired or self.directory is None:
-            return not self.retired
+        if self.retired or self.forgot:
+            return False
+        if self.directory is None:
+            return True
         if ask.voter_directory is not None:
             return ask.voter_directory == self.directory
         if tail.end_offset > 0:
@@ -426,7 +446,7 @@ class Election:
     def _hears_leader(self, now_ms: int) -> bool:
         if self.state is State.LEADER:
             return True
-        return self.leader != NO_BROKER and now_ms - self._leader_heard_ms < self.timing.trust_ms
+        return self.leader != NO_BROKER and now_ms - self.leader_heard_ms < self.timing.trust_ms
 
     def _grant(self, ask: VoteAsk, now_ms: int, tail: Tail) -> bool:
         if ask.epoch < self.epoch or self.leader != NO_BROKER or not self._is_meant(ask, now_ms, tail):
@@ -442,7 +462,7 @@ class Election:
         """The leader of ``epoch`` itself has spoken to us."""
         effects = self._attach(leader, epoch)
         if self.state is State.FOLLOWER and self.leader == leader and self.epoch == epoch:
-            self._leader_heard_ms = now_ms
+            self.leader_heard_ms = now_ms
             self._fresh = False
             self._rounds = 0
             self.deadline_ms = now_ms + self.timing.silence_ms
@@ -474,13 +494,13 @@ class Election:
             effects.append(SaveBallot(self.ballot))
         self.state = State.FOLLOWER
         self.leader = leader
-        self._leader_heard_ms = NEVER_MS
+        self.leader_heard_ms = NEVER_MS
         effects.append(Follow(epoch, leader))
         return effects
 
     def voter_heard(self, voter: int, now_ms: int) -> None:
-        """While leading: a voter's fetch arrived."""
-        self._heard[voter] = now_ms
+        """While leading: a voter's fetch arrived, then."""
+        self._heard[voter] = max(now_ms, self._heard.get(voter, NEVER_MS))
         self._unheard.discard(voter)
 
     def is_silent(self, voter: int, now_ms: int) -> bool:

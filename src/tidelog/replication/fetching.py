@@ -12,6 +12,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.replication.election import NEVER_MS
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem, FetchPart, PartitionKey, Peers
 from tidelog.replication.replica import Role
@@ -34,7 +35,6 @@ class FetchLoop:
         services: Services,
         peers: Peers,
         broker_epoch: Callable[[], int],
-        leader_heard: Callable[[Hosted, int, int], None],
         leader_named: Callable[[Hosted, int, int], None],
         first_generation: int,
     ) -> None:
@@ -43,12 +43,10 @@ class FetchLoop:
         self._services = services
         self._peers = peers
         self._broker_epoch = broker_epoch
-        self._leader_heard = leader_heard  # it answered us itself
         self._leader_named = leader_named  # a refusal says who leads, or that nobody does
         self._partitions: dict[PartitionKey, Hosted] = {}
         # Below by replica and not by key, which is slow to hash.
-        # Those of them whose replicas vote, and with which generation they first asked in this epoch.
-        self._electing: dict[Hosted, int] = {}
+        self._electing: dict[Hosted, None] = {}  # those of them whose replicas vote
         self._ready: dict[Hosted, None] = {}  # go into the next ask
         self._asked: dict[Hosted, int] = {}  # generation of the item that is not answered yet
         self._resting: dict[Hosted, int] = {}  # after an error: until when
@@ -59,6 +57,11 @@ class FetchLoop:
         # Generation → when it is given up. Every ask is answered once; an answer that is lost takes its
         # partitions along, however well newer asks, which do not name them, are answered.
         self._unanswered: dict[int, int] = {}
+        # When the leader last answered, and the newest generation it has answered. Whatever it answers while
+        # a partition's ask stands there, it says as that partition's leader, or it would have refused.
+        self._heard_ms = NEVER_MS
+        self._heard_generation = -1
+        self._heard_at: dict[Hosted, int] = {}  # of those that are electing and have no ask standing there
         self._missed = False  # An answer did not come in time.
         self._paused_until_ms = 0
         self._scheduled = False
@@ -70,7 +73,7 @@ class FetchLoop:
             return
         self._partitions[hosted.key] = hosted
         if hosted.election is not None:
-            self._electing.setdefault(hosted, self._generation + 1)
+            self._electing[hosted] = None
         self._ready[hosted] = None
         self._soon()
 
@@ -80,6 +83,7 @@ class FetchLoop:
             return
         del self._partitions[hosted.key]
         self._electing.pop(hosted, None)
+        self._heard_at.pop(hosted, None)
         self._ready.pop(hosted, None)
         self._resting.pop(hosted, None)
         if self._asked.pop(hosted, None) is not None:
@@ -88,10 +92,19 @@ class FetchLoop:
     def stop(self) -> None:
         self._stopped = True
 
-    def lost(self, now_ms: int) -> None:
-        """The connection closed: nothing that is under way will be answered."""
+    def lost(self, now_ms: int) -> list[Hosted]:
+        """The connection closed: nothing that is under way will be answered. Those whose replicas vote."""
         self._begin_anew()
+        self._heard_at.clear()
         self._paused_until_ms = now_ms + BACKOFF_MS  # A dead leader is not asked without a pause.
+        return list(self._electing)
+
+    def heard_ms(self, hosted: Hosted) -> int:
+        """When the leader last showed, in this epoch, that it leads this partition."""
+        asked = self._asked.get(hosted)
+        if asked is not None and asked <= self._heard_generation:
+            return self._heard_ms
+        return self._heard_at.get(hosted, NEVER_MS)
 
     def tick(self, now_ms: int) -> None:
         if not self._partitions:
@@ -108,6 +121,8 @@ class FetchLoop:
 
     def _begin_anew(self) -> None:
         """The next ask is complete."""
+        for hosted in self._electing:
+            self._heard_at[hosted] = self.heard_ms(hosted)
         self._unanswered.clear()
         self._since = 0
         self._asked.clear()
@@ -168,7 +183,8 @@ class FetchLoop:
                 self._soon()
             return
         self._unanswered.pop(got.generation, None)
-        self._hear(got)
+        self._heard_ms = now_ms
+        self._heard_generation = max(self._heard_generation, got.generation)
         broken: Exception | None = None
         for part in got.parts:
             try:
@@ -182,17 +198,6 @@ class FetchLoop:
         if broken is not None:
             raise broken
 
-    def _hear(self, got: FetchGot) -> None:
-        """Whatever it answers to what we asked in this epoch, also late, it says as the leader, unless it
-        refuses.
-        """
-        if not self._electing:
-            return
-        refused = {part.key for part in got.parts if part.error is not ErrorCode.NONE}
-        for hosted, first in list(self._electing.items()):
-            if hosted in self._asked and hosted.key not in refused and first <= got.generation:
-                self._leader_heard(hosted, self._leader, hosted.replica.epoch)
-
     def _take_part(self, generation: int, part: FetchPart, now_ms: int) -> None:
         hosted = self._partitions.get(part.key)
         if hosted is None:
@@ -201,6 +206,8 @@ class FetchLoop:
         if asked is None or generation < asked:
             return
         del self._asked[hosted]
+        if hosted in self._electing and part.error is ErrorCode.NONE:
+            self._heard_at[hosted] = now_ms
         self._take(hosted, part, now_ms)
         if hosted not in self._resting and self._partitions.get(part.key) is hosted:
             self._ready[hosted] = None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.election import AnswerVote, AskVote, Election, TellLeader
+from tidelog.replication.election import AnswerVote, AskVote, TellLeader
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
@@ -24,16 +24,20 @@ from tidelog.replication.messages import (
     Peers,
     SnapshotAsk,
     SnapshotGot,
+    StandNow,
+    TailAsk,
+    TailGot,
     VoteAnswered,
     VoteAsked,
 )
 from tidelog.replication.replica import Role
+from tidelog.replication.restoring import Mandate, Restoring, tail_of
 from tidelog.replication.serving import Serving
 from tidelog.replication.syncing import Syncer
+from tidelog.replication.voting import TICK_MS, Voting
 from tidelog.services import Services, Timer
 from tidelog.types import NO_BROKER
 
-TICK_MS = 20
 HEARD_WITHIN_MS = 1000  # a follower asks several times in this time, however quiet the partitions are
 STALL_MS = 100  # A tick that comes so much too late means that this process stood still.
 GENERATIONS = 1 << 30
@@ -46,11 +50,12 @@ class Host:
         self._peers = peers
         self._chance = chance
         self.hosted: dict[PartitionKey, Hosted] = {}
-        self._elections: dict[Hosted, Election] = {}
         self.syncer = Syncer(services)
-        self.serving = Serving(me, self.hosted, self._elections, services, peers)
+        self.serving = Serving(me, self.hosted, services, peers)
         self._loops: dict[int, FetchLoop] = {}
+        self.voting = Voting(me, self.hosted, self._loops, self.serving, services, peers, chance)
         self._restless: dict[Hosted, None] = {}  # the clock has to look at them
+        self._fetching_snapshots: list[Hosted] = []  # those that may
         self._ticker: Timer | None = None
         self._ticked_ms = 0
         self._stopped = False
@@ -76,12 +81,14 @@ class Host:
 
     def add(self, hosted: Hosted) -> None:
         self.hosted[hosted.key] = hosted
+        if hosted.snapshots is not None:
+            self._fetching_snapshots.append(hosted)
         if hosted.election is not None:
-            self._elections[hosted] = hosted.election
+            self.voting.add(hosted, hosted.election)
 
     def remove(self, key: PartitionKey, error: ErrorCode) -> None:
         hosted = self.hosted.pop(key)
-        self._elections.pop(hosted, None)
+        self.voting.remove(hosted)
         self._restless.pop(hosted, None)
         hosted.stop(error)
         for loop in self._loops.values():
@@ -120,38 +127,17 @@ class Host:
         self._ticked_ms = now_ms
         if stalled:
             self.serving.hurry(now_ms)
-        for voting in list(self._elections):
-            self._tick_voting(voting, now_ms, stalled)
+        self.voting.tick(now_ms, stalled=stalled)
+        self._look_at_snapshots(now_ms)
         self.serving.tick(now_ms)
         for loop in list(self._loops.values()):
             loop.tick(now_ms)
 
-    def _tick_voting(self, hosted: Hosted, now_ms: int, stalled: bool) -> None:
-        election = hosted.election
-        if election is None or hosted.closed:
-            return
-        if stalled:
-            election.stalled(now_ms)
-        hosted.elect(election.tick(now_ms, self._chance(), hosted.tail))
-        if hosted.snapshots is not None and hosted.snapshots.fetching:
-            hosted.snapshots.tick(now_ms)
-            self._go_on(hosted)
-
-    def _lost_leader(self, hosted: Hosted, leader: int, now_ms: int) -> None:
-        """The next tick would do, but everybody's ticks are far apart, and the short grace is meant to be
-        kept: whoever asks first is elected.
-        """
-        election = hosted.election
-        if election is None:
-            return
-        election.leader_lost(leader, now_ms, self._chance())
-        delay_ms = election.deadline_ms - now_ms
-        if delay_ms < TICK_MS * 2:
-            self._services.later(max(delay_ms, 0), lambda: self._look_at(hosted))
-
-    def _look_at(self, hosted: Hosted) -> None:
-        if not self._stopped:
-            self._tick_voting(hosted, self._services.uptime_ms(), False)
+    def _look_at_snapshots(self, now_ms: int) -> None:
+        for hosted in self._fetching_snapshots:
+            if hosted.snapshots is not None and hosted.snapshots.fetching and not hosted.closed:
+                hosted.snapshots.tick(now_ms)
+                self._go_on(hosted)
 
     def is_followed_by(self, hosted: Hosted, follower: int) -> bool:
         return self.serving.is_followed_by(hosted, follower, self._services.uptime_ms() - HEARD_WITHIN_MS)
@@ -175,24 +161,35 @@ class Host:
                 loop = self._loops.get(message.sender)
                 if loop is not None:
                     loop.answered(message, self._services.uptime_ms())
-            case VoteAsked(sender, key, ask):
+            case VoteAsked():
+                self.voting.asked(message)
+            case VoteAnswered():
+                self.voting.answered(message)
+            case LeaderBegan():
+                self.voting.began(message)
+            case StandNow():
+                self.voting.stand(message)
+            case TailAsk(sender, key):
+                self._peers.send(sender, tail_of(self.hosted.get(key), message, self.me))
+            case TailGot(_, key):
                 hosted = self.hosted.get(key)
-                if hosted is not None and hosted.election is not None and sender == ask.candidate:
-                    now_ms = self._services.uptime_ms()
-                    hosted.elect(hosted.election.vote_asked(ask, now_ms, self._chance(), hosted.tail))
-            case VoteAnswered(_, key, got):
-                hosted = self.hosted.get(key)
-                if hosted is not None and hosted.election is not None:
-                    now_ms = self._services.uptime_ms()
-                    hosted.elect(hosted.election.vote_got(got, now_ms, self._chance(), hosted.tail))
-            case LeaderBegan(sender, key, epoch):
-                hosted = self.hosted.get(key)
-                if hosted is not None:
-                    self._leader_heard(hosted, sender, epoch)
+                if hosted is not None and hosted.restoring is not None:
+                    hosted.restoring.got(message)
             case SnapshotAsk():
                 self.serving.ask_snapshot(message)
             case SnapshotGot():
                 self._snapshot_got(message)
+
+    def restore(self, hosted: Hosted, mandate: Mandate) -> None:
+        """This replica is to lead, but may lack what others hold."""
+        restoring = hosted.restoring
+        if restoring is not None and restoring.mandate.epoch == mandate.epoch:
+            restoring.renewed(mandate)
+            return
+        hosted.end_restoring()
+        hosted.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
+        hosted.restoring = Restoring(hosted, mandate, self._services, self._peers)
+        hosted.restoring.start()
 
     def broker_restarted(self, broker: int) -> None:
         """It has registered anew; what it asks for from now on, it asks for completely."""
@@ -204,13 +201,8 @@ class Host:
 
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: leaders there are probably dead."""
-        now_ms = self._services.uptime_ms()
-        for voting in list(self._elections):
-            self._lost_leader(voting, peer, now_ms)
+        self.voting.peer_lost(peer, self._services.uptime_ms())
         self.serving.forget(peer)
-        loop = self._loops.get(peer)
-        if loop is not None:
-            loop.lost(now_ms)
 
     # --- the replicas' listener -----------------------------------------------------------------------------
 
@@ -242,37 +234,26 @@ class Host:
         if loop is None:
             loop = FetchLoop(
                 self.me, replica.leader, self._services, self._peers, lambda: self.broker_epoch(),
-                self._leader_heard, self._leader_named, int(self._chance() * GENERATIONS) + 1,
+                self.voting.leader_named, int(self._chance() * GENERATIONS) + 1,
             )  # fmt: skip
             self._loops[replica.leader] = loop
         loop.want(hosted)
-
-    def _leader_heard(self, hosted: Hosted, leader: int, epoch: int) -> None:
-        if hosted.election is not None and leader != NO_BROKER:
-            hosted.elect(hosted.election.leader_heard(leader, epoch, self._services.uptime_ms()))
-
-    def _leader_named(self, hosted: Hosted, leader: int, epoch: int) -> None:
-        election = hosted.election
-        if election is None or epoch < election.epoch:
-            return
-        now_ms = self._services.uptime_ms()
-        if leader != NO_BROKER:
-            hosted.elect(election.leader_named(leader, epoch, now_ms))
-        elif epoch == election.epoch:
-            self._lost_leader(hosted, election.leader, now_ms)  # It has resigned.
 
     def _snapshot_got(self, got: SnapshotGot) -> None:
         hosted = self.hosted.get(got.key)
         if hosted is None or hosted.snapshots is None:
             return
         if hosted.snapshots.got(got) and got.epoch == hosted.replica.epoch:
-            self._leader_heard(hosted, got.sender, got.epoch)
+            self.voting.leader_heard(hosted, got.sender, got.epoch)
         elif got.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self._leader_named(hosted, got.leader, got.epoch)
+            self.voting.leader_named(hosted, got.leader, got.epoch)
         self._go_on(hosted)
 
     def proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
         self.on_proposal(hosted, proposal)
+
+    def election_moved(self, hosted: Hosted) -> None:
+        self.voting.moved(hosted)
 
     def ask_vote(self, hosted: Hosted, effect: AskVote) -> None:
         self._peers.send(effect.voter, VoteAsked(self.me, hosted.key, effect.ask))

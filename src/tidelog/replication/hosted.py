@@ -7,7 +7,7 @@ one) leaves after the sync it needs: ballots have a queue of effects that waits 
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, StorageError, TidelogError
@@ -36,13 +36,16 @@ from tidelog.replication.election import (
     Tail,
     TellLeader,
 )
-from tidelog.replication.messages import PartitionKey, Peers, SnapshotAsk
+from tidelog.replication.messages import PartitionKey, Peers, SnapshotAsk, TailGot
 from tidelog.replication.progress import Progress
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.snapshots import PIECE_BYTES, Snapshots
 from tidelog.replication.syncing import Syncer
 from tidelog.services import Services
 from tidelog.types import SnapshotId
+
+if TYPE_CHECKING:
+    from tidelog.replication.restoring import Mandate
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +73,9 @@ class Listener(Protocol):
         """A leader's log is longer: parked fetches of followers can be answered."""
 
     def proposed(self, hosted: "Hosted", proposal: ProposeInSync) -> None: ...
+
+    def election_moved(self, hosted: "Hosted") -> None:
+        """Its deadline may be another one."""
 
     def ask_vote(self, hosted: "Hosted", effect: AskVote) -> None: ...
 
@@ -108,6 +114,27 @@ class Seen(NamedTuple):
     progress: Progress
 
 
+class Restorer(Protocol):
+    """Sees to it that a replica that is to lead gets what it lacks."""
+
+    @property
+    def mandate(self) -> "Mandate": ...
+
+    @property
+    def problem(self) -> str:
+        """Why it does not go on; empty while it may."""
+
+    def renewed(self, mandate: "Mandate") -> None: ...
+
+    def got(self, got: TailGot) -> None: ...
+
+    def taken(self) -> None: ...
+
+    def diverged(self, diverging: tuple[int, int]) -> None: ...
+
+    def stop(self) -> None: ...
+
+
 class Nobody:
     def committed(self) -> None: ...
 
@@ -117,8 +144,8 @@ class Nobody:
 class Ballots(Protocol):
     """Where a voter's ballot lies."""
 
-    def save(self, ballot: Ballot) -> Callable[[], None]:
-        """The work that writes and syncs it, to be run where it blocks nobody. Raises OSError."""
+    def save(self, ballot: Ballot, saved: Callable[[object], None]) -> None:
+        """Write and sync it where that blocks nobody; ``saved`` gets None, or the error."""
 
 
 class Hosted:
@@ -152,6 +179,7 @@ class Hosted:
         # Followers that may be slowed down while they catch up; None: all of them.
         self.throttled: frozenset[int] | None = frozenset()
         self.damaged_from: int | None = None  # offset of the first record that is not what was written
+        self.restoring: Restorer | None = None  # While this replica gathers what it needs to lead.
         self.restless = False  # The clock looks at it; see Replica.settled.
         # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
         self.unclean_epoch = -1
@@ -195,8 +223,20 @@ class Hosted:
         """Records at the beginning were deleted: followers shall know."""
         self._listener.grown(self)
 
+    def end_restoring(self) -> None:
+        """It leads, or somebody else is to."""
+        if self.restoring is not None:
+            self.restoring.stop()
+            self.restoring = None
+
+    def lends_to(self, asker: int) -> bool:
+        """Whether the leader itself may have what we hold: it has come back with less."""
+        replica = self.replica
+        return self.restoring is None and replica.role is Role.FOLLOWER and replica.leader == asker
+
     def stop(self, error: ErrorCode) -> None:
         self.closed = True
+        self.end_restoring()
         self.run(self.replica.stop(error))
         self.observer.role_changed()
 
@@ -318,9 +358,14 @@ class Hosted:
             self._sync_if_needed()
         elif self.log.sync_due(self._services.now_ms()):
             self._listener.syncer.want(self)
+        if self.restoring is not None:
+            self.restoring.taken()
 
     def diverged(self, epoch: int, diverging: tuple[int, int]) -> None:
         """The leader's history is another one from somewhere on."""
+        if self.restoring is not None:
+            self.restoring.diverged(diverging)
+            return
         unclean = self.replica.last_epoch < self.unclean_epoch
         end, committed = self.log.end_offset, self.replica.high_watermark
         self.run(self.replica.diverged(epoch, diverging, unclean=unclean))
@@ -460,6 +505,7 @@ class Hosted:
     def elect(self, effects: ElectionEffects) -> None:
         """Carry out an election's effects, each behind the ballots it follows from."""
         self._outbox.extend(effects)
+        self._listener.election_moved(self)
         self._drain()
 
     def _drain(self) -> None:
@@ -495,7 +541,7 @@ class Hosted:
         if self._ballots is None:
             return
         self._saving = True
-        self._services.offload(self._ballots.save(ballot), self._saved)
+        self._ballots.save(ballot, self._saved)
 
     def _saved(self, result: object) -> None:
         self._saving = False

@@ -1,6 +1,6 @@
 """What replicas say to each other. One way each: an answer is a message of its own, and any of them may be
-lost, doubled or late. On the wire they are Kafka's own requests (Fetch, Vote, FetchSnapshot); a simulated
-network carries them as they are.
+lost, doubled or late. On the wire they are Kafka's own requests (Fetch, Vote, BeginQuorumEpoch,
+EndQuorumEpoch, FetchSnapshot); a simulated network carries them as they are.
 """
 
 from collections.abc import Hashable
@@ -94,6 +94,34 @@ class LeaderBegan(NamedTuple):
     epoch: int
 
 
+class StandNow(NamedTuple):
+    """A leader hands over: who gets this holds everything the leader has, and stands for election at once."""
+
+    sender: int
+    key: PartitionKey
+    epoch: int
+
+
+class TailAsk(NamedTuple):
+    """Who is to lead asks another replica how far its log goes."""
+
+    sender: int
+    key: PartitionKey
+    epoch: int
+
+
+class TailGot(NamedTuple):
+    sender: int
+    key: PartitionKey
+    error: ErrorCode
+    epoch: int  # that was asked in
+    last_epoch: int  # of the newest record
+    end_offset: int
+
+
+TailMessage = TailAsk | TailGot
+
+
 class SnapshotAsk(NamedTuple):
     """A piece of a snapshot."""
 
@@ -118,7 +146,17 @@ class SnapshotGot(NamedTuple):
     data: Buffer
 
 
-Message = FetchAsk | FetchGot | VoteAsked | VoteAnswered | LeaderBegan | SnapshotAsk | SnapshotGot
+Message = (
+    TailMessage
+    | FetchAsk
+    | FetchGot
+    | VoteAsked
+    | VoteAnswered
+    | LeaderBegan
+    | StandNow
+    | SnapshotAsk
+    | SnapshotGot
+)
 
 
 class Peers(Protocol):

@@ -330,6 +330,17 @@ class Replica:
             return Answer(effects=self._maybe_join(replica, progress) + self._advance())
         return Answer(effects=self._advance())
 
+    def lent(self, epoch: int, offset: int, last_epoch: int) -> Answer:
+        """The leader itself asks for what comes at ``offset``: it may lack what we hold."""
+        error = self.check_epoch(epoch)
+        if error is not ErrorCode.NONE:
+            return Answer(error)
+        diverging = self._divergence(offset, last_epoch)
+        if diverging is not None:
+            return Answer(diverging=diverging)
+        within = self.log.start_offset <= offset <= self.log.end_offset
+        return Answer() if within else Answer(ErrorCode.OFFSET_OUT_OF_RANGE)
+
     def _divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
         if last_epoch < 0:
             return None
@@ -362,9 +373,16 @@ class Replica:
         self._proposed = members
         return [ProposeInSync(members, self.epoch, self.partition_epoch)]
 
+    def propose_itself(self) -> Effects:
+        """To lead, as it is meant to: it lacks nothing any more."""
+        return self._propose((self.me,))
+
     def proposal_refused(self) -> Effects:
         """The controller did not take the proposal; what holds is what it confirmed last."""
         if self._proposed is None:
+            return []
+        if self.role is not Role.LEADER:
+            self._proposed = None
             return []
         # Others that have caught up were not brought up while this was under way; one that is dead must not
         # keep them out.

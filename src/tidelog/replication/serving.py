@@ -8,6 +8,7 @@ heartbeat that keeps followers from electing.
 """
 
 from collections.abc import Callable, Mapping
+from uuid import UUID
 
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
 from tidelog.log.verification import DamagedSegment
@@ -35,8 +36,8 @@ class Standing:
     """What one follower wants."""
 
     __slots__ = (
-        "deadline_ms", "generation", "heard_ms", "items", "max_bytes", "news", "parked", "scheduled",
-        "sender",
+        "deadline_ms", "directory", "generation", "heard_ms", "items", "max_bytes", "news", "parked",
+        "scheduled", "sender",
     )  # fmt: skip
 
     def __init__(self, sender: int) -> None:
@@ -49,6 +50,7 @@ class Standing:
         self.parked = False  # whether an ask waits for its answer
         self.deadline_ms = 0
         self.heard_ms = 0  # when the newest ask came
+        self.directory: UUID | None = None  # and from which disk
         self.scheduled = False
 
 
@@ -57,13 +59,11 @@ class Serving:
         self,
         me: int,
         hosted: Mapping[PartitionKey, Hosted],
-        elections: Mapping[Hosted, Election],
         services: Services,
         peers: Peers,
     ) -> None:
         self._me = me
         self._hosted = hosted
-        self._elections = elections  # of those partitions whose replicas vote
         self._services = services
         self._peers = peers
         self._standing: dict[int, Standing] = {}
@@ -100,16 +100,12 @@ class Serving:
         standing.parked = True
         standing.deadline_ms = now_ms + (ask.max_wait_ms if now_ms >= self._hurry_until_ms else 0)
         standing.heard_ms = now_ms
+        standing.directory = ask.directory
         for key in ask.forgotten:
             forgotten = self._hosted.get(key)
             if forgotten is not None:
                 standing.items.pop(forgotten, None)
         refusals = self._count(standing, ask, now_ms)
-        for hosted, election in self._elections.items():
-            if hosted in standing.items:
-                hosted.note_alive(ask.sender, ask.directory, now_ms)
-                if election.voters.counts(ask.sender, ask.directory):
-                    election.voter_heard(ask.sender, now_ms)
         self._reply(standing, refusals)
 
     def _count(self, standing: Standing, ask: FetchAsk, now_ms: int) -> list[FetchPart]:
@@ -127,22 +123,39 @@ class Serving:
                 refusals.append(_refusal(hosted, item, ErrorCode.STALE_BROKER_EPOCH))
                 continue
             follower = ask.sender
-            if hosted.election is not None and not hosted.election.voters.counts(follower, ask.directory):
-                follower = NO_BROKER  # It may read, but acknowledges nothing.
-            answer = hosted.replica.fetched(
-                follower, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
-            )
+            election = hosted.election
+            if election is not None:
+                if election.voters.counts(follower, ask.directory):
+                    election.voter_heard(follower, now_ms)
+                else:
+                    follower = NO_BROKER  # It may read, but acknowledges nothing.
+            if hosted.lends_to(ask.sender):
+                answer = hosted.replica.lent(item.epoch, item.offset, item.last_epoch)
+            else:
+                answer = hosted.replica.fetched(
+                    follower, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
+                )
             if answer.effects:
                 hosted.run(answer.effects)
             if answer.error is not ErrorCode.NONE or answer.diverging is not None:
                 refusals.append(_refusal(hosted, item, answer.error, answer.diverging))
                 continue
-            if hosted.election is not None:
+            if election is not None:
                 hosted.note_fetch(ask.sender, ask.directory, item.offset, now_ms)
             standing.items[hosted] = item
             if _has_news(hosted, item):
                 standing.news[hosted] = None
         return refusals
+
+    def refresh(self, hosted: Hosted, election: Election) -> None:
+        """Tell a leader's election when its voters were last heard of: whose ask stands goes on following,
+        whatever the newest ask was about.
+        """
+        for follower, standing in self._standing.items():
+            if hosted in standing.items:
+                hosted.note_alive(follower, standing.directory, standing.heard_ms)
+                if election.voters.counts(follower, standing.directory):
+                    election.voter_heard(follower, standing.heard_ms)
 
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         hosted = self._hosted.get(ask.key)
@@ -222,7 +235,7 @@ class Serving:
             item = items.get(hosted)
             if item is None:
                 continue
-            part = _part(hosted, item, limit)
+            part = _part(hosted, item, limit, standing.sender)
             if part is not None:
                 del items[hosted]
                 parts.append(part)
@@ -238,14 +251,14 @@ class Serving:
         self._peers.send(to, FetchGot(self._me, generation, error, parts))
 
 
-def _part(hosted: Hosted, item: FetchItem, room: int) -> FetchPart | None:
+def _part(hosted: Hosted, item: FetchItem, room: int, asker: int) -> FetchPart | None:
     """The answer for one partition, or None when there is nothing to say yet."""
     if hosted.closed:
         return FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     replica, log = hosted.replica, hosted.log
     if item.epoch != replica.epoch:
         return _refusal(hosted, item, replica.check_epoch(item.epoch))
-    if replica.role is not Role.LEADER:
+    if replica.role is not Role.LEADER and not hosted.lends_to(asker):
         return _refusal(hosted, item, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     records = None
     if log.end_offset > item.offset:

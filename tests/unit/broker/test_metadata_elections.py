@@ -94,7 +94,8 @@ class TestFailover:
             cluster.active_machine().lose_power()
             for machine in cluster.followers():
                 assert machine.quorum is not None
-                machine.quorum.election.leader_lost(machine.quorum.leader, machine.services.uptime_ms(), 0.5)  # type: ignore[union-attr]
+                quorum, now_ms = machine.quorum, machine.services.uptime_ms()  # type: ignore[union-attr]
+                machine.host.voting.leader_lost(quorum.hosted, quorum.leader, now_ms, 0.5)  # type: ignore[union-attr]
             assert cluster.until(cluster.active) <= 250
             assert cluster.active().election.epoch <= epoch + 2  # type: ignore[union-attr]
 

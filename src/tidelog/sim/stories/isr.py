@@ -247,7 +247,7 @@ def leader_loses_power() -> Story:
 
 def all_lose_power() -> Story:
     """9. All three lose power at once: what was not synced anywhere is gone, though it was acknowledged."""
-    return _all_lose_power(Story(), ["r1", "r2"])
+    return _all_lose_power(Story(), ["r1"])
 
 
 def all_lose_power_flushed() -> Story:

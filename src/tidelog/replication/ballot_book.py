@@ -1,0 +1,162 @@
+"""The ballots of all replicas of a broker that vote, in one file: ``ballots`` in the data directory.
+
+When a broker dies, the replicas of hundreds of partitions vote at the same moment, and each vote waits for
+the disk. One file with one sync for all of them takes as long as one vote; a file for each would take as long
+as all of them together.
+
+Each save appends lines, synced together: check sum, number of the write, and the ballot. A crash may tear the
+last write, which nobody was told of; anything else that cannot be read means that votes are forgotten, and
+then this broker must not vote. A file that has grown too long is written anew.
+"""
+
+from collections.abc import Callable
+from uuid import UUID
+from zlib import crc32
+
+import msgspec
+
+from tidelog.errors import StorageError
+from tidelog.log.files import parent_of, read_whole, replace_whole
+from tidelog.log.storage import File, Storage
+from tidelog.replication.election import Ballot
+from tidelog.services import Services
+
+FILE_NAME = "ballots"
+REWRITE_BYTES = 1 << 20  # A shorter file is never written anew.
+
+Key = tuple[UUID, int]
+Saved = Callable[[object], None]
+"""Gets None, or the error."""
+
+
+class _Line(msgspec.Struct, array_like=True):
+    write: int  # The number of the write it came with.
+    topic: UUID
+    partition: int
+    epoch: int
+    voted_for: int
+
+
+class BallotBook:
+    def __init__(self, storage: Storage, directory: str, services: Services) -> None:
+        """Raises StorageError when what was voted cannot be known."""
+        self._storage = storage
+        self._path = f"{directory}/{FILE_NAME}"
+        self._services = services
+        self._ballots: dict[Key, Ballot] = {}
+        self._waiting: list[tuple[Key, Ballot, Saved]] = []
+        self._writing = False
+        self._write = 0  # The number of the last write.
+        self._size = 0
+        try:
+            self._load()
+        except OSError as error:
+            raise StorageError(f"cannot read {self._path}: {error}") from error
+
+    def of(self, key: Key) -> Ballot | None:
+        return self._ballots.get(key)
+
+    def forget(self, key: Key) -> None:
+        """The partition is gone; its lines go when the file is next written anew."""
+        self._ballots.pop(key, None)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        text = read_whole(self._storage, self._path) or b""
+        torn_at = -1
+        position = 0
+        for raw in text.splitlines(keepends=True):
+            line = _parsed(raw)
+            if line is None:
+                torn_at = position if torn_at < 0 else torn_at
+            elif torn_at < 0:
+                self._ballots[line.topic, line.partition] = Ballot(line.epoch, line.voted_for)
+                self._write = line.write
+            elif line.write > self._write + 1:
+                raise StorageError(f"{self._path} is damaged at byte {torn_at}: votes may be forgotten")
+            position += len(raw)
+        self._size = len(text) if torn_at < 0 else torn_at
+        if torn_at >= 0:
+            self._storage.open(self._path).truncate(torn_at)
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    def save(self, key: Key, ballot: Ballot, saved: Saved) -> None:
+        """Write and sync, together with whatever else comes up before the disk is free."""
+        self._waiting.append((key, ballot, saved))
+        if not self._writing:
+            self._writing = True
+            self._services.soon(self._begin)
+
+    def _begin(self) -> None:
+        batch, self._waiting = self._waiting, []
+        for key, ballot, _ in batch:
+            self._ballots[key] = ballot
+        self._write += 1
+        if self._size > max(REWRITE_BYTES, 4 * len(self._ballots) * _LINE_BYTES):
+            lines = b"".join(_line(self._write, key, ballot) for key, ballot in self._ballots.items())
+            work = self._rewriting(lines)
+        else:
+            lines = b"".join(_line(self._write, key, ballot) for key, ballot, _ in batch)
+            work = self._appending(self._size, lines)
+        self._services.offload(work, lambda result: self._done(batch, result))
+
+    def _appending(self, position: int, lines: bytes) -> Callable[[], int]:
+        def append() -> int:
+            file: File = self._storage.open(self._path, create=True)
+            file.write_at(position, lines)
+            file.sync()
+            if position == 0:
+                self._storage.sync_directory(parent_of(self._path))
+            return position + len(lines)
+
+        return append
+
+    def _rewriting(self, lines: bytes) -> Callable[[], int]:
+        def rewrite() -> int:
+            replace_whole(self._storage, self._path, lines)
+            self._storage.sync_directory(parent_of(self._path))
+            return len(lines)
+
+        return rewrite
+
+    def _done(self, batch: list[tuple[Key, Ballot, Saved]], result: int | BaseException) -> None:
+        failed = isinstance(result, BaseException)
+        if not isinstance(result, BaseException):
+            self._size = result
+        for _, _, saved in batch:
+            saved(result if failed else None)
+        if self._waiting:
+            self._services.soon(self._begin)
+        else:
+            self._writing = False
+
+
+class PartitionBallots:
+    """One partition's page of the book."""
+
+    def __init__(self, book: BallotBook, key: Key) -> None:
+        self._book = book
+        self._key = key
+
+    def save(self, ballot: Ballot, saved: Saved) -> None:
+        self._book.save(self._key, ballot, saved)
+
+
+_LINE_BYTES = 80
+
+
+def _line(write: int, key: Key, ballot: Ballot) -> bytes:
+    body = msgspec.json.encode(_Line(write, key[0], key[1], ballot.epoch, ballot.voted_for))
+    return b"%08x %b\n" % (crc32(body), body)
+
+
+def _parsed(raw: bytes) -> _Line | None:
+    body = raw[9:-1]
+    try:
+        if not raw.endswith(b"\n") or int(raw[:8], 16) != crc32(body):
+            return None
+        return msgspec.json.decode(body, type=_Line)
+    except (ValueError, msgspec.DecodeError):
+        return None

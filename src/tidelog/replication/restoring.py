@@ -1,0 +1,216 @@
+"""A leader that may lack records copies back what the other replicas hold, before it leads.
+
+Whom the metadata names as leader outside the in-sync set has forgotten something (a power failure, another
+disk) or was put in another's place. It takes no writes and serves nobody until it has asked the others where
+their logs end:
+
+======================== =====================================================================================
+another replica's log    what happens
+======================== =====================================================================================
+is the beginning of ours it follows as soon as we lead
+goes on where ours ends  we follow it, in our own epoch, until we have what it has
+is another history       we stop and say where they part: an operator decides whose is kept
+======================== =====================================================================================
+
+Others answer only in the new epoch: from then on they take nothing from anybody else, so what they say stays
+true. How many must be heard follows from how many copies an ok stands for. When nothing is missing any more,
+the controllers are asked to take the replica into the in-sync set; with their word it leads.
+"""
+
+import logging
+from typing import NamedTuple
+
+from tidelog.errors import ErrorCode
+from tidelog.replication.election import Tail
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import Peers, TailAsk, TailGot
+from tidelog.replication.replica import Role
+from tidelog.services import Services, Timer
+from tidelog.types import NO_BROKER, NO_EPOCH
+
+logger = logging.getLogger(__name__)
+
+ASK_AGAIN_MS = 200
+FORCED_WAIT_MS = 1000  # How long others may take to answer when an operator wants no more waiting.
+
+
+class Mandate(NamedTuple):
+    """Under which circumstances a replica leads."""
+
+    epoch: int
+    replicas: tuple[int, ...]
+    partition_epoch: int
+    last_leader: int  # the last one that held everything; -1 when its disk was replaced
+    forced: bool = False  # An operator has decided that what cannot be had is given up.
+
+
+def needed(mandate: Mandate, copies: int) -> int | None:
+    """How many others must be heard, so that every acknowledged record is seen at one of them; None when
+    nobody can know.
+
+    The leader was one of the ``copies``; of the others, all but ``copies - 1`` may lack a record. With one
+    copy only the leader need have had it. If its disk is as it was, what a power failure left, and all that
+    backups have, is the best there can be; the topic's settings accept that. An empty disk is another matter.
+    """
+    others = len(mandate.replicas) - 1
+    if copies > 1:
+        return max(others - copies + 2, 0)
+    return None if mandate.last_leader == NO_BROKER else others
+
+
+class Restoring:
+    def __init__(self, hosted: Hosted, mandate: Mandate, services: Services, peers: Peers) -> None:
+        self._hosted = hosted
+        self._services = services
+        self._peers = peers
+        self.mandate = mandate
+        self._tails: dict[int, Tail] = {}  # of the other replicas
+        self._discarded: set[int] = set()  # whose history an operator has decided against
+        self._copying_until: int | None = None  # where the log ends that we follow
+        self._timer: Timer | None = None
+        self._forced_ms = services.uptime_ms() + FORCED_WAIT_MS
+        self.done = False
+        # Why it does not go on; empty while it may.
+        self.problem = ""
+
+    def start(self) -> None:
+        self._ask()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def renewed(self, mandate: Mandate) -> None:
+        """The same epoch, and other news of the partition."""
+        self.mandate = mandate
+        self._look()
+
+    # --- asking ---------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """Everybody who has not answered yet, again and again."""
+        if self._hosted.closed or self._hosted.restoring is not self:
+            return
+        me = self._hosted.replica.me
+        for replica in self.mandate.replicas:
+            if replica != me and replica not in self._tails and not self.done:
+                self._peers.send(replica, TailAsk(me, self._hosted.key, self.mandate.epoch))
+        self._timer = self._services.later(ASK_AGAIN_MS, self._ask)
+        self._look()
+
+    def got(self, got: TailGot) -> None:
+        if got.epoch != self.mandate.epoch or got.error is not ErrorCode.NONE or self.done:
+            return
+        if got.sender in self.mandate.replicas:
+            self._tails[got.sender] = Tail(got.last_epoch, got.end_offset)
+            self._look()
+
+    # --- deciding -------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        if self.done:
+            self._propose()
+            return
+        if self._copying_until is not None or self.problem or not self._has_heard_enough():
+            return
+        others = [replica for replica in self._tails if replica not in self._discarded]
+        ahead = [replica for replica in others if self._tails[replica] > self._hosted.tail]
+        if not all(self._agrees(replica) for replica in others if replica not in ahead):
+            return
+        if ahead:
+            self._copy_from(max(ahead, key=self._tails.__getitem__))
+        else:
+            self.done = True
+            self._propose()
+
+    def _has_heard_enough(self) -> bool:
+        others = len(self.mandate.replicas) - 1
+        if self.mandate.forced:
+            return len(self._tails) == others or self._services.uptime_ms() >= self._forced_ms
+        wanted = needed(self.mandate, self._hosted.replica.limits.min_in_sync)
+        if wanted is None:
+            self._give_up("its disk was replaced, and only it need have had the newest acknowledged records")
+            return False
+        return len(self._tails) >= wanted
+
+    def _agrees(self, replica: int) -> bool:
+        """Whether a shorter log is the beginning of ours; or does not matter."""
+        log, tail = self._hosted.log, self._tails[replica]
+        if tail.end_offset <= log.start_offset or tail.last_epoch == NO_EPOCH:
+            return True
+        epoch, end_offset = log.epochs.end_offset_for(tail.last_epoch, log.end_offset)
+        if epoch == tail.last_epoch and end_offset >= tail.end_offset:
+            return True
+        return self._is_discarded(replica, (epoch, end_offset))
+
+    def _propose(self) -> None:
+        hosted, mandate = self._hosted, self.mandate
+        if hosted.replica.proposed is None or hosted.replica.partition_epoch != mandate.partition_epoch:
+            hosted.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
+            hosted.run(hosted.replica.propose_itself())
+
+    # --- copying --------------------------------------------------------------------------------------------
+
+    def _copy_from(self, replica: int) -> None:
+        mandate, tail = self.mandate, self._tails[replica]
+        logger.info(
+            "%s: copies back from broker %s, which has everything up to %s; ours ends at %s",
+            self._hosted.key, replica, tail.end_offset, self._hosted.log.end_offset,
+        )  # fmt: skip
+        self._copying_until = tail.end_offset
+        self._hosted.follow(mandate.epoch, replica, mandate.replicas, mandate.partition_epoch)
+
+    def taken(self) -> None:
+        """More of the other's log is ours."""
+        if self._copying_until is not None and self._hosted.log.end_offset >= self._copying_until:
+            self._copying_until = None
+            self._look()
+
+    def diverged(self, diverging: tuple[int, int]) -> None:
+        """The log we follow does not go on where ours ends: nothing is dropped for that."""
+        source = self._hosted.replica.leader
+        self._copying_until = None
+        self._hosted.follow(
+            self.mandate.epoch, NO_BROKER, self.mandate.replicas, self.mandate.partition_epoch
+        )
+        if source in self._tails and self._is_discarded(source, diverging):
+            self._look()
+
+    def _is_discarded(self, replica: int, parting: tuple[int, int]) -> bool:
+        """Two histories. An operator's word makes ours the right one; without it we stop."""
+        if self.mandate.forced:
+            self._discarded.add(replica)
+            return True
+        epoch, end_offset = parting
+        own_end, their_end = self._hosted.log.end_offset, self._tails[replica].end_offset
+        self._give_up(
+            f"its log and that of broker {replica} part at offset {min(end_offset, own_end, their_end)} "
+            f"(epoch {epoch}): here they go on to {own_end}, there to {their_end}"
+        )
+        return False
+
+    def _give_up(self, problem: str) -> None:
+        if self.problem != problem:
+            self.problem = problem
+            logger.error(
+                "%s: broker %s does not lead: %s. Nothing is written until an operator decides: "
+                "tidelog topic promote",
+                self._hosted.key, self._hosted.replica.me, problem,
+            )  # fmt: skip
+
+
+def tail_of(hosted: Hosted | None, ask: TailAsk, me: int) -> TailGot:
+    """What a replica answers whoever is to lead it: only in that epoch, and only if it has not forgotten what
+    it had itself.
+    """
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    tail = Tail(NO_EPOCH, 0)
+    if hosted is not None and not hosted.closed:
+        replica = hosted.replica
+        error = replica.check_epoch(ask.epoch)
+        if error is ErrorCode.NONE and (replica.role is not Role.FOLLOWER or replica.leader != ask.sender):
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is ErrorCode.NONE and (hosted.log.failure is not None or hosted.damaged_from is not None):
+            error = ErrorCode.KAFKA_STORAGE_ERROR
+        tail = hosted.tail
+    return TailGot(me, ask.key, error, ask.epoch, tail.last_epoch, tail.end_offset)

@@ -1,0 +1,144 @@
+"""The end of a log that voters replicate, when the topic is to be replicated in another way.
+
+Once the controllers name the leader again, a leader that was voted for meanwhile must not have committed what
+the named one lacks. So the leader first ends the log with a *seal*, a control record that consumers skip:
+
+========================== ===================================================================================
+whose log ends in a seal   takes no more records, in whatever epoch it is elected; leader-change records may
+                           follow the seal, and nothing else
+the high watermark         never passes the seal: so whoever holds the seal holds all that will ever have been
+                           committed, and what follows it can be dropped by anybody
+sealed and held by a       the leader proposes those who hold its whole log as the in-sync set; the controllers
+majority                   make one of them leader in an epoch far above those of the voters
+========================== ===================================================================================
+
+A crash at any point leaves a log without a seal, which the next leader seals; or with one that is not on a
+majority, which the next leader lacks (and seals again) or commits. A seal counts only for the time it was
+written in: ``since_epoch`` is the leader epoch with which the partition began to be replicated by votes.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.errors import StorageError, TidelogError
+from tidelog.protocol import batch as batches
+from tidelog.protocol.records import (
+    ControlType,
+    Record,
+    control_key,
+    control_type,
+    decode_batch,
+    encode_batch,
+)
+from tidelog.replication.effects import ProposeInSync
+from tidelog.replication.replica import Role
+from tidelog.services import Services
+
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+    from tidelog.replication.hosted import Hosted
+
+LOOK_AGAIN_MS = 20
+# May stand between a seal and the end of the log.
+_BEHIND_SEAL = frozenset({ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS})
+
+
+class Sealing:
+    """Of one replica whose fellows vote."""
+
+    __slots__ = ("_hosted", "_looking", "_propose", "_services", "since_epoch", "wanted")
+
+    def __init__(
+        self, hosted: "Hosted", services: Services, propose: Callable[["Hosted", ProposeInSync], None]
+    ) -> None:
+        self._hosted = hosted
+        self._services = services
+        self._propose = propose
+        self._looking = False
+        self.wanted = False  # The topic is to be replicated in another way.
+        self.since_epoch = 0
+
+    def update(self, *, wanted: bool, since_epoch: int) -> None:
+        """What the metadata says now."""
+        changed = since_epoch != self.since_epoch
+        self.wanted, self.since_epoch = wanted, since_epoch
+        if self._hosted.replica.role is Role.LEADER:
+            if changed:
+                self.found()  # It may be the seal of an earlier time.
+            self.began()
+
+    def found(self) -> None:
+        """About to lead: a log that ends in a seal stays as it is."""
+        self._hosted.replica.sealed_end_offset = seal_at_end(self._hosted.log, self.since_epoch)
+
+    def began(self) -> None:
+        """Leads, and has written so."""
+        if self.wanted and self._hosted.replica.sealed_end_offset is None:
+            self._write()
+        self._look_later()
+
+    def _write(self) -> None:
+        hosted = self._hosted
+        now_ms = self._services.now_ms()
+        record = Record(hosted.log.end_offset, now_ms, control_key(ControlType.SEAL), b"", ())
+        batch = encode_batch([record], leader_epoch=hosted.replica.epoch, control=True)
+        try:
+            hosted.append(memoryview(batch), record.offset, now_ms, now_ms)
+        except TidelogError:
+            return  # The log has failed, and says so; another one will lead and seal.
+        hosted.replica.sealed_end_offset = record.offset + 1
+
+    # --- telling the controllers ----------------------------------------------------------------------------
+
+    def _look_later(self) -> None:
+        if self._hosted.replica.sealed_end_offset is not None and not self._looking:
+            self._looking = True
+            self._services.later(LOOK_AGAIN_MS, self._look)
+
+    def _look(self) -> None:
+        self._looking = False
+        hosted = self._hosted
+        replica = hosted.replica
+        if hosted.closed or replica.role is not Role.LEADER or replica.sealed_end_offset is None:
+            return
+        members = self._holders()
+        if members is not None and members != replica.proposed:
+            replica.propose_holders(members)
+            self._propose(hosted, ProposeInSync(members, replica.epoch, replica.partition_epoch))
+        self._look_later()
+
+    def _holders(self) -> tuple[int, ...] | None:
+        """Who has the whole log, once that is a majority in this leader's own epoch. Not only the seal: in an
+        earlier time a seal may have been followed by something that was committed.
+        """
+        replica = self._hosted.replica
+        end_offset = replica.log.end_offset
+        if replica.policy.committed(replica) < end_offset:
+            return None
+        others = [
+            follower
+            for follower, progress in replica.progress.items()
+            if progress.seen and progress.end_offset >= end_offset
+        ]
+        return (replica.me, *others)
+
+
+def seal_at_end(log: "Log", since_epoch: int) -> int | None:
+    """Where the seal ends with which this log does, or None. Raises StorageError."""
+    offset = log.end_offset - 1
+    while offset >= log.start_offset:
+        data = log.read(offset, batches.HEADER_SIZE, log.end_offset, at_least_one_batch=True).read()
+        try:
+            header = batches.parse_header(data)
+            if not header.attributes & batches.CONTROL_MASK:
+                return None
+            (record, *_) = decode_batch(data, header)
+        except TidelogError as error:
+            raise StorageError(f"the end of {log.directory} cannot be read: {error.message}") from None
+        kind = control_type(record.key)
+        if kind == ControlType.SEAL:
+            return header.base_offset + 1 if header.leader_epoch >= since_epoch else None
+        if kind not in _BEHIND_SEAL:
+            return None
+        offset = header.base_offset - 1
+    return None
