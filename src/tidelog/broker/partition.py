@@ -48,7 +48,7 @@ def limits_of(config: TopicConfig, replicas: int, lag_max_ms: int) -> Limits:
 class Partition:
     __slots__ = (
         "_alone", "_fetch_waiters", "_log_bytes", "config", "hosted", "log", "name", "on_role", "replica",
-        "rules",
+        "rules", "stands_in",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,7 @@ class Partition:
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
         self._log_bytes = 0  # when the watermark last moved
+        self.stands_in = False  # Readers come here while nobody leads.
         self.config = config
         self.rules = AppendRules.of(config)
         hosted.observer = self
@@ -217,18 +218,27 @@ class Partition:
 
     # --- reading --------------------------------------------------------------------------------------------
 
-    def check_reader(self, epoch: int, *, follower: bool = False) -> ErrorCode:
-        """May a consumer read here? ``follower``: also where this broker only follows.
+    def check_reader(self, epoch: int, *, follower: bool = False, rack: str = "") -> ErrorCode:
+        """May a consumer read here? ``follower``: also where this broker only follows. Where followers stand
+        in for an absent leader, only a reader that names its rack means that: any other came while nobody
+        led, and shall go back.
 
         A reader that knows a leader epoch must know the right one: an older one hides that the log may have
         changed under it, a newer one shows that we are the ones who are behind.
         """
         role = self.replica.role
-        if role is Role.IDLE or (role is Role.FOLLOWER and not follower):
+        if role is Role.IDLE or (role is Role.FOLLOWER and not self._serves_beside(follower, rack)):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if role is Role.LEADER and self._alone() and self._may_be_succeeded():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.check_epoch(epoch)
+
+    def _serves_beside(self, follower: bool, rack: str) -> bool:
+        if self.hosted.restoring is not None:
+            return False  # It may lack what readers have seen.
+        if self.stands_in:
+            return True
+        return follower and (bool(rack) or not self.replica.policy.backups_serve_readers)
 
     def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
         """Where the log a reader knows parts from ours: (epoch, its end offset); None where it does not.

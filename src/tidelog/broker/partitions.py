@@ -15,6 +15,7 @@ from tidelog.broker.partition import Partition, limits_of
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.successions import stand_in
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
@@ -22,9 +23,10 @@ from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.restoring import Mandate
 from tidelog.replication.throttle import throttled_followers
 from tidelog.services import Services
-from tidelog.types import TopicPartition
+from tidelog.types import NO_BROKER, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +165,17 @@ class PartitionTable:
             hosted.set_limits(self._limits(mine.config, len(replicas)))
         hosted.successors = self._successors(mine.config, partition)
         hosted.unclean_epoch = partition.unclean_epoch
-        if partition.leader == self._me:
+        mine.stands_in = (
+            partition.leader != self._me and stand_in(partition, frozenset(replicas)) != NO_BROKER
+        )
+        if partition.leader != self._me or self._me in partition.in_sync:
+            hosted.end_restoring()
+        if partition.leader == self._me and self._me not in partition.in_sync:
+            forced = partition.unclean_epoch == epoch
+            last_leader = partition.last_leader
+            mandate = Mandate(epoch, replicas, partition.partition_epoch, last_leader, forced)
+            self._host.restore(hosted, mandate)
+        elif partition.leader == self._me:
             hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)

@@ -20,3 +20,4 @@ class RequestContext(NamedTuple):
     correlation_id: int
     client_id: str | None
     peer: str  # address the request came from, for log lines
+    kinds: int = 0  # what the connection has sent so far, see client_kinds

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
+from tidelog.broker.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
 from tidelog.broker.registry import SERVED
 from tidelog.broker.request import HangUp, RequestContext
@@ -72,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         "_stopped_reading",
         "_transport",
         "ip",
+        "kinds",
         "last_active",
         "node",
         "peer",
@@ -96,6 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = False
         self.peer = "?"
         self.ip = "?"
+        self.kinds = UNKNOWN  # of requests that it has sent
         self.last_active = 0.0
         self._transport: asyncio.Transport | None = None
         self._sender: Sender | None = None
@@ -289,7 +292,8 @@ class Connection(asyncio.BufferedProtocol):
             position += client_size
         if messages.is_flexible(api_key, version):
             position = skip_tags(request, position)
-        context = RequestContext(api_key, version, correlation_id, client_id, self.peer)
+        self.kinds |= kind_of(api_key)
+        context = RequestContext(api_key, version, correlation_id, client_id, self.peer, self.kinds)
         server.requests += 1
         by_node = gate is not None and self._is_node(gate, client_id)
         if not by_node and not server.ready:
@@ -306,10 +310,10 @@ class Connection(asyncio.BufferedProtocol):
             by_follower = gate is not None and follower_fetch.is_ask(request, version)
             take = gate.fetch if gate is not None and by_follower else server.fetch.handle
             self._wait(slot, take(request, position, context, lambda parts: self._finish_parts(slot, parts)))
-        elif gate is not None and (not known or (gate.relays(api_key) and not slot.loose)):
+        elif gate is not None and gate.wants(api_key, version, known=known, by_node=by_node):
             # What another node asks of the controller is not passed on: it knows better than we do whom to
             # ask next.
-            take_plain = gate.relay if known else gate.take
+            take_plain = gate.take if by_node or not known else gate.relay
             self._wait(
                 slot, take_plain(request, position, context, lambda parts: self._finish_parts(slot, parts))
             )

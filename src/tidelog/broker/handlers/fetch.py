@@ -159,7 +159,9 @@ class PendingFetch:
         partition, error = self._broker.partitions.find(key, wanted.partition)
         if partition is None:
             return self._refusal(key, wanted.partition, error)
-        error = partition.check_reader(wanted.current_leader_epoch, follower=self._context.version >= 11)
+        error = partition.check_reader(
+            wanted.current_leader_epoch, follower=self._context.version >= 11, rack=self._request.rack_id
+        )
         if error:
             return self._refusal(key, wanted.partition, error)
         nearer = self._nearer_replica(partition, wanted.fetch_offset)
@@ -182,7 +184,9 @@ class PendingFetch:
         try:
             # Between watermark and end there is nothing to read yet, but nothing is wrong either: a new
             # leader's watermark may lag behind what the reader has seen.
-            if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
+            known = log.start_offset <= wanted.fetch_offset <= log.end_offset
+            # Who stands in for a leader may have less than that one gave its readers: they wait here for it.
+            if not known and not (partition.stands_in and wanted.fetch_offset > log.end_offset):
                 raise OffsetOutOfRange("outside of the log")
             if budget > 0 or at_least_one_batch:
                 limit = min(wanted.max_bytes, max(budget, 0))

@@ -10,11 +10,13 @@ from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.client_kinds import only_produces
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import Outcome, RequestContext
 from tidelog.broker.to_controller import create_topic, when_known
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.successions import acting_leader, stand_in
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import ZERO_UUID, Fields
@@ -35,22 +37,29 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         getattr(request, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
     )
     promise: Promise[Fields] = Promise()
+    reads = not only_produces(context.kinds)
     if not (missing and may_create):
         if not wanted or len(broker.image.brokers) < 2:
-            return _answer(broker, wanted)
-        broker.services.later(LOOK_ROUND_MS, lambda: _answer_with_successors(broker, wanted, promise))
+            return _answer(broker, wanted, reads=reads)
+        broker.services.later(
+            LOOK_ROUND_MS, lambda: _answer_with_successors(broker, wanted, promise, reads=reads)
+        )
         return promise
     gather = Gather(len(missing))
     refused: dict[str, ErrorCode] = {}
     gather.promise.then(
-        lambda _: broker.partitions.when_settled(lambda: promise.keep(_answer(broker, wanted, refused)))
+        lambda _: broker.partitions.when_settled(
+            lambda: promise.keep(_answer(broker, wanted, refused, reads=reads))
+        )
     )
     for name in missing:
         _create(broker, name, refused, gather)
     return promise
 
 
-def _answer_with_successors(broker: Broker, wanted: Sequence[Wanted], promise: Promise[Fields]) -> None:
+def _answer_with_successors(
+    broker: Broker, wanted: Sequence[Wanted], promise: Promise[Fields], *, reads: bool
+) -> None:
     """A client asks for topics by name when it has lost their leader. If it hears of that leader again, it
     takes it for alive and asks seconds later next time. The successor is a matter of moments: better the
     truth late than the past at once.
@@ -58,7 +67,7 @@ def _answer_with_successors(broker: Broker, wanted: Sequence[Wanted], promise: P
     when_known(
         broker,
         lambda: not _names_lost_leaders(broker, wanted),
-        lambda: promise.keep(_answer(broker, wanted)),
+        lambda: promise.keep(_answer(broker, wanted, reads=reads)),
         SUCCESSOR_WITHIN_MS,
     )
 
@@ -106,13 +115,18 @@ def _create(broker: Broker, name: str, refused: dict[str, ErrorCode], gather: Ga
 
 
 def _answer(
-    broker: Broker, wanted: Sequence[Wanted] | None, refused: dict[str, ErrorCode] | None = None
+    broker: Broker,
+    wanted: Sequence[Wanted] | None,
+    refused: dict[str, ErrorCode] | None = None,
+    *,
+    reads: bool,
 ) -> Fields:
     image = broker.image
     if wanted is None:
-        described = [describe_topic(topic, image, broker.lost_brokers) for topic in image.topics.values()]
+        lost = broker.lost_brokers
+        described = [describe_topic(topic, image, lost, reads=reads) for topic in image.topics.values()]
     else:
-        described = [_describe_wanted(broker, name, refused or {}) for name in wanted]
+        described = [_describe_wanted(broker, name, refused or {}, reads=reads) for name in wanted]
     return {
         "brokers": [
             {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
@@ -132,7 +146,9 @@ def controller_of(broker: Broker) -> int:
     return broker.broker_id if active is None or active.fenced else active.broker_id
 
 
-def _describe_wanted(broker: Broker, wanted: Wanted, refused: dict[str, ErrorCode]) -> Fields:
+def _describe_wanted(
+    broker: Broker, wanted: Wanted, refused: dict[str, ErrorCode], *, reads: bool
+) -> Fields:
     image = broker.image
     if isinstance(wanted, UUID):
         topic = image.topic_by_id(wanted)
@@ -143,7 +159,7 @@ def _describe_wanted(broker: Broker, wanted: Wanted, refused: dict[str, ErrorCod
         if topic is None:
             error = refused.get(wanted) or why_unknown(wanted)
             return {"error_code": error, "name": wanted, "topic_id": None}
-    return describe_topic(topic, image, broker.lost_brokers)
+    return describe_topic(topic, image, broker.lost_brokers, reads=reads)
 
 
 def why_unknown(name: str) -> ErrorCode:
@@ -154,14 +170,16 @@ def why_unknown(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def describe_topic(topic: TopicImage, image: ClusterImage, lost: AbstractSet[int] = frozenset()) -> Fields:
+def describe_topic(
+    topic: TopicImage, image: ClusterImage, lost: AbstractSet[int] = frozenset(), *, reads: bool = False
+) -> Fields:
     return {
         "error_code": ErrorCode.NONE,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.name in INTERNAL_TOPICS,
         "partitions": [
-            describe_partition(index, partition, image, lost)
+            describe_partition(index, partition, image, lost, reads=reads)
             for index, partition in enumerate(topic.partitions)
         ],
     }
@@ -173,10 +191,22 @@ def _is_offline(image: ClusterImage, replica: int) -> bool:
 
 
 def describe_partition(
-    index: int, partition: PartitionImage, image: ClusterImage, lost: AbstractSet[int] = frozenset()
+    index: int,
+    partition: PartitionImage,
+    image: ClusterImage,
+    lost: AbstractSet[int] = frozenset(),
+    *,
+    reads: bool = False,
 ) -> Fields:
-    """``lost``: brokers that are leaders no more, whatever the metadata still says."""
-    leader = NO_BROKER if partition.leader in lost else partition.leader
+    """``lost``: brokers that are leaders no more, whatever the metadata still says. ``reads``: for somebody
+    who reads, and can do so from a backup while nobody leads.
+    """
+    leader = acting_leader(partition)
+    if leader in lost:
+        leader = NO_BROKER
+    if leader == NO_BROKER and reads:
+        present = {replica for replica in partition.replicas if not _is_offline(image, replica)}
+        leader = stand_in(partition, present - lost)
     return {
         "error_code": ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_BROKER else ErrorCode.NONE,
         "partition_index": index,

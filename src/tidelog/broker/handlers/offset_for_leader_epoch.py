@@ -8,6 +8,8 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.request import RequestContext
 from tidelog.protocol.messages import Fields
 
+OFFSET_MAX = (1 << 63) - 1
+
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
     return {
@@ -27,7 +29,10 @@ def _look_up(broker: Broker, topic: str, wanted: Any) -> Fields:
         error = partition.check_reader(wanted.current_leader_epoch)
     epoch, end_offset = -1, -1
     if partition is not None and not error:
-        if wanted.leader_epoch == partition.leader_epoch:
+        if partition.stands_in and wanted.leader_epoch >= partition.log.epochs.latest:
+            # The leader that is away may have given the reader more than us: nothing was cut off for that.
+            epoch, end_offset = wanted.leader_epoch, OFFSET_MAX
+        elif wanted.leader_epoch == partition.leader_epoch:
             epoch, end_offset = partition.leader_epoch, partition.log.end_offset
         else:
             epoch, end_offset = partition.log.epochs.end_offset_for(

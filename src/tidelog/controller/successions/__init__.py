@@ -5,6 +5,7 @@ another mode, that is also a step towards it.
 """
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 from tidelog.config.modes import ISR, PRIMARY_BACKUP
 from tidelog.controller import mode_changes
@@ -12,6 +13,7 @@ from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions import isr, primary_backup
 from tidelog.controller.successions.steps import Rules
+from tidelog.types import NO_BROKER
 
 Succession = Callable[[PartitionImage, Standing, Rules], PartitionImage]
 
@@ -19,6 +21,11 @@ BY_MODE: dict[str, Succession] = {ISR: isr.next_state, PRIMARY_BACKUP: primary_b
 
 FORCED: dict[str, Succession] = {ISR: isr.force, PRIMARY_BACKUP: primary_backup.force}
 """What an operator can enforce when nobody can lead without a possible loss."""
+
+STAND_INS: dict[str, Callable[[PartitionImage, AbstractSet[int]], int]] = {
+    PRIMARY_BACKUP: primary_backup.stand_in
+}
+"""Who serves readers while nobody leads."""
 
 APPOINTED = frozenset({ISR})
 """Modes in which the controller may hand a leadership from one member to another."""
@@ -33,6 +40,24 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
 def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition with somebody who leads, though acknowledged records may be missing then."""
     return FORCED[partition.mode](partition, standing, rules)
+
+
+def acting_leader(partition: PartitionImage) -> int:
+    """Who takes writes now; -1 also while the leader does not yet hold what it needs for that."""
+    return NO_BROKER if is_restoring(partition) else partition.leader
+
+
+def is_restoring(partition: PartitionImage) -> bool:
+    """Whether the leader still gathers what others hold."""
+    return partition.mode in STAND_INS and partition.leader not in (NO_BROKER, *partition.in_sync)
+
+
+def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
+    """Who of those present serves readers while nobody leads; -1 for nobody."""
+    choose = STAND_INS.get(partition.mode)
+    if choose is None or acting_leader(partition) in present:
+        return NO_BROKER
+    return choose(partition, present)
 
 
 def is_appointed(partition: PartitionImage) -> bool:

@@ -4,8 +4,8 @@
 the primary        the partition then has  because
 ================== ======================= ================================================================
 serves, is whole   it as leader            it holds everything that was ever acknowledged
-serves, not whole  it as leader, outside   it forgot (power, another disk) or was promoted: it copies back what
-                   the in-sync set         the others hold and takes nothing before; then it joins the set
+serves, not whole  it as leader, outside   it forgot (power, another disk) or was promoted: it copies back
+                   the in-sync set         what others hold, takes nothing before, and joins the set then
 is away            no leader               nobody else may write; backups serve readers
 ================== ======================= ================================================================
 
@@ -13,6 +13,8 @@ is away            no leader               nobody else may write; backups serve 
 ``eligible`` remembers that. The in-sync set besides: backups that serve and were seen to have caught up since
 they came.
 """
+
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -49,6 +51,18 @@ def force(partition: PartitionImage, standing: Standing, rules: Rules) -> Partit
         in_sync=_without(partition.in_sync, primary),
         eligible=(),
     )
+
+
+def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
+    """The backup that readers are sent to: the first one that is there, one that has caught up before one
+    that has not.
+    """
+    able = [
+        replica
+        for replica in partition.replicas
+        if replica in present and replica not in (partition.leader, *partition.offline)
+    ]
+    return min(able, key=lambda replica: replica not in partition.in_sync, default=NO_BROKER)
 
 
 def _primary(partition: PartitionImage) -> int:

@@ -12,6 +12,7 @@ HeartbeatAsk        BrokerHeartbeat        –
 InSyncAsk           AlterPartition         –
 OfflineAsk          AssignReplicasToDirs   the directory is Kafka's "lost"
 SnapshotAsk         FetchSnapshot          as for votes
+TailAsk             OffsetForLeaderEpoch   as for votes; the end of any epoch is that of the log
 =================== ====================== ===============================================================
 
 Each exchange knows both ends. A request may carry several questions of its kind (votes and in-sync sets of
@@ -31,10 +32,19 @@ from tidelog.controller.messages import (
     RegisterAsk,
     RegisterGot,
 )
-from tidelog.replication.messages import LeaderBegan, SnapshotAsk, SnapshotGot, VoteAnswered, VoteAsked
+from tidelog.replication.messages import (
+    LeaderBegan,
+    SnapshotAsk,
+    SnapshotGot,
+    TailAsk,
+    TailGot,
+    VoteAnswered,
+    VoteAsked,
+)
 from tidelog.runtime.peers.controller_exchanges import FailedLogs, Heartbeats, InSyncChanges, Registering
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.replica_exchanges import NewLeaders, Snapshots, Voting
+from tidelog.runtime.peers.tail_exchange import Tails
 
 VOTING = Voting()
 NEW_LEADERS = NewLeaders()
@@ -43,10 +53,20 @@ HEARTBEATS = Heartbeats()
 IN_SYNC_CHANGES = InSyncChanges()
 FAILED_LOGS = FailedLogs()
 SNAPSHOTS = Snapshots()
+TAILS = Tails()
 
 BY_API: dict[int, Exchange[Any, Any]] = {
     exchange.api_key: exchange
-    for exchange in (VOTING, NEW_LEADERS, REGISTERING, HEARTBEATS, IN_SYNC_CHANGES, FAILED_LOGS, SNAPSHOTS)
+    for exchange in (
+        VOTING,
+        NEW_LEADERS,
+        REGISTERING,
+        HEARTBEATS,
+        IN_SYNC_CHANGES,
+        FAILED_LOGS,
+        SNAPSHOTS,
+        TAILS,
+    )
 }
 
 _BY_TYPE: dict[type, Exchange[Any, Any]] = {
@@ -63,6 +83,8 @@ _BY_TYPE: dict[type, Exchange[Any, Any]] = {
     OfflineGot: FAILED_LOGS,
     SnapshotAsk: SNAPSHOTS,
     SnapshotGot: SNAPSHOTS,
+    TailAsk: TAILS,
+    TailGot: TAILS,
 }
 
 

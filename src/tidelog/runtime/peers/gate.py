@@ -19,6 +19,14 @@ class Gate:
         """Requests that clients are not told of."""
         return self._inbound.serves(api_key, version) or self._relay.serves(api_key, version)
 
+    def wants(self, api_key: int, version: int, *, known: bool, by_node: bool) -> bool:
+        """Whether a request is for :meth:`take` or :meth:`relay` rather than for a handler. ``known``: there
+        is one; nodes may mean something else than clients by the same request.
+        """
+        if by_node:
+            return not known or self._inbound.serves(api_key, version)
+        return not known or self.relays(api_key)
+
     def take(
         self, request: memoryview, position: int, context: RequestContext, reply: Reply
     ) -> Waiting | None:
