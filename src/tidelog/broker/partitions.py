@@ -24,6 +24,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
 from tidelog.replication.restoring import Mandate
+from tidelog.replication.sealing import Sealing
 from tidelog.replication.throttle import throttled_followers
 from tidelog.services import Services
 from tidelog.types import NO_BROKER, TopicPartition
@@ -151,6 +152,7 @@ class PartitionTable:
                 self._assign(mine, partition)
                 if index < len(old) and old[index].mode != partition.mode:
                     self._reconfigure_one(topic, index, mine)
+                self._update_sealing(mine, topic, partition)
             elif TopicPartition(topic.name, index) not in self._offline:
                 self._to_open.append((topic.topic_id, index))
 
@@ -179,6 +181,17 @@ class PartitionTable:
             hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
+
+    def _update_sealing(self, mine: Partition, topic: TopicImage, partition: PartitionImage) -> None:
+        """Logs that voters replicate are sealed before the topic is replicated in another way."""
+        hosted = mine.hosted
+        if not hosted.replica.policy.elects_itself:
+            hosted.sealing = None
+            return
+        if hosted.sealing is None:
+            hosted.sealing = Sealing(hosted, self._services, self._host.proposed)
+        wanted = mode_of(topic.configs) != partition.mode
+        hosted.sealing.update(wanted=wanted, since_epoch=partition.mode_epoch)
 
     def _successors(self, config: TopicConfig, partition: PartitionImage) -> frozenset[int]:
         """Who could be made leader in this broker's place."""
@@ -236,6 +249,7 @@ class PartitionTable:
         mine = Partition(name, hosted, config, self._alone, self._role_changed)
         self._rows[topic.topic_id][index] = mine
         self._assign(mine, image)
+        self._update_sealing(mine, topic, image)
 
     def _role_changed(self, partition: Partition) -> None:
         for listener in self.on_role:
@@ -270,6 +284,7 @@ class PartitionTable:
         named = config.leader_replication_throttled_replicas
         partition.hosted.throttled = throttled_followers(named, index)
         self._limit_producers(partition.log)
+        self._update_sealing(partition, topic, image)
 
     def _limits(self, config: TopicConfig, replicas: int) -> Limits:
         return limits_of(config, replicas, self._settings.replica_lag_time_max_ms)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
@@ -92,6 +93,9 @@ def change_in_sync(
     if topic is None or not 0 <= wish.partition < len(topic.partitions):
         raise TidelogError("no such partition", ErrorCode.UNKNOWN_TOPIC_ID)
     partition = topic.partitions[wish.partition]
+    if mode_changes.ends_in_seal(partition):
+        new = next_state(_take_over(image, partition, wish), Standing.of(image, rank), rules_of(topic))
+        return [record_of(wish.topic_id, wish.partition, new)]
     _check_proposer(image, partition, wish)
     if wish.broker_id not in wish.members or len(set(wish.members)) < len(wish.members):
         raise TidelogError("members are named once, the leader among them", ErrorCode.INVALID_REQUEST)
@@ -108,10 +112,29 @@ def change_in_sync(
     return [record_of(wish.topic_id, wish.partition, next_state(new, Standing.of(image, rank), rules))]
 
 
-def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
+def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> PartitionImage:
+    """The leader that voters have elected says that the log is sealed, and who holds it: from here on the
+    controllers name the leader.
+    """
+    _check_sender(image, wish)
+    if wish.leader_epoch < partition.mode_epoch:
+        # Of an earlier time, in which the log was sealed as well. What came since may be missing there.
+        raise TidelogError("sealed before it was last unsealed", ErrorCode.FENCED_LEADER_EPOCH)
+    holders = [member for member in wish.members if member in partition.replicas]
+    members = tuple(member for member in holders if not _why_ineligible(image, partition, wish, member))
+    if wish.broker_id not in members:
+        raise TidelogError("the leader itself cannot be a member", ErrorCode.INELIGIBLE_REPLICA)
+    return mode_changes.sealed(partition, wish.leader_epoch, wish.broker_id, members)
+
+
+def _check_sender(image: ClusterImage, wish: InSyncWish) -> None:
     broker = image.brokers.get(wish.broker_id)
     if broker is None or broker.broker_epoch != wish.broker_epoch or broker.fenced:
         raise TidelogError("the broker is not registered, or fenced", ErrorCode.STALE_BROKER_EPOCH)
+
+
+def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
+    _check_sender(image, wish)
     if partition.leader != wish.broker_id or partition.leader_epoch != wish.leader_epoch:
         raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)
     if partition.partition_epoch != wish.partition_epoch:
@@ -119,13 +142,20 @@ def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSync
 
 
 def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
-    epochs = dict(zip(wish.members, wish.member_epochs, strict=False))
     for member in wish.members:
-        broker = image.brokers.get(member)
-        if broker is None or broker.fenced or member in partition.offline:
-            raise TidelogError(f"broker {member} is fenced", ErrorCode.INELIGIBLE_REPLICA)
-        if epochs.get(member, -1) not in (-1, broker.broker_epoch):
-            # What an earlier run of it had fetched, this one may have lost.
-            raise TidelogError(f"broker {member} has restarted since", ErrorCode.INELIGIBLE_REPLICA)
-        if broker.leaving and member not in partition.in_sync:
-            raise TidelogError(f"broker {member} is about to stop", ErrorCode.INELIGIBLE_REPLICA)
+        problem = _why_ineligible(image, partition, wish, member)
+        if problem:
+            raise TidelogError(f"broker {member} {problem}", ErrorCode.INELIGIBLE_REPLICA)
+
+
+def _why_ineligible(image: ClusterImage, partition: PartitionImage, wish: InSyncWish, member: int) -> str:
+    broker = image.brokers.get(member)
+    if broker is None or broker.fenced or member in partition.offline:
+        return "is fenced"
+    epochs = dict(zip(wish.members, wish.member_epochs, strict=False))
+    if epochs.get(member, -1) not in (-1, broker.broker_epoch):
+        # What an earlier run of it had fetched, this one may have lost.
+        return "has restarted since"
+    if broker.leaving and member not in partition.in_sync:
+        return "is about to stop"
+    return ""

@@ -123,7 +123,15 @@ STEPS: dict[tuple[str, str], Step] = {
 }
 
 
+_SEALED = frozenset(mode for (mode, _), chosen in STEPS.items() if chosen.waits_for is _seal)
+
+
 # --- from votes to the controllers --------------------------------------------------------------------------
+
+
+def ends_in_seal(partition: PartitionImage) -> bool:
+    """Whether its voters have to end the log before the controllers can take over."""
+    return partition.mode in _SEALED
 
 
 def sealed(partition: PartitionImage, epoch: int, leader: int, members: tuple[int, ...]) -> PartitionImage:

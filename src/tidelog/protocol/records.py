@@ -74,6 +74,7 @@ class ControlType(IntEnum):
     SNAPSHOT_FOOTER = 4
     KRAFT_VERSION = 5
     KRAFT_VOTERS = 6
+    SEAL = 64  # Tidelog's own, far from Kafka's numbers: ends a log that voters replicated.
 
 
 class RecordsSummary(NamedTuple):

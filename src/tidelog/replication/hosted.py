@@ -17,6 +17,7 @@ from tidelog.protocol.records import ControlType, Record, control_key, encode_ba
 from tidelog.replication.effects import (
     BeginEpoch,
     Commit,
+    Degrade,
     Effect,
     Effects,
     ProposeInSync,
@@ -39,6 +40,7 @@ from tidelog.replication.election import (
 from tidelog.replication.messages import PartitionKey, Peers, SnapshotAsk, TailGot
 from tidelog.replication.progress import Progress
 from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.sealing import Sealing
 from tidelog.replication.snapshots import PIECE_BYTES, Snapshots
 from tidelog.replication.syncing import Syncer
 from tidelog.services import Services
@@ -171,6 +173,7 @@ class Hosted:
         self.before_cut: Callable[[int], None] = lambda end_offset: None
         self.tail_listener: TailListener | None = None
         self.snapshots: Snapshots | None = None
+        self.sealing: Sealing | None = None  # Of a topic whose replicas vote.
         self.seen: dict[int, Seen] = {}  # While replicas vote and this one leads.
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
@@ -183,6 +186,7 @@ class Hosted:
         self.restless = False  # The clock looks at it; see Replica.settled.
         # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
         self.unclean_epoch = -1
+        self.degradations = 0  # How often fewer copies became enough.
         self.given_up = 0  # Records that unclean elections have cost, as far as it is seen here.
 
     # --- from the controller or the election ----------------------------------------------------------------
@@ -484,6 +488,18 @@ class Hosted:
                 self._truncate(end_offset)
             case ProposeInSync():
                 self._listener.proposed(self, effect)
+            case Degrade(copies):
+                self._degraded(copies)
+
+    def _degraded(self, copies: int | None) -> None:
+        if copies is None:
+            logger.warning("%s: enough backups keep up again; an ok means all copies again", self.key)
+        else:
+            self.degradations += 1
+            logger.warning(
+                "%s: too few backups keep up; from now on %s of %s copies make an ok, as the topic allows",
+                self.key, copies, self.replica.limits.min_in_sync,
+            )  # fmt: skip
 
     def _truncate(self, end_offset: int) -> None:
         logger.info("%s: truncating from %s to %s", self.key, self.log.end_offset, end_offset)
@@ -531,11 +547,16 @@ class Hosted:
             return  # A higher epoch came while the ballot was being written.
         self.lead(epoch, self.replica.replicas, self.replica.replicas, -1)
         try:
+            if self.sealing is not None:
+                self.sealing.found()
             self._write_leader_change(epoch)
         except TidelogError as error:
             logger.error("%s: cannot lead epoch %s: %s", self.key, epoch, error.message)
             # Without that record nothing would ever be committed, while everybody hears a leader.
             self.elect(election.resign(self._services.uptime_ms()))
+            return
+        if self.sealing is not None:
+            self.sealing.began()
 
     def _save(self, ballot: Ballot) -> None:
         if self._ballots is None:

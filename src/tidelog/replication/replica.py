@@ -19,7 +19,8 @@ from typing import NamedTuple, Protocol, cast
 
 from tidelog.errors import ErrorCode
 from tidelog.invariant import invariant
-from tidelog.replication.effects import BeginEpoch, Commit, Effects, ProposeInSync, Settle, Truncate
+from tidelog.replication.degrading import Degrading
+from tidelog.replication.effects import BeginEpoch, Commit, Degrade, Effects, ProposeInSync, Settle, Truncate
 from tidelog.replication.policies import Policy
 from tidelog.replication.progress import Progress
 from tidelog.replication.view import WAIT, YES, Refuse
@@ -61,6 +62,7 @@ class Limits(NamedTuple):
     lag_max_ms: int = 10_000
     durable: bool = False  # Whether an acknowledgement promises synced records.
     waiting_max: int = 10_000  # Produces that may wait at a time.
+    degrade_after_ms: int = -1  # Without enough copies for so long, fewer will do; -1: never.
 
 
 class Waiting(NamedTuple):
@@ -80,6 +82,7 @@ class Answer(NamedTuple):
 
 class Replica:
     __slots__ = (
+        "_degrading",
         "_led_epoch",
         "_proposed",
         "_settled_end_offset",
@@ -103,6 +106,7 @@ class Replica:
         "progress",
         "replicas",
         "role",
+        "sealed_end_offset",
     )
 
     def __init__(
@@ -134,12 +138,15 @@ class Replica:
         self.base_epoch: int = NO_EPOCH
         # Whether who is no replica may fetch, without counting for anything: brokers tail the metadata log.
         self.open_to_observers = False
+        # Exclusive, while this replica leads a log that ends in a seal: nothing more is taken or committed.
+        self.sealed_end_offset: int | None = None
         self._led_epoch: int = NO_EPOCH
         self._settled_end_offset = (
             0  # Exclusive: whoever held everything when the leader fell quiet held this.
         )
         self._proposed: tuple[int, ...] | None = None
         self._unwelcome: frozenset[int] = frozenset()  # were refused since the members last changed
+        self._degrading = Degrading()
         # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
         # waits behind somebody with great ones.
         self._waiting: dict[int, deque[Waiting]] = {}
@@ -148,7 +155,9 @@ class Replica:
 
     @property
     def min_in_sync(self) -> int:
-        return self.limits.min_in_sync
+        """How many copies are enough now."""
+        copies = self._degrading.copies
+        return self.limits.min_in_sync if copies is None else copies
 
     @property
     def durable_end_offset(self) -> int:
@@ -178,7 +187,9 @@ class Replica:
         )
         effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.role = Role.LEADER
+        self.sealed_end_offset = None
         self.is_sure = True
+        self._degrading = Degrading()
         self.epoch = self._led_epoch = epoch
         self.leader = self.me
         self.partition_epoch = partition_epoch
@@ -199,6 +210,7 @@ class Replica:
         invariant(not leads or leader == NO_BROKER, "two leaders in one epoch", epoch, self.me, leader)
         effects = self._leave_role(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.role = Role.FOLLOWER
+        self.sealed_end_offset = None
         self.epoch = epoch
         self.leader = leader
         self.replicas = replicas
@@ -269,7 +281,7 @@ class Replica:
 
     def before_append(self, acks: int) -> ErrorCode:
         """May a produce be appended now?"""
-        if self.role is not Role.LEADER:
+        if self.role is not Role.LEADER or self.sealed_end_offset is not None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         queue = self._waiting.get(acks)
         if queue is not None and len(queue) >= self.limits.waiting_max:
@@ -377,6 +389,11 @@ class Replica:
         """To lead, as it is meant to: it lacks nothing any more."""
         return self._propose((self.me,))
 
+    def propose_holders(self, members: tuple[int, ...]) -> None:
+        """Those who hold all of a sealed log are proposed to the controllers."""
+        invariant(self.sealed_end_offset is not None, "only a sealed log is handed over", self.me, self.epoch)
+        self._proposed = members
+
     def proposal_refused(self) -> Effects:
         """The controller did not take the proposal; what holds is what it confirmed last."""
         if self._proposed is None:
@@ -401,12 +418,28 @@ class Replica:
     def tick(self, now_ms: int) -> Effects:
         """Throw out members that lag, and let produces go whose time is up."""
         effects = self._expire(now_ms)
+        if self._may_degrade:
+            effects += self._degrade(now_ms)
         if self.role is Role.LEADER and self.policy.drops_laggards and self._proposed is None:
             stuck = [member for member in self.in_sync if member != self.me and self._lags(member, now_ms)]
             if stuck:
                 # Until the controller confirms, the old set stays what the watermark waits for.
                 effects += self._propose(tuple(member for member in self.in_sync if member not in stuck))
         return effects
+
+    @property
+    def _may_degrade(self) -> bool:
+        """Whether the number of copies has to be looked after."""
+        limits = self.limits
+        return limits.degrade_after_ms >= 0 and limits.min_in_sync > 1 and self.role is Role.LEADER
+
+    def _degrade(self, now_ms: int) -> Effects:
+        limits = self.limits
+        backups = [member for member in self.in_sync if member != self.me]
+        changed = self._degrading.look(
+            limits.min_in_sync, limits.degrade_after_ms, backups, self.progress, self.log.end_offset, now_ms
+        )
+        return [Degrade(self._degrading.copies), *self._advance_and_look_again()] if changed else []
 
     def settled(self) -> bool:
         """Whether the clock has nothing to do here: nobody waits, and every member holds everything.
@@ -417,6 +450,8 @@ class Replica:
         if self.role is not Role.LEADER:
             return True
         if self._proposed is not None or any(self._waiting.values()):
+            return False
+        if self._may_degrade and (self._degrading.copies or len(self.in_sync) < self.limits.min_in_sync):
             return False
         end_offset = self.log.end_offset
         if self.policy.tracks_in_sync:
@@ -454,6 +489,8 @@ class Replica:
     def _advance(self) -> Effects:
         """Move the high watermark as far as the policy allows, and settle the produces it passes."""
         committed = self.policy.committed(self)
+        if self.sealed_end_offset is not None:
+            committed = min(committed, self.sealed_end_offset)
         if committed <= self.high_watermark:
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)

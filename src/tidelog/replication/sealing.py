@@ -8,8 +8,8 @@ whose log ends in a seal   takes no more records, in whatever epoch it is electe
                            follow the seal, and nothing else
 the high watermark         never passes the seal: so whoever holds the seal holds all that will ever have been
                            committed, and what follows it can be dropped by anybody
-sealed and held by a       the leader proposes those who hold its whole log as the in-sync set; the controllers
-majority                   make one of them leader in an epoch far above those of the voters
+a majority has it          the leader proposes those who hold its whole log as the in-sync set; the
+                           controllers make one of them leader in an epoch far above those of the voters
 ========================== ===================================================================================
 
 A crash at any point leaves a log without a seal, which the next leader seals; or with one that is not on a
@@ -127,14 +127,14 @@ def seal_at_end(log: "Log", since_epoch: int) -> int | None:
     """Where the seal ends with which this log does, or None. Raises StorageError."""
     offset = log.end_offset - 1
     while offset >= log.start_offset:
-        data = log.read(offset, batches.HEADER_SIZE, log.end_offset, at_least_one_batch=True).read()
+        region = log.read(offset, batches.HEADER_SIZE, log.end_offset, at_least_one_batch=True)
         try:
-            header = batches.parse_header(data)
-            if not header.attributes & batches.CONTROL_MASK:
+            header = batches.parse_header(region.file.read_at(region.position, batches.HEADER_SIZE))
+            if not header.is_control:
                 return None
-            (record, *_) = decode_batch(data, header)
-        except TidelogError as error:
-            raise StorageError(f"the end of {log.directory} cannot be read: {error.message}") from None
+            (record, *_) = decode_batch(region.read())
+        except OSError as error:
+            raise StorageError(f"cannot read the end of {log.directory}: {error}") from error
         kind = control_type(record.key)
         if kind == ControlType.SEAL:
             return header.base_offset + 1 if header.leader_epoch >= since_epoch else None
