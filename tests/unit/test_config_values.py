@@ -170,7 +170,7 @@ def test_later_modes_are_refused_with_the_reason():
     message = refusal({"default.replication.mode": "quorum"})
     assert message == (
         "default.replication.mode=quorum is refused: the mode quorum comes with a later version of Tidelog; "
-        "use isr."
+        "use isr, primary-backup."
     )
     assert "it must be isr" in refusal({"default.replication.mode": "raft"})
 

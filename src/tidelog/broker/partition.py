@@ -42,6 +42,7 @@ def limits_of(config: TopicConfig, replicas: int, lag_max_ms: int) -> Limits:
         lag_max_ms=lag_max_ms,
         # Whether an ok means "synced"; any larger flush.messages only bounds what a power failure can take.
         durable=config.flush_messages == SYNC_EVERY_MESSAGE,
+        degrade_after_ms=config.replication_degrade_after_ms,
     )
 
 

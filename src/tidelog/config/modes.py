@@ -16,16 +16,19 @@ QUORUM = "quorum"
 
 MODES = (ISR, PRIMARY_BACKUP, QUORUM)
 
-AVAILABLE_MODES = frozenset({ISR})
+AVAILABLE_MODES = frozenset({ISR, PRIMARY_BACKUP})
 """Modes that this version can run."""
 
+_NO_DEGRADING = "only primary-backup waits for a fixed number of copies that could become fewer"
+
 WITHOUT_MEANING: dict[str, dict[str, str]] = {
-    ISR: {},
+    ISR: {"replication.degrade.after.ms": _NO_DEGRADING},
     PRIMARY_BACKUP: {
         "unclean.leader.election.enable": "nobody is elected there; the first replica leads or nobody does",
     },
     QUORUM: {
         "min.insync.replicas": "a write is acknowledged when a majority of the replicas has it",
+        "replication.degrade.after.ms": _NO_DEGRADING,
         "unclean.leader.election.enable": "only a replica with every acknowledged record can win a vote",
     },
 }

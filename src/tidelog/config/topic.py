@@ -53,6 +53,14 @@ class TopicConfig:
         "trades their loss for being available.",
         synonyms=(Synonym("unclean.leader.election.enable"),),
     )
+    replication_degrade_after_ms: int = row(
+        Whole(-1, LONG_MAX, unit="ms", note="-1 for never"),
+        -1,
+        "Only in mode primary-backup, with two copies or more: after so long without enough backups that keep "
+        "up, writes are acknowledged with the copies there are, until the backups have caught up again. Each "
+        "change is logged and counted. An acknowledged record can then be lost with one broker.",
+        ours=True,
+    )
 
     leader_replication_throttled_replicas: str = row(
         ThrottledReplicas(),

@@ -40,5 +40,11 @@ class ProposeInSync(NamedTuple):
     partition_epoch: int
 
 
-Effect = BeginEpoch | Truncate | Commit | Settle | ProposeInSync
+class Degrade(NamedTuple):
+    """From now on so many copies are enough, fewer than the topic asks for; None: all of them again."""
+
+    copies: int | None
+
+
+Effect = BeginEpoch | Truncate | Commit | Settle | ProposeInSync | Degrade
 Effects = list[Effect]

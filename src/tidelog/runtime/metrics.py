@@ -57,14 +57,21 @@ class BrokerCollector(Collector):
             "Records that unclean elections have cost, as far as this broker has seen.",
             labels=("topic", "partition"),
         )
+        degraded = CounterMetricFamily(
+            "tidelog_degradations",
+            "How often writes began to be acknowledged with fewer copies than the topic asks for.",
+            labels=("topic", "partition"),
+        )
         for partition in server.broker.partitions:
             labels = (partition.name.topic, str(partition.name.partition))
             given_up.add_metric(labels, partition.hosted.given_up)
+            degraded.add_metric(labels, partition.hosted.degradations)
             size.add_metric(labels, partition.log.size_bytes)
             end.add_metric(labels, partition.log.end_offset)
         yield size
         yield end
         yield given_up
+        yield degraded
 
 
 class MetricsServer:
