@@ -1,0 +1,49 @@
+"""Writing DataFrames to topics: Arrow in, record batches out.
+
+========================== ===============================================================
+:mod:`.settings`           the options
+:mod:`.columns`            Arrow columns as flat arrays
+:mod:`.kernel`             rows to records, compiled
+:mod:`.encoder`            open batches in bounded memory, sealed with checksum and sequence
+:mod:`.sender`             batches to leaders, in order, with retries
+:mod:`.task`               the loop of one task
+:mod:`.transactions`       exactly once: one transaction for each task, one decision for each micro-batch
+:mod:`.writers`            what Spark calls
+========================== ===============================================================
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from tidelog.spark.options import OptionError
+from tidelog.spark.writing.columns import check_columns
+from tidelog.spark.writing.settings import WriterSettings, writer_settings
+
+if TYPE_CHECKING:
+    from tidelog.spark.writing.writers import BatchWriter, StreamWriter
+
+__all__ = ["WriterSettings", "batch_writer", "stream_writer"]
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> "BatchWriter":
+    """The writer of ``df.write``."""
+    from tidelog.spark.writing.writers import BatchWriter
+
+    if overwrite:
+        raise OptionError("A topic cannot be overwritten, only appended to; allowed: mode('append').")
+    return BatchWriter(_checked(options, schema, streaming=False))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> "StreamWriter":
+    """The writer of ``df.writeStream``. ``overwrite`` is Spark's word for the output mode ``complete``."""
+    from tidelog.spark.writing.writers import StreamWriter
+
+    return StreamWriter(_checked(options, schema, streaming=True))
+
+
+def _checked(options: Mapping[str, str], schema: StructType, *, streaming: bool) -> WriterSettings:
+    settings = writer_settings(options, streaming=streaming)
+    check_columns(schema, settings.topic)
+    return settings

@@ -1,0 +1,70 @@
+"""Questions to the coordinator of a transaction or a group, wherever it is by now.
+
+Owns finding it, asking again where it moved, loads or is busy, and the time that may take. What an answer
+means is the caller's business: every error that is not about the coordinator is handed on."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tidelog.errors import ErrorCode
+from tidelog.spark.client.cluster import Cluster, Patience
+from tidelog.spark.client.connection import Api
+from tidelog.spark.client.errors import error_name, is_retriable
+from tidelog.spark.writing import messages
+
+T = TypeVar("T")
+
+_RETRIED = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
+
+
+class Coordinators:
+    """Where each transaction and each group is looked after, as last heard."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._addresses: dict[tuple[int, str], tuple[str, int]] = {}
+
+    def ask(
+        self,
+        kind: int,
+        key: str,
+        api: int,
+        body: bytes,
+        parse: Callable[[memoryview], T],
+        error_of: Callable[[T], int],
+    ) -> T:
+        """The coordinator's answer, whose error, if it has one, would be the same a moment later."""
+        patience = self._cluster.patience()
+        while True:
+            address = self.address(kind, key, patience)
+            try:
+                answer = parse(self._cluster.connection(address).call(api, messages.VERSIONS[api], body))
+            except OSError as error:
+                self._forget(address)
+                patience.pause(error)
+                continue
+            code = error_of(answer)
+            if not is_retriable(code) and code not in _RETRIED:
+                return answer
+            if code not in _RETRIED:
+                self._addresses.pop((kind, key), None)
+            patience.pause(f"the coordinator of {key} answers {error_name(code)}")
+
+    def address(self, kind: int, key: str, patience: Patience | None = None) -> tuple[str, int]:
+        patience = patience or self._cluster.patience()
+        while (kind, key) not in self._addresses:
+            body = messages.find_coordinator_request(key, kind)
+            version = messages.VERSIONS[Api.FIND_COORDINATOR]
+            error, address = messages.coordinator(
+                self._cluster.ask(Api.FIND_COORDINATOR, version, body, patience)
+            )
+            if error:
+                # The first one to ask makes the topic in which transactions or groups are kept.
+                patience.pause(f"no coordinator of {key}: {error_name(error)}")
+            else:
+                self._addresses[kind, key] = address
+        return self._addresses[kind, key]
+
+    def _forget(self, address: tuple[str, int]) -> None:
+        self._cluster.drop_address(address)
+        self._addresses = {key: at for key, at in self._addresses.items() if at != address}
