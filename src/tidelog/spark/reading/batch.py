@@ -26,7 +26,7 @@ class _PushFilters:
     overrides the method, and tells so by ``__func__``; where the setting is true, Spark just calls it.
     """
 
-    __func__ = DataSourceReader.pushFilters
+    __func__ = staticmethod(DataSourceReader.pushFilters)
 
     def __init__(self, pushed: Pushed) -> None:
         self._pushed = pushed

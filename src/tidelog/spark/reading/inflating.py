@@ -23,7 +23,7 @@ class Inflater:
     """Room for the records of several batches."""
 
     def __init__(self) -> None:
-        self._make_room(_FIRST_ROOM_BYTES)
+        self._make_room(0)  # most topics are not compressed
 
     @property
     def is_empty(self) -> bool:
@@ -45,7 +45,7 @@ class Inflater:
                 return None
             if self._size >= MAX_DECOMPRESSED_BYTES:
                 raise CorruptBatch(f"the records expand to more than {MAX_DECOMPRESSED_BYTES} bytes")
-            self._make_room(min(self._size * 4, MAX_DECOMPRESSED_BYTES))
+            self._make_room(min(max(self._size * 4, _FIRST_ROOM_BYTES), MAX_DECOMPRESSED_BYTES))
 
     def _make_room(self, size: int) -> None:
         self._size = size
