@@ -77,6 +77,8 @@ def _primary(partition: PartitionImage) -> int:
 
 def _whole(partition: PartitionImage) -> tuple[int, ...]:
     """The one replica that holds everything, if there is one."""
+    if partition.leader in partition.in_sync:
+        return (partition.leader,)
     last = partition.last_leader
     return (last,) if last in partition.in_sync or last in partition.eligible else ()
 

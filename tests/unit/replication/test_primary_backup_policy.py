@@ -1,0 +1,185 @@
+"""Copies are counted: when a record is confirmed, and what a producer hears, with a primary and its
+backups.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_policies import Picture, followers
+from test_replica import ALL, LEADER_ONLY, Driven
+
+from tidelog.errors import ErrorCode
+from tidelog.replication.effects import Degrade, ProposeInSync
+from tidelog.replication.policies import BY_NAME
+from tidelog.replication.replica import Replica
+
+POLICY = BY_NAME["primary-backup"]
+ENOUGH = ErrorCode.NOT_ENOUGH_REPLICAS
+AFTER = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+@pytest.mark.parametrize(
+    ("copies", "end", "ends", "expected"),
+    [
+        (1, 10, {}, 10),
+        (1, 10, {"b2": 3}, 10),
+        (2, 10, {"b2": 7}, 7),
+        (2, 10, {"b2": None}, 1),
+        (2, 10, {}, 1),
+        (2, 10, {"b2": 4, "b3": 8}, 8),
+        (3, 10, {"b2": 4, "b3": 8}, 4),
+        (3, 10, {"b2": 4, "b3": None}, 1),
+        # Backups that are ahead of a primary which came back with less: it gives what it has itself.
+        (2, 5, {"b2": 9}, 5),
+        (2, 5, {"b2": 9, "b3": 9}, 5),
+    ],
+)
+def test_confirmed_by_so_many_copies(
+    copies: int, end: int, ends: dict[str, int | None], expected: int
+) -> None:
+    view = Picture(end, followers(**ends), min_in_sync=copies, high_watermark=1)
+    assert POLICY.committed(view) == expected
+
+
+@given(
+    end=st.integers(0, 20),
+    ends=st.lists(st.integers(0, 20), max_size=4),
+    copies=st.integers(1, 5),
+)
+def test_confirmed_is_what_that_many_hold(end: int, ends: list[int], copies: int) -> None:
+    view = Picture(end, followers(**{f"b{n}": each for n, each in enumerate(ends, 2)}), min_in_sync=copies)
+    confirmed = POLICY.committed(view)
+    assert confirmed <= end
+    if confirmed > view.high_watermark:
+        assert 1 + sum(each >= confirmed for each in ends) >= copies
+        assert confirmed == end or 1 + sum(each > confirmed for each in ends) < copies
+
+
+def primary(copies: int = 2, in_sync: tuple[int, ...] = (1, 2), **limits: int) -> Driven:
+    return Driven("primary-backup", min_in_sync=copies, **limits).lead(in_sync=in_sync)
+
+
+class TestProducing:
+    @pytest.mark.parametrize("acks", [ALL, LEADER_ONLY])
+    def test_the_topic_says_how_many_copies_whatever_the_producer_asks_for(self, acks: int) -> None:
+        driven = primary()
+        driven.produce(acks)
+        assert driven.answers == []
+        driven.fetched(2, 1)
+        assert driven.answers == [ErrorCode.NONE]
+
+    def test_asynchronous_waits_for_nobody(self) -> None:
+        driven = primary(copies=1, in_sync=(1,))
+        driven.produce()
+        assert driven.answers == [ErrorCode.NONE]
+        assert driven.replica.high_watermark == 1
+
+    def test_one_of_two_backups_is_enough_for_two_copies(self) -> None:
+        driven = primary(in_sync=(1, 2, 3))
+        driven.produce()
+        driven.fetched(3, 1)
+        assert driven.answers == [ErrorCode.NONE]
+
+    def test_one_backup_that_fetches_twice_is_one_copy(self) -> None:
+        driven = primary(copies=3, in_sync=(1, 2, 3))
+        driven.produce()
+        driven.fetched(2, 1)
+        driven.fetched(2, 1)
+        assert driven.answers == []
+
+    def test_refused_before_the_append_while_backups_are_missing(self) -> None:
+        driven = primary(in_sync=(1,))
+        assert driven.replica.before_append(ALL) is ENOUGH
+        assert driven.replica.before_append(LEADER_ONLY) is ENOUGH
+        assert driven.replica.before_append(0) is ErrorCode.NONE
+
+    def test_what_is_under_way_when_the_backup_goes_hears_so_at_once(self) -> None:
+        driven = primary()
+        driven.produce()
+        driven.lead(in_sync=(1,), partition_epoch=1)
+        assert driven.answers == [AFTER]
+
+    def test_what_had_its_copies_is_ok_though_the_backup_is_gone(self) -> None:
+        driven = primary()
+        driven.log.write(1)
+        driven.fetched(2, 1)
+        driven.lead(in_sync=(1,), partition_epoch=1)
+        driven.run(driven.replica.wait(1, ALL, 10_000, driven.answers.append))
+        assert driven.answers == [ErrorCode.NONE]
+
+    def test_a_backup_that_is_too_slow_gives_an_error_and_stays(self) -> None:
+        driven = primary()
+        driven.produce(deadline_ms=500)
+        driven.run(driven.replica.tick(60_000))
+        assert driven.answers == [AFTER]
+        assert not any(isinstance(effect, ProposeInSync) for effect in driven.seen)
+
+    def test_a_backup_that_comes_back_counts_when_it_has_caught_up(self) -> None:
+        driven = primary(in_sync=(1,))
+        driven.fetched(2, 0)
+        assert driven.seen[-1] == ProposeInSync((1, 2), 1, 0)
+
+
+class TestDegrading:
+    def degraded(self) -> Driven:
+        driven = primary(in_sync=(1,), degrade_after_ms=1000)
+        driven.run(driven.replica.tick(0))
+        driven.run(driven.replica.tick(999))
+        assert driven.replica.before_append(ALL) is ENOUGH
+        driven.run(driven.replica.tick(1000))
+        return driven
+
+    def test_without_the_backup_for_so_long_one_copy_will_do(self) -> None:
+        driven = self.degraded()
+        assert Degrade(1) in driven.seen
+        assert driven.replica.before_append(ALL) is ErrorCode.NONE
+        driven.produce()
+        assert driven.answers == [ErrorCode.NONE]
+
+    def test_a_backup_that_lags_for_so_long_is_not_waited_for(self) -> None:
+        driven = primary(degrade_after_ms=1000)
+        driven.fetched(2, 0, now_ms=0)
+        driven.produce()
+        driven.run(driven.replica.tick(900))
+        assert driven.answers == []
+        driven.run(driven.replica.tick(1001))
+        assert driven.answers == [ErrorCode.NONE]
+
+    def test_all_copies_again_when_the_backup_has_caught_up(self) -> None:
+        driven = self.degraded()
+        driven.produce()
+        assert not driven.replica.settled()
+        driven.fetched(2, 1, now_ms=1500)
+        driven.lead(in_sync=(1, 2), partition_epoch=1)
+        driven.run(driven.replica.tick(1600))
+        assert driven.seen[-1] == Degrade(None)
+        driven.produce()
+        assert driven.answers == [ErrorCode.NONE]
+
+    def test_never_without_the_topics_word(self) -> None:
+        driven = primary(in_sync=(1,))
+        for now_ms in range(0, 1_000_000, 100_000):
+            driven.run(driven.replica.tick(now_ms))
+        assert driven.replica.before_append(ALL) is ENOUGH
+
+    def test_two_of_three_copies_where_one_backup_is_left(self) -> None:
+        driven = primary(copies=3, degrade_after_ms=1000)
+        driven.fetched(2, 0, now_ms=0)
+        driven.run(driven.replica.tick(0))
+        driven.run(driven.replica.tick(1000))
+        assert driven.seen[-1] == Degrade(2)
+        driven.produce()
+        assert driven.answers == []
+        driven.fetched(2, 1, now_ms=1001)
+        assert driven.answers == [ErrorCode.NONE]
+
+
+def test_a_follower_whose_proposal_is_refused_confirms_nothing() -> None:
+    """It asked to lead, and does not yet: what only it has is not confirmed by that."""
+    driven = Driven("primary-backup", min_in_sync=1)
+    replica: Replica = driven.replica
+    driven.log.write(0)
+    driven.run(replica.follow(1, -1, (1, 2), 0))
+    driven.run(replica.propose_itself())
+    driven.run(replica.proposal_refused())
+    assert (replica.proposed, replica.high_watermark) == (None, 0)

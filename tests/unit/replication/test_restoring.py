@@ -1,0 +1,199 @@
+"""A primary that came back with less than it had: it copies back before it leads, or stops and says why."""
+
+import pytest
+from test_standing_asks import NOW_MS, Clock
+
+from tidelog.config import TopicConfig
+from tidelog.log.log import Log
+from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.effects import ProposeInSync
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import Message
+from tidelog.replication.policies import BY_NAME
+from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.restoring import FORCED_WAIT_MS, Mandate, needed
+from tidelog.sim.disk import SimulatedDisk
+
+A, B, C = 1, 2, 3
+KEY = ("t", 0)
+
+
+class Group:
+    """A primary and its backups; ``a="001"`` is a log of three records, of the epochs 0, 0 and 1."""
+
+    def __init__(self, copies: int = 2, **logs: str) -> None:
+        self.clock = Clock()
+        self.silent: set[int] = set()
+        self.proposals: list[ProposeInSync] = []
+        self.hosts = {}
+        for me, name in enumerate("abc"[: len(logs)], 1):
+            host = self.hosts[me] = Host(me, self.clock, _Peers(self), lambda: 0.5)
+            host.on_proposal = lambda hosted, proposal: self.proposals.append(proposal)
+            disk = SimulatedDisk()
+            disk.make_directory("data")
+            log = Log.open(disk, "data/t-0", TopicConfig(), clean=False, now_ms=NOW_MS)
+            for offset, epoch in enumerate(map(int, logs[name])):
+                record = Record(offset, NOW_MS, None, f"{epoch}@{offset}".encode(), ())
+                log.append_batches(memoryview(encode_batch([record], leader_epoch=epoch)), NOW_MS)
+            replica = Replica(me, log, BY_NAME["primary-backup"], Limits(min_in_sync=copies))
+            host.add(Hosted(KEY, log, replica, self.clock, host))
+            host.start()
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        return tuple(self.hosts)
+
+    def at(self, me: int) -> Hosted:
+        return self.hosts[me].hosted[KEY]
+
+    def appoint(self, *, epoch: int = 9, last_leader: int = A, forced: bool = False) -> "Group":
+        for backup in self.replicas[1:]:
+            self.at(backup).follow(epoch, A, self.replicas, 0)
+        if forced:
+            for each in self.replicas:
+                self.at(each).unclean_epoch = epoch
+        self.hosts[A].restore(self.at(A), Mandate(epoch, self.replicas, 0, last_leader, forced))
+        self.clock.advance(500)
+        return self
+
+    def confirm(self, epoch: int = 9) -> "Group":
+        """The controllers take the primary's proposal."""
+        assert self.proposals[-1].members == (A,)
+        self.at(A).end_restoring()
+        self.at(A).lead(epoch, self.replicas, (A,), 1)
+        self.clock.advance(500)
+        return self
+
+    def ends(self) -> list[int]:
+        return [self.at(each).log.end_offset for each in self.replicas]
+
+
+class _Peers:
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def send(self, to: int, message: Message) -> None:
+        group = self._group
+        if not group.silent & {to, message.sender}:
+            group.clock.soon(lambda: group.hosts[to].receive(message))
+
+
+@pytest.mark.parametrize(
+    ("copies", "replicas", "last_leader", "expected"),
+    [(2, 2, A, 1), (2, 2, -1, 1), (2, 3, -1, 2), (3, 3, -1, 1), (1, 2, A, 1), (1, 3, B, 2), (1, 2, -1, None)],
+)
+def test_how_many_must_be_heard(copies: int, replicas: int, last_leader: int, expected: int | None) -> None:
+    assert needed(Mandate(9, tuple(range(replicas)), 0, last_leader), copies) == expected
+
+
+@pytest.mark.parametrize("primary", ["", "0", "00", "001"])
+def test_what_a_backup_has_more_is_copied_back(primary: str) -> None:
+    group = Group(a=primary, b="0012").appoint(last_leader=A if primary else -1)
+    assert group.ends() == [4, 4]
+    assert group.at(A).replica.role is Role.FOLLOWER  # It has not been told to lead yet.
+    group.confirm()
+    assert (group.at(A).replica.role, group.at(A).replica.high_watermark) == (Role.LEADER, 4)
+    assert group.ends() == [4, 4]
+
+
+def test_backups_that_have_less_follow_as_soon_as_it_leads() -> None:
+    group = Group(a="0011", b="00").appoint()
+    assert group.ends() == [4, 2]
+    assert group.confirm().ends() == [4, 4]
+
+
+def test_the_longer_of_two_backups_is_asked() -> None:
+    group = Group(a="0", b="000", c="0001").appoint()
+    assert group.ends() == [4, 3, 4]
+    assert group.confirm().ends() == [4, 4, 4]
+
+
+def test_two_backups_have_to_be_heard_where_one_of_them_may_lack_a_copy() -> None:
+    group = Group(a="0", b="00", c="0001")
+    group.silent.add(C)
+    group.appoint()
+    assert (group.ends()[0], group.proposals) == (1, [])
+    group.silent.clear()
+    group.clock.advance(500)
+    assert group.ends()[0] == 4
+    assert group.proposals
+
+
+def test_different_histories_stop_it_and_nothing_is_dropped() -> None:
+    group = Group(a="00011", b="0002222").appoint()
+    assert group.ends() == [5, 7]
+    assert group.proposals == []
+    problem = group.at(A).restoring
+    assert problem is not None
+    assert "part at offset 3 (epoch 0): here they go on to 5, there to 7" in problem.problem
+
+
+def test_also_when_ours_is_the_longer_one() -> None:
+    group = Group(a="000222", b="00011").appoint()
+    assert group.ends() == [6, 5]
+    assert group.proposals == []
+
+
+def test_forced_ours_is_the_right_history() -> None:
+    group = Group(a="00011", b="0002222").appoint(forced=True)
+    assert group.proposals
+    assert group.confirm().ends() == [5, 5]
+    assert group.at(B).given_up == 4
+
+
+def test_forced_it_still_takes_what_others_have_more_of_the_same_history() -> None:
+    group = Group(copies=1, a="", b="0012").appoint(last_leader=-1, forced=True)
+    assert group.ends() == [4, 4]
+
+
+def test_forced_it_does_not_wait_for_ever() -> None:
+    group = Group(a="00", b="0011")
+    group.silent.add(B)
+    group.appoint(forced=True)
+    assert group.proposals == []
+    group.clock.advance(FORCED_WAIT_MS)
+    assert group.proposals
+
+
+def test_an_empty_disk_and_one_copy_is_for_an_operator() -> None:
+    """Only the primary need have had the newest records: nobody can say what is missing."""
+    group = Group(copies=1, a="", b="00").appoint(last_leader=-1)
+    assert (group.ends(), group.proposals) == ([0, 2], [])
+    restoring = group.at(A).restoring
+    assert restoring is not None
+    assert "its disk was replaced" in restoring.problem
+
+
+def test_a_backup_answers_in_the_new_epoch_only() -> None:
+    """Before that, it might still take records from whoever led until now."""
+    group = Group(a="0", b="00")
+    group.at(B).follow(8, -1, group.replicas, 0)
+    group.hosts[A].restore(group.at(A), Mandate(9, group.replicas, 0, A))
+    group.clock.advance(500)
+    assert (group.ends()[0], group.proposals) == (1, [])
+    group.at(B).follow(9, A, group.replicas, 1)
+    group.clock.advance(500)
+    assert group.ends()[0] == 2
+
+
+def test_while_it_gathers_nobody_is_served_from_it() -> None:
+    """A backup that is ahead would be told to cut off what the primary is about to ask it for."""
+    group = Group(a="0", b="0011")
+    group.silent.add(A)
+    group.appoint()
+    group.silent.clear()
+    group.clock.advance(1000)
+    assert group.ends() == [4, 4]
+
+
+def test_one_replica_alone_has_nobody_to_ask() -> None:
+    group = Group(copies=1, a="00").appoint()
+    assert group.proposals
+
+
+def test_news_of_the_partition_repeat_the_wish() -> None:
+    group = Group(a="00", b="00").appoint()
+    assert [each.partition_epoch for each in group.proposals] == [0]
+    group.hosts[A].restore(group.at(A), Mandate(9, group.replicas, 5, A))
+    assert [each.partition_epoch for each in group.proposals] == [0, 5]
