@@ -44,7 +44,7 @@ from tidelog.replication.sealing import Sealing
 from tidelog.replication.snapshots import PIECE_BYTES, Snapshots
 from tidelog.replication.syncing import Syncer
 from tidelog.services import Services
-from tidelog.types import SnapshotId
+from tidelog.types import NO_BROKER, SnapshotId
 
 if TYPE_CHECKING:
     from tidelog.replication.restoring import Mandate
@@ -519,8 +519,18 @@ class Hosted:
         self._listener.failed(self, error)
 
     def elect(self, effects: ElectionEffects) -> None:
-        """Carry out an election's effects, each behind the ballots it follows from."""
-        self._outbox.extend(effects)
+        """Carry out an election's effects, each behind the ballots it follows from.
+
+        Only to follow nobody waits for nothing: a vote that is on its way to the disk was decided by the log
+        as it is now. Whoever went on acknowledging, or leading, in the old epoch meanwhile would help to
+        commit what the new leader lacks.
+        """
+        for effect in effects:
+            if isinstance(effect, Follow) and effect.leader == NO_BROKER:
+                if effect.epoch >= self.replica.epoch:
+                    self.follow(effect.epoch, NO_BROKER, self.replica.replicas, -1)
+            else:
+                self._outbox.append(effect)
         self._listener.election_moved(self)
         self._drain()
 
@@ -538,8 +548,12 @@ class Hosted:
                 case Lead(epoch):
                     self._begin_to_lead(epoch)
                 case Follow(epoch, leader):
-                    if epoch >= self.replica.epoch:
-                        self.follow(epoch, leader, self.replica.replicas, -1)
+                    self._begin_to_follow(epoch, leader)
+
+    def _begin_to_follow(self, epoch: int, leader: int) -> None:
+        election = self.election
+        if election is not None and (election.epoch, election.leader) == (epoch, leader):
+            self.follow(epoch, leader, self.replica.replicas, -1)
 
     def _begin_to_lead(self, epoch: int) -> None:
         election = self.election
