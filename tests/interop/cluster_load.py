@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from .calls import eventually
 
 FLUSH_TIMEOUT_S = 120.0
+ADMIN_TIMEOUT_S = 60.0
 PAUSE_S = 0.004  # between two records of one partition
 # What no server can shorten is shortened here. By default librdkafka waits 60 s for a peer that was frozen or
 # cut off and so never closed its connection, and up to 10 s before it tries a broker again that did not
@@ -27,16 +28,23 @@ class Ack(NamedTuple):
     """One acknowledged record."""
 
     number: int
-    offset: int
+    offset: int | None  # None: the broker only said that it has the record already
     at: float  # seconds of the steady clock
 
 
 def create_topic(bootstrap: str, name: str, partitions: int, replicas: int = 3, **configs: object) -> None:
     """Config names are written with underscores for dots."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, **CLIENT_SETTINGS})
     wanted = {key.replace("_", "."): str(value) for key, value in configs.items()}
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=wanted)
-    admin.create_topics([topic])[name].result(30)
+    admin = admin_client(bootstrap)  # It must live until the answer is there.
+    admin.create_topics([topic])[name].result(ADMIN_TIMEOUT_S)
+
+
+def admin_client(bootstrap: str) -> AdminClient:
+    """One that waits for answers as long as a busy machine may need: a topic whose creation timed out may be
+    there all the same, and cannot be created again.
+    """
+    return AdminClient({"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 500, "log_level": 2})
 
 
 class Writer(threading.Thread):
@@ -106,10 +114,15 @@ class Writer(threading.Thread):
         return longest
 
 
-class Reader(threading.Thread):
-    """Reads every partition from the start and expects each offset once, in order."""
+NOTHING = b""  # at the offset of a control record, which consumers never see
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+
+class Reader(threading.Thread):
+    """Reads every partition from the start and expects each offset once, in order; with ``gaps`` some may be
+    those of control records.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, *, gaps: bool = False) -> None:
         super().__init__(name="reader", daemon=True)
         settings = {
             "bootstrap.servers": bootstrap,
@@ -121,6 +134,7 @@ class Reader(threading.Thread):
         self._consumer = confluent_kafka.Consumer(settings)
         self._consumer.assign([confluent_kafka.TopicPartition(topic, n, 0) for n in range(partitions)])
         self.values: list[list[bytes]] = [[] for _ in range(partitions)]  # the index is the offset
+        self._gaps = gaps
         self.failures: list[str] = []
         self._ending = threading.Event()
 
@@ -137,6 +151,8 @@ class Reader(threading.Thread):
                 self.failures.append(str(error))
             return
         values = self.values[message.partition()]
+        if self._gaps:
+            values += [NOTHING] * (message.offset() - len(values))
         if message.offset() != len(values):
             self.failures.append(
                 f"partition {message.partition()}: offset {message.offset()} came where {len(values)} was due"
@@ -162,13 +178,13 @@ class Reader(threading.Thread):
 class Load:
     """Writers and reader together; call ``finish`` when all faults are over, then ``check``."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, *, gaps: bool = False) -> None:
         self._partitions = partitions
         self.writers = [
             Writer(bootstrap, topic, partitions, "idempotent", True),
             Writer(bootstrap, topic, partitions, "plain", False),
         ]
-        self.reader = Reader(bootstrap, topic, partitions)
+        self.reader = Reader(bootstrap, topic, partitions, gaps=gaps)
 
     def start(self) -> None:
         self.reader.start()
@@ -194,7 +210,7 @@ class Load:
         for writer in self.writers:
             writer.finish()
         ends = [
-            max(ack.offset for writer in self.writers for ack in writer.acks[partition]) + 1
+            max(ack.offset or 0 for writer in self.writers for ack in writer.acks[partition]) + 1
             for partition in range(self._partitions)
         ]
         self.reader.finish(ends)
@@ -213,9 +229,13 @@ class Load:
 
     def _check_places(self, partition: int, values: list[bytes]) -> None:
         places: dict[int, bytes] = {}
+        there = set(values)
         for writer in self.writers:
             for ack in writer.acks[partition]:
                 value = value_of(writer.name, ack.number)
+                if ack.offset is None:
+                    assert value in there, f"{value!r} was acknowledged and is not there"
+                    continue
                 assert ack.offset not in places, f"offset {ack.offset} was given out twice"
                 places[ack.offset] = value
                 assert values[ack.offset] == value, f"another record than {value!r} is at {ack.offset}"
@@ -228,7 +248,7 @@ def value_of(writer: str, number: int) -> bytes:
 
 def _numbers_by_writer(values: list[bytes]) -> dict[str, list[int]]:
     numbers: dict[str, list[int]] = defaultdict(list)
-    for value in values:
+    for value in filter(None, values):
         writer, number, _ = value.split(b"/", 2)
         numbers[writer.decode()].append(int(number))
     return numbers

@@ -17,6 +17,7 @@ majority, which the next leader lacks (and seals again) or commits. A seal count
 written in: ``since_epoch`` is the leader epoch with which the partition began to be replicated by votes.
 """
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ from tidelog.services import Services
 if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.replication.hosted import Hosted
+
+logger = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 20
 # May stand between a seal and the end of the log.
@@ -62,10 +65,15 @@ class Sealing:
         """What the metadata says now."""
         changed = since_epoch != self.since_epoch
         self.wanted, self.since_epoch = wanted, since_epoch
-        if self._hosted.replica.role is Role.LEADER:
-            if changed:
+        if self._hosted.replica.role is not Role.LEADER:
+            return
+        if changed:
+            try:
                 self.found()  # It may be the seal of an earlier time.
-            self.began()
+            except TidelogError as error:
+                logger.error("%s: %s", self._hosted.key, error.message)
+                return
+        self.began()
 
     def found(self) -> None:
         """About to lead: a log that ends in a seal stays as it is."""
