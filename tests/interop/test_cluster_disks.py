@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import ElectionType
-from confluent_kafka.admin import AdminClient
 from kio.schema.errors import ErrorCode
 
 from tidelog.testing import Broker, Cluster
 
 from . import calls
-from .cluster_load import CLIENT_SETTINGS, create_topic
+from .cluster_load import admin_client, create_topic
 from .records import batch, values
 from .replicas import assert_identical, segments
 from .wire import Wire
@@ -123,7 +122,7 @@ def test_a_flipped_bit_in_an_old_segment_of_a_leader_reaches_nobody(cluster: Clu
     leader.start()
     cluster.await_ready()
     cluster.await_in_sync(TOPIC)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **CLIENT_SETTINGS})
+    admin = admin_client(cluster.bootstrap)
     admin.elect_leaders(ElectionType.PREFERRED, None).result(30)
     cluster.wait_for(lambda: cluster.partition(TOPIC).leader == leader.node_id, "it leads again")
     assert [value[:6] for value in read_all(cluster)] == [b"%06d" % n for n in range(end)]

@@ -12,14 +12,9 @@ from interop import calls
 from interop.records import batch
 from interop.wire import Wire
 from tidelog.testing import running_broker
+from tidelog.testing.broker import free_port
 
 pytestmark = pytest.mark.not_kafka
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

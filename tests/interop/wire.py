@@ -36,7 +36,7 @@ ZEROS: tuple[tuple[type, Any], ...] = (
 )
 
 
-class ConnectionEnded(Exception):
+class ConnectionEnded(ConnectionError):
     """The broker closed the connection."""
 
 
