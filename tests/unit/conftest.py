@@ -1,10 +1,12 @@
 """What all unit tests share.
 
-Hypothesis fails no example for being slow: a busy machine says nothing about the code. And unit tests may use
-the raw client of ``tests/interop``, whose requests and answers are built by kio and not by the code under
-test.
+Hypothesis fails no example for being slow: a busy machine says nothing about the code. It draws other examples
+with every run, unless ``TIDELOG_TEST_EXAMPLES=same`` asks for those of the last one, as CI does. And unit tests
+may use the raw client of ``tests/interop``, whose requests and answers are built by kio and not by the code
+under test.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,5 +14,7 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-settings.register_profile("tidelog", deadline=None)
+settings.register_profile(
+    "tidelog", deadline=None, derandomize=os.environ.get("TIDELOG_TEST_EXAMPLES") == "same"
+)
 settings.load_profile("tidelog")
