@@ -1,0 +1,175 @@
+"""Logs that end in a seal: nothing is taken or committed behind it, whoever leads; its holders are told."""
+
+from typing import Any
+
+import pytest
+from test_standing_asks import NOW_MS, Clock
+
+from tidelog.config import TopicConfig
+from tidelog.errors import ErrorCode
+from tidelog.log.log import Log
+from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
+from tidelog.replication.effects import ProposeInSync
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.policies import BY_NAME
+from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.sealing import LOOK_AGAIN_MS, Sealing, seal_at_end
+from tidelog.sim.disk import SimulatedDisk
+
+ALL = (1, 2, 3)
+ACKS_ALL = -1
+
+
+class Silent:
+    def send(self, to: int, message: Any) -> None: ...
+
+
+class Voter:
+    """One of three voters, driven by the test; the others are what the test says they have fetched."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.proposed: list[ProposeInSync] = []
+        host = Host(1, self.clock, Silent(), lambda: 0.5)
+        host.on_proposal = lambda hosted, proposal: self.proposed.append(proposal)
+        disk = SimulatedDisk()
+        disk.make_directory("data")
+        self.log = Log.open(disk, "data/t-0", TopicConfig(), clean=False, now_ms=NOW_MS)
+        self.replica = Replica(1, self.log, BY_NAME["quorum"], Limits())
+        self.hosted = Hosted(("t", 0), self.log, self.replica, self.clock, host)
+        host.add(self.hosted)
+        self.sealing = self.hosted.sealing = Sealing(self.hosted, self.clock, host.proposed)
+
+    def lead(self, epoch: int) -> "Voter":
+        """Elected: as ``Hosted`` does it."""
+        self.hosted.lead(epoch, ALL, ALL, -1)
+        self.sealing.found()
+        self.append(control=ControlType.LEADER_CHANGE)
+        self.sealing.began()
+        return self
+
+    def append(self, control: ControlType | None = None) -> None:
+        offset, epoch = self.log.end_offset, self.replica.epoch
+        key = None if control is None else control_key(control)
+        record = Record(offset, NOW_MS, key, b"", ())
+        batch = encode_batch([record], leader_epoch=epoch, control=control is not None)
+        self.hosted.append(memoryview(batch), offset, NOW_MS, NOW_MS)
+
+    def fetched(self, follower: int, offset: int) -> None:
+        last_epoch = self.log.epochs.epoch_at(offset - 1)
+        answer = self.replica.fetched(follower, self.replica.epoch, offset, last_epoch, 0, self.clock.ms)
+        assert answer.error is ErrorCode.NONE
+        assert answer.diverging is None
+        self.hosted.run(answer.effects)
+
+    def look(self) -> None:
+        self.clock.advance(2 * LOOK_AGAIN_MS)
+
+    @property
+    def takes_records(self) -> bool:
+        return self.replica.before_append(ACKS_ALL) is ErrorCode.NONE
+
+
+@pytest.fixture
+def voter() -> Voter:
+    """Leads epoch 1; the log: leader change, a record."""
+    voter = Voter().lead(1)
+    voter.append()
+    return voter
+
+
+def test_a_wish_ends_the_log(voter: Voter) -> None:
+    assert voter.takes_records
+    voter.sealing.update(wanted=True, since_epoch=0)
+    assert not voter.takes_records
+    assert voter.replica.before_append(ACKS_ALL) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert seal_at_end(voter.log, 0) == voter.replica.sealed_end_offset == 3
+    voter.sealing.update(wanted=True, since_epoch=0)
+    assert voter.log.end_offset == 3  # Sealed once.
+
+
+def test_what_was_under_way_is_acknowledged(voter: Voter) -> None:
+    answers: list[ErrorCode] = []
+    voter.hosted.wait(2, ACKS_ALL, 1000, answers.append)
+    voter.sealing.update(wanted=True, since_epoch=0)
+    voter.fetched(2, 2)
+    assert answers == [ErrorCode.NONE]
+
+
+def test_the_holders_are_proposed_once_a_majority_has_the_seal(voter: Voter) -> None:
+    voter.sealing.update(wanted=True, since_epoch=0)
+    voter.fetched(2, 2)
+    voter.look()
+    assert voter.proposed == []
+    voter.fetched(2, 3)
+    voter.look()
+    assert voter.proposed == [ProposeInSync((1, 2), 1, -1)]
+    voter.fetched(3, 3)
+    voter.look()
+    voter.look()
+    assert [each.members for each in voter.proposed] == [(1, 2), (1, 2, 3)]
+
+
+def test_a_refused_proposal_is_made_again(voter: Voter) -> None:
+    voter.sealing.update(wanted=True, since_epoch=0)
+    voter.fetched(2, 3)
+    voter.look()
+    voter.hosted.run(voter.replica.proposal_refused())
+    voter.look()
+    assert [each.members for each in voter.proposed] == [(1, 2), (1, 2)]
+
+
+def test_whoever_is_elected_later_stays_sealed_and_commits_nothing_behind_the_seal(voter: Voter) -> None:
+    voter.sealing.update(wanted=True, since_epoch=0)
+    voter.hosted.follow(2, -1, ALL, -1)
+    voter.sealing.wanted = False  # It may not have heard of the wish.
+    voter.lead(3)
+    assert voter.log.end_offset == 4
+    assert not voter.takes_records
+    voter.fetched(2, 4)
+    voter.fetched(3, 4)
+    assert voter.replica.high_watermark == 3
+    voter.look()
+    assert voter.proposed == [ProposeInSync((1, 2, 3), 3, -1)]
+
+
+def test_a_leader_that_lacks_the_seal_writes_one(voter: Voter) -> None:
+    voter.sealing.update(wanted=True, since_epoch=0)
+    voter.hosted.follow(2, 2, ALL, -1)
+    voter.log.truncate_to(2)  # Nobody else had it.
+    voter.lead(3)
+    assert seal_at_end(voter.log, 0) == voter.log.end_offset == 4
+    assert not voter.takes_records
+
+
+def test_the_seal_of_an_earlier_time_means_nothing(voter: Voter) -> None:
+    voter.sealing.update(wanted=True, since_epoch=0)
+    voter.hosted.follow(1002, -1, ALL, -1)
+    voter.sealing.update(wanted=False, since_epoch=1002)
+    voter.lead(1003)
+    assert voter.takes_records
+    voter.fetched(2, 4)
+    assert voter.replica.high_watermark == 4
+
+
+def test_a_leader_that_hears_late_that_the_seal_is_old_takes_records_again(voter: Voter) -> None:
+    voter.sealing.update(wanted=True, since_epoch=0)
+    voter.hosted.follow(1002, -1, ALL, -1)
+    voter.lead(1003)
+    assert not voter.takes_records
+    voter.sealing.update(wanted=False, since_epoch=1002)
+    assert voter.takes_records
+
+
+@pytest.mark.parametrize("behind", [None, ControlType.COMMIT])
+def test_a_seal_inside_the_log_is_no_end(voter: Voter, behind: ControlType | None) -> None:
+    voter.append(control=ControlType.SEAL)
+    voter.append(control=ControlType.LEADER_CHANGE)
+    assert seal_at_end(voter.log, 0) == 3
+    voter.append(control=behind)
+    assert seal_at_end(voter.log, 0) is None
+
+
+def test_an_empty_log_has_no_seal() -> None:
+    assert seal_at_end(Voter().log, 0) is None
