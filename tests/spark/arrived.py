@@ -39,7 +39,7 @@ def _to_the_end(consumer: Consumer, topic: str) -> list[Message]:
     found: list[Message] = []
     ended: set[int] = set()
     while len(ended) < len(partitions):
-        for message in consumer.consume(10_000, 1.0):
+        for message in consumer.consume(1000, 0.1):
             if message.error() is not None:
                 ended.add(message.partition())
                 continue

@@ -24,7 +24,7 @@ from tidelog.spark.writing.settings import WriterSettings, writer_settings
 if TYPE_CHECKING:
     from tidelog.spark.writing.writers import BatchWriter, StreamWriter
 
-__all__ = ["WriterSettings", "batch_writer", "stream_writer"]
+__all__ = ["WriterSettings", "batch_writer", "stream_writer", "writer_settings"]
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> "BatchWriter":

@@ -1,0 +1,239 @@
+"""A micro-batch is in the topic once, wherever the writing of it stops: tasks and driver played without
+Spark.
+
+Each test writes batches the way Spark does (tasks, then the driver's commit; after a failure the same batch
+again) and looks at what confluent-kafka reads as committed."""
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StringType, StructField, StructType
+
+from tidelog.spark.client.cluster import Cluster
+from tidelog.spark.writing import writer_settings
+from tidelog.spark.writing.coordinator import Coordinators
+from tidelog.spark.writing.messages import CommittedOffset, ProducerId
+from tidelog.spark.writing.settings import WriterSettings
+from tidelog.spark.writing.transactions import (
+    Decision,
+    Ledger,
+    Participant,
+    TransactionLost,
+    Transactions,
+    UnknownOutcome,
+    decode,
+    encode,
+)
+from tidelog.spark.writing.writers import Place, RolledBack, StreamWriter, Written
+
+from .arrived import consume
+from .conftest import CreateTopic
+
+SCHEMA = StructType([StructField("value", StringType())])
+Rows = Sequence[Sequence[str]]  # of each task
+
+
+class Crash(BaseException):
+    """The process is gone: nothing may catch this to clean up."""
+
+
+class Query:
+    """One streaming query, played."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.sink = f"tidelog-sink-{uuid.uuid4()}"
+        given = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "kafka.retry.backoff.ms": "20"}
+        self.settings: WriterSettings = writer_settings(given, streaming=True)
+
+    def task(self, batch_id: int, task: int, rows: Sequence[str], attempt: int = 0) -> Written:
+        writer = StreamWriter(self.settings, lambda: Place(self.sink, batch_id, task, attempt))
+        batches = [pa.record_batch([pa.array(rows, pa.string())], names=["value"])] if rows else []
+        return writer.write(iter(batches))
+
+    def tasks(self, batch_id: int, rows: Rows) -> list[Written]:
+        return [self.task(batch_id, task, part) for task, part in enumerate(rows)]
+
+    def commit(self, batch_id: int, messages: Sequence[Written]) -> None:
+        StreamWriter(self.settings).commit(messages, batch_id)
+
+    def run(self, batch_id: int, rows: Rows) -> None:
+        self.commit(batch_id, self.tasks(batch_id, rows))
+
+    def decide(self, batch_id: int, messages: Sequence[Written], topic: str) -> None:
+        """What commit does first, and no more."""
+        participants = tuple(one.participant for one in messages if one.participant is not None)
+        with Cluster(self.settings.client) as cluster:
+            Ledger(Coordinators(cluster), self.sink).write(
+                Decision(batch_id, len(messages), participants), topic
+            )
+
+    def finish(self, participant: Participant) -> bool:
+        with Cluster(self.settings.client) as cluster:
+            name = participant.name(self.sink)
+            return Transactions(Coordinators(cluster)).commit(name, participant.producer)
+
+    def time_out(self, participant: Participant) -> None:
+        """What the coordinator does when the time of a transaction is up: another epoch, and an abort."""
+        with Cluster(self.settings.client) as cluster:
+            Transactions(Coordinators(cluster)).begin(participant.name(self.sink), 60_000)
+
+
+@pytest.fixture
+def topic(create_topic: CreateTopic) -> str:
+    return create_topic(2)
+
+
+@pytest.fixture
+def query(bootstrap: str, topic: str) -> Query:
+    return Query(bootstrap, topic)
+
+
+def values(bootstrap: str, topic: str) -> list[str]:
+    return sorted((one.value or b"").decode() for one in consume(bootstrap, topic))
+
+
+def participant(message: Written) -> Participant:
+    assert message.participant is not None
+    return message.participant
+
+
+def test_nothing_is_seen_before_the_driver_commits(query: Query, bootstrap: str, topic: str) -> None:
+    messages = query.tasks(0, [["a", "b"], [], ["c"]])
+    assert values(bootstrap, topic) == []
+    query.commit(0, messages)
+    assert values(bootstrap, topic) == ["a", "b", "c"]
+    query.run(1, [["d"], ["e"], []])
+    query.run(2, [[], [], []])
+    query.run(3, [["f"]])
+    assert values(bootstrap, topic) == ["a", "b", "c", "d", "e", "f"]
+
+
+def test_a_driver_that_dies_before_the_decision_leaves_nothing(
+    query: Query, bootstrap: str, topic: str
+) -> None:
+    query.tasks(0, [["a", "b"], ["c"]])
+    query.run(0, [["b"], ["c", "a"]])
+    assert values(bootstrap, topic) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("finished", [0, 1, 2])
+def test_after_the_decision_other_rows_in_other_tasks_change_nothing(
+    query: Query, bootstrap: str, topic: str, finished: int
+) -> None:
+    messages = query.tasks(0, [["a", "b"], ["c"]])
+    query.decide(0, messages, topic)
+    for message in messages[:finished]:
+        assert query.finish(participant(message))
+    query.run(0, [["x"], ["y"], ["z"]])
+    assert values(bootstrap, topic) == ["a", "b", "c"]
+    query.run(1, [["d"]])
+    assert values(bootstrap, topic) == ["a", "b", "c", "d"]
+
+
+def test_what_timed_out_after_the_decision_is_written_again(query: Query, bootstrap: str, topic: str) -> None:
+    rows = [["a", "b"], ["c"], ["d"]]
+    messages = query.tasks(0, rows)
+    query.decide(0, messages, topic)
+    assert query.finish(participant(messages[0]))
+    query.time_out(participant(messages[1]))
+    with pytest.raises(UnknownOutcome, match="by 3 tasks; now there are 4"):
+        query.run(0, [*rows, []])
+    again = query.tasks(0, rows)
+    assert [one.records for one in again] == [0, 1, 0]
+    query.decide(0, [], topic)  # an empty list changes nothing
+    query.commit(0, again)
+    assert values(bootstrap, topic) == ["a", "b", "c", "d"]
+    query.run(0, rows)
+    assert values(bootstrap, topic) == ["a", "b", "c", "d"]
+
+
+def test_a_lost_transaction_stops_the_decision(query: Query, bootstrap: str, topic: str) -> None:
+    messages = query.tasks(0, [["a"], ["b"]])
+    query.time_out(participant(messages[1]))
+    with pytest.raises(TransactionLost, match="no longer open"):
+        query.commit(0, messages)
+    query.run(0, [["a"], ["b"]])
+    assert values(bootstrap, topic) == ["a", "b"]
+
+
+def test_attempts_of_a_task_do_not_touch_each_other(query: Query, bootstrap: str, topic: str) -> None:
+    first = query.task(0, 0, ["a"])
+    late_twin = query.task(0, 0, ["a"], attempt=1)
+    query.commit(0, [first])
+    other = query.task(1, 0, ["b"])
+    winner = query.task(1, 0, ["b"], attempt=2)
+    query.commit(1, [winner])
+    assert other.participant is not None and not query.finish(participant(other))
+    assert not query.finish(participant(late_twin))
+    assert values(bootstrap, topic) == ["a", "b"]
+
+
+def test_a_failed_batch_is_aborted_at_once(query: Query, bootstrap: str, topic: str) -> None:
+    messages = query.tasks(0, [["a"], ["b"]])
+    StreamWriter(query.settings).abort([*messages, None], 0)
+    assert not query.finish(participant(messages[0]))
+    assert values(bootstrap, topic) == []
+
+
+def test_an_older_checkpoint_is_refused(query: Query) -> None:
+    query.run(4, [["a"]])
+    with pytest.raises(RolledBack, match="Batch 3 is to be written, but batch 4"):
+        query.task(3, 0, ["b"])
+
+
+@pytest.mark.timeout(300)
+def test_a_crash_before_or_after_any_request_adds_and_loses_nothing(
+    bootstrap: str, create_topic: CreateTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes die around their n-th question to a coordinator, for every n there is."""
+    topic = create_topic(2)
+    asked = Coordinators.ask
+    left = [0]
+
+    def ask(self: Coordinators, *arguments: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Crash
+        answer = asked(self, *arguments)
+        left[0] -= 1
+        if left[0] == 0:
+            raise Crash
+        return answer
+
+    monkeypatch.setattr(Coordinators, "ask", ask)
+    monkeypatch.setattr(Transactions, "abort", lambda *_: None)  # the dead clean up nothing
+    expected: Counter[str] = Counter()
+    point = 0
+    crashed = True
+    while crashed:
+        point += 1
+        query = Query(bootstrap, topic)
+        rows = [[f"{point}-{name}" for name in part] for part in (["a", "b"], ["c"])]
+        left[0] = point
+        try:
+            query.run(0, rows)
+            crashed = False
+        except Crash:
+            left[0] = 0
+            query.run(0, rows)
+        expected.update(row for part in rows for row in part)
+    assert point > 20
+    assert Counter(values(bootstrap, topic)) == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, 180, 181, 700])
+def test_decisions_of_any_size_are_read_back(count: int) -> None:
+    participants = tuple(Participant(task, 3, ProducerId(1 << 40 | task, 7)) for task in range(count))
+    older = {("t", 5): CommittedOffset(8, "tidelog-sink-1:0:1:0:"), ("t", 9): CommittedOffset(99, "not ours")}
+    decision = Decision(9, count + 5, participants, 2)
+    offsets = {("t", index): one for index, one in encode(decision).items()}
+    assert all(len(one.metadata) <= 4096 for one in offsets.values())
+    assert decode(older | offsets) == (decision if count else Decision(8, 1, (), 0))
+    if len(offsets) > 1:
+        del offsets["t", 1]
+        with pytest.raises(UnknownOutcome, match=f"of {count}"):
+            decode(offsets)
