@@ -35,6 +35,7 @@ each other until they hear of the change, and no epoch may be led twice."""
 
 
 class Step(NamedTuple):
+    safe_when: str  # in words, for people
     waits_for: Callable[[PartitionImage, Standing], str | None]  # None: nothing, it can be taken
     leader: Callable[[PartitionImage], int]
     members: Callable[[PartitionImage], tuple[int, ...]]
@@ -113,13 +114,26 @@ def _no_move(partition: PartitionImage) -> str | None:
 
 STEPS: dict[tuple[str, str], Step] = {
     (ISR, PRIMARY_BACKUP): Step(
-        _primary_in_sync, lambda partition: partition.target[0], lambda partition: partition.in_sync
+        "the first replica is in sync",
+        _primary_in_sync,
+        lambda partition: partition.target[0],
+        lambda partition: partition.in_sync,
     ),
     (PRIMARY_BACKUP, ISR): Step(
-        _primary_serves, lambda partition: partition.leader, lambda partition: (partition.leader,)
+        "the primary serves and is whole",
+        _primary_serves,
+        lambda partition: partition.leader,
+        lambda partition: (partition.leader,),
     ),
-    (ISR, QUORUM): Step(_majority_in_sync, lambda partition: NO_BROKER, lambda partition: partition.in_sync),
-    (QUORUM, ISR): Step(_seal, lambda partition: partition.leader, lambda partition: partition.in_sync),
+    (ISR, QUORUM): Step(
+        "a majority is in sync",
+        _majority_in_sync,
+        lambda partition: NO_BROKER,
+        lambda partition: partition.in_sync,
+    ),
+    (QUORUM, ISR): Step(
+        "the log is sealed", _seal, lambda partition: partition.leader, lambda partition: partition.in_sync
+    ),
 }
 
 
