@@ -1,10 +1,12 @@
-"""Keeps the documentation true: writes the generated pages, then checks links and examples of all pages.
+"""Keeps the documentation true: writes the generated pages and what is drawn from code inside of others, then
+checks links and examples of all pages.
 
 ``./dev docs`` runs it; ``./dev docs --check`` writes nothing and fails where a generated page is out of date.
 What is checked: relative links and their anchors, ``tidelog …`` and ``./dev …`` lines of console examples
 (the command and its options exist), and that Python and TOML examples parse.
 """
 
+import importlib.util
 import re
 import shlex
 import sys
@@ -35,14 +37,36 @@ def generated_pages() -> dict[str, Callable[[], str]]:
     return {"docs/cli.md": command_line, "docs/configuration.md": configuration}
 
 
+def drawn_pages() -> dict[str, str]:
+    """Path of each page with blocks that are drawn from code, and its text with all of them drawn anew."""
+    blocks = _tool("mode_blocks")
+    drawn = blocks.blocks()
+    texts = {page: page.read_text(encoding="utf-8") for page in pages()}
+    return {
+        str(page.relative_to(ROOT)): blocks.fill(text, drawn)
+        for page, text in texts.items()
+        if blocks.BEGIN in text
+    }
+
+
+def _tool(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def pages() -> list[Path]:
     return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md")])
 
 
 def stale_pages() -> Iterator[Problem]:
-    for name, text in generated_pages().items():
+    current = {name: text() for name, text in generated_pages().items()} | drawn_pages()
+    for name, text in current.items():
         page = ROOT / name
-        if not page.exists() or page.read_text(encoding="utf-8") != text():
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
             yield Problem(Path(name), "is out of date; ./dev docs writes it anew")
 
 
@@ -160,6 +184,8 @@ def main(arguments: list[str]) -> int:
     else:
         for name, text in generated_pages().items():
             (ROOT / name).write_text(text(), encoding="utf-8")
+        for name, drawn in drawn_pages().items():
+            (ROOT / name).write_text(drawn, encoding="utf-8")
     for page in pages():
         problems += check_page(page)
     for problem in problems:
