@@ -5,6 +5,7 @@ leaders propose: an image in, records out. Who leads in which mode is in
 
 import logging
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import NamedTuple
 from uuid import UUID
 
@@ -14,7 +15,8 @@ from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import next_state
+from tidelog.controller.successions import elects_itself, next_state
+from tidelog.controller.successions.quorum import told
 from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
@@ -83,6 +85,8 @@ class InSyncWish(NamedTuple):
     members: tuple[int, ...]
     # Which run of each member the leader means, in their order; -1 where it does not say, empty for none.
     member_epochs: tuple[int, ...] = ()
+    # The leader was voted in, and tells so: the members are those who vote.
+    elected: bool = False
 
 
 def change_in_sync(
@@ -93,6 +97,8 @@ def change_in_sync(
     if topic is None or not 0 <= wish.partition < len(topic.partitions):
         raise TidelogError("no such partition", ErrorCode.UNKNOWN_TOPIC_ID)
     partition = topic.partitions[wish.partition]
+    if wish.elected:
+        return _told(image, topic, partition, wish, rules_of(topic), rank)
     if mode_changes.ends_in_seal(partition):
         new = next_state(_take_over(image, partition, wish), Standing.of(image, rank), rules_of(topic))
         return [record_of(wish.topic_id, wish.partition, new)]
@@ -110,6 +116,32 @@ def change_in_sync(
     new = msgspec.structs.replace(partition, in_sync=wish.members, eligible=eligible)
     # A new member may be the one for which a drained leader, or a move, has been waiting.
     return [record_of(wish.topic_id, wish.partition, next_state(new, Standing.of(image, rank), rules))]
+
+
+def _told(
+    image: ClusterImage,
+    topic: TopicImage,
+    partition: PartitionImage,
+    wish: InSyncWish,
+    rules: Rules,
+    rank: Rank,
+) -> list[MetadataRecord]:
+    """The replicas have voted. Who came back without its memory counts again only when its leader says that
+    this very run of it was taken in anew.
+    """
+    _check_sender(image, wish)
+    if not elects_itself(partition) or wish.broker_id not in partition.replicas:
+        raise TidelogError("nobody votes for that", ErrorCode.INVALID_REQUEST)
+    known = {*partition.in_sync, *partition.eligible}
+    voters = tuple(
+        member
+        for member, epoch in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
+        if member in image.brokers and (member in known or image.brokers[member].broker_epoch == epoch)
+    )
+    new = next_state(
+        told(partition, wish.broker_id, wish.leader_epoch, voters), Standing.of(image, rank), rules
+    )
+    return [] if new == partition else [record_of(topic.topic_id, wish.partition, new)]
 
 
 def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> PartitionImage:

@@ -61,6 +61,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
     # mode is under way.
     mode: str = ISR
     mode_epoch: int = 0  # The leader epoch with which it came to this mode; 0 when it was created so.
+    heir: int = -1  # Where the replicas vote: who shall lead instead of the present leader.
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -188,6 +189,7 @@ class _Draft:
             tuple(record.removing),
             record.mode,
             record.mode_epoch,
+            record.heir,
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import force, is_appointed
-from tidelog.controller.successions.steps import Rules, RulesOf, led_by, record_of, serves
+from tidelog.controller.successions import force, hand_over, is_appointed
+from tidelog.controller.successions.steps import Rules, RulesOf, record_of, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
@@ -27,9 +27,7 @@ class Place(NamedTuple):
 
     def led_by(self, leader: int) -> PartitionChanged:
         """Another member leads from the next epoch on; nobody leaves the in-sync set."""
-        partition = self.partition
-        new = led_by(partition, leader, partition.in_sync, partition.eligible)
-        return record_of(self.topic.topic_id, self.number, new)
+        return record_of(self.topic.topic_id, self.number, hand_over(self.partition, leader))
 
 
 def find(image: ClusterImage, name: str, index: int) -> Place:

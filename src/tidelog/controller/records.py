@@ -76,6 +76,7 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     removing: list[int] = []  # and those that go when all of the others are in sync
     mode: str = ISR  # how it is replicated from now on
     mode_epoch: int = 0  # since which leader epoch it is
+    heir: int = -1  # where the replicas vote: who shall lead instead
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):

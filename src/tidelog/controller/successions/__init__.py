@@ -7,28 +7,43 @@ another mode, that is also a step towards it.
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
-from tidelog.config.modes import ISR, PRIMARY_BACKUP
+from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.controller import mode_changes
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions import isr, primary_backup
-from tidelog.controller.successions.steps import Rules
+from tidelog.controller.successions import isr, primary_backup, quorum
+from tidelog.controller.successions.steps import Rules, led_by
 from tidelog.types import NO_BROKER
 
 Succession = Callable[[PartitionImage, Standing, Rules], PartitionImage]
 
-BY_MODE: dict[str, Succession] = {ISR: isr.next_state, PRIMARY_BACKUP: primary_backup.next_state}
+BY_MODE: dict[str, Succession] = {
+    ISR: isr.next_state,
+    PRIMARY_BACKUP: primary_backup.next_state,
+    QUORUM: quorum.next_state,
+}
 
-FORCED: dict[str, Succession] = {ISR: isr.force, PRIMARY_BACKUP: primary_backup.force}
+FORCED: dict[str, Succession] = {
+    ISR: isr.force,
+    PRIMARY_BACKUP: primary_backup.force,
+    QUORUM: quorum.force,
+}
 """What an operator can enforce when nobody can lead without a possible loss."""
 
 STAND_INS: dict[str, Callable[[PartitionImage, AbstractSet[int]], int]] = {
-    PRIMARY_BACKUP: primary_backup.stand_in
+    PRIMARY_BACKUP: primary_backup.stand_in,
+    QUORUM: quorum.stand_in,
 }
 """Who serves readers while nobody leads."""
 
-APPOINTED = frozenset({ISR})
-"""Modes in which the controller may hand a leadership from one member to another."""
+HAND_OVERS: dict[str, Callable[[PartitionImage, int], PartitionImage]] = {
+    ISR: lambda partition, leader: led_by(partition, leader, partition.in_sync, partition.eligible),
+    QUORUM: quorum.hand_over,
+}
+"""Modes in which the controller may have a leadership handed from one member to another, and how."""
+
+SELF_ELECTING = frozenset({QUORUM})
+"""Modes in which the replicas tell the controller who leads."""
 
 
 def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
@@ -49,6 +64,8 @@ def acting_leader(partition: PartitionImage) -> int:
 
 def is_restoring(partition: PartitionImage) -> bool:
     """Whether the leader still gathers what others hold."""
+    if partition.mode in SELF_ELECTING:
+        return False
     return partition.mode in STAND_INS and partition.leader not in (NO_BROKER, *partition.in_sync)
 
 
@@ -61,5 +78,15 @@ def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
 
 
 def is_appointed(partition: PartitionImage) -> bool:
-    """Whether the controller may hand the leadership to another member."""
-    return partition.mode in APPOINTED
+    """Whether the controller may have the leadership handed to another member."""
+    return partition.mode in HAND_OVERS
+
+
+def hand_over(partition: PartitionImage, leader: int) -> PartitionImage:
+    """Another member leads from the next epoch on, or shall; nobody leaves the in-sync set."""
+    return HAND_OVERS[partition.mode](partition, leader)
+
+
+def elects_itself(partition: PartitionImage) -> bool:
+    """Whether the replicas vote and tell who leads."""
+    return partition.mode in SELF_ELECTING

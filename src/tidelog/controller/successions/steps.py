@@ -79,4 +79,5 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         removing=list(new.removing),
         mode=new.mode,
         mode_epoch=new.mode_epoch,
+        heir=new.heir,
     )

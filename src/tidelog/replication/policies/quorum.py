@@ -10,7 +10,7 @@ class QuorumPolicy:
     tracks_in_sync = False
     drops_laggards = False
     elects_itself = True
-    has_successors = True
+    has_successors = False  # Without a majority it steps down by itself.
     backups_serve_readers = False
     too_late = ErrorCode.REQUEST_TIMED_OUT
 

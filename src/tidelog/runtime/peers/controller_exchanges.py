@@ -133,6 +133,7 @@ class InSyncChanges(Exchange[Asked, Answered]):
                     for member, epoch in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
                 ],
                 "partition_epoch": wish.partition_epoch,
+                "leader_recovery_state": int(wish.elected),
             }
 
         wishes = [cast(InSyncAsk, asked.ask).wish for asked in asks]
@@ -157,6 +158,7 @@ class InSyncChanges(Exchange[Asked, Answered]):
                         part.partition_epoch,
                         tuple(member.broker_id for member in part.new_isr_with_epochs),
                         tuple(member.broker_epoch for member in part.new_isr_with_epochs),
+                        part.leader_recovery_state == 1,
                     )
                 ),
             )

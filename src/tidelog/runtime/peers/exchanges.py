@@ -6,10 +6,11 @@ message             request                where Kafka has no field of its own f
 VoteAsked           Vote                   topics have names there, not ids: a topic's id stands for its name,
                                            but for the metadata log, which has a name
 LeaderBegan         BeginQuorumEpoch       as for votes
+StandNow            EndQuorumEpoch         as for votes; whoever gets it is the preferred candidate
 RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is -1 when the broker forgot something,
                                            else 0
 HeartbeatAsk        BrokerHeartbeat        –
-InSyncAsk           AlterPartition         –
+InSyncAsk           AlterPartition         "recovering" when a leader that was voted in tells so
 OfflineAsk          AssignReplicasToDirs   the directory is Kafka's "lost"
 SnapshotAsk         FetchSnapshot          as for votes
 TailAsk             OffsetForLeaderEpoch   as for votes; the end of any epoch is that of the log
@@ -36,6 +37,7 @@ from tidelog.replication.messages import (
     LeaderBegan,
     SnapshotAsk,
     SnapshotGot,
+    StandNow,
     TailAsk,
     TailGot,
     VoteAnswered,
@@ -43,11 +45,12 @@ from tidelog.replication.messages import (
 )
 from tidelog.runtime.peers.controller_exchanges import FailedLogs, Heartbeats, InSyncChanges, Registering
 from tidelog.runtime.peers.exchange import Exchange
-from tidelog.runtime.peers.replica_exchanges import NewLeaders, Snapshots, Voting
+from tidelog.runtime.peers.replica_exchanges import HandOvers, NewLeaders, Snapshots, Voting
 from tidelog.runtime.peers.tail_exchange import Tails
 
 VOTING = Voting()
 NEW_LEADERS = NewLeaders()
+HAND_OVERS = HandOvers()
 REGISTERING = Registering()
 HEARTBEATS = Heartbeats()
 IN_SYNC_CHANGES = InSyncChanges()
@@ -60,6 +63,7 @@ BY_API: dict[int, Exchange[Any, Any]] = {
     for exchange in (
         VOTING,
         NEW_LEADERS,
+        HAND_OVERS,
         REGISTERING,
         HEARTBEATS,
         IN_SYNC_CHANGES,
@@ -73,6 +77,7 @@ _BY_TYPE: dict[type, Exchange[Any, Any]] = {
     VoteAsked: VOTING,
     VoteAnswered: VOTING,
     LeaderBegan: NEW_LEADERS,
+    StandNow: HAND_OVERS,
     RegisterAsk: REGISTERING,
     RegisterGot: REGISTERING,
     HeartbeatAsk: HEARTBEATS,

@@ -24,6 +24,7 @@ from tidelog.replication.messages import (
     LeaderBegan,
     PartitionKey,
     SnapshotAsk,
+    StandNow,
     VoteAsked,
 )
 from tidelog.runtime.peers import names
@@ -130,7 +131,7 @@ class WirePeers:
             self._fetch(to, message)
         elif isinstance(message, FetchGot):
             self.inbound.answer_fetch(to, message)
-        elif isinstance(message, VoteAsked | Asked | SnapshotAsk | LeaderBegan):
+        elif isinstance(message, VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow):
             self._ask(to, message)
         else:
             self.inbound.answer(to, message)
@@ -154,7 +155,7 @@ class WirePeers:
         )  # fmt: skip
         channel.send(correlation_id, frame, FetchQuestion(self, to, ask.generation))
 
-    def _ask(self, to: int, message: VoteAsked | Asked | SnapshotAsk | LeaderBegan) -> None:
+    def _ask(self, to: int, message: VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow) -> None:
         exchange = exchange_of(message)
         if exchange.at_once_max == 1:
             self._request(to, exchange, [message])

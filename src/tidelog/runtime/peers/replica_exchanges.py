@@ -6,7 +6,14 @@ from typing import Any
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.replication.election import Tail, VoteAsk, VoteGot
-from tidelog.replication.messages import LeaderBegan, SnapshotAsk, SnapshotGot, VoteAnswered, VoteAsked
+from tidelog.replication.messages import (
+    LeaderBegan,
+    SnapshotAsk,
+    SnapshotGot,
+    StandNow,
+    VoteAnswered,
+    VoteAsked,
+)
 from tidelog.runtime.peers.exchange import (
     UNANSWERED,
     Exchange,
@@ -124,6 +131,41 @@ class NewLeaders(Exchange[LeaderBegan, LeaderBegan]):
         return [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics]
 
     def gots(self, peer: int, asks: Sequence[LeaderBegan], answer: Any) -> Iterable[LeaderBegan]:
+        return ()
+
+
+class HandOvers(Exchange[StandNow, StandNow]):
+    api_key = 54
+    at_once_max = 500
+    one_way = True
+
+    def body(self, to: int, cluster_id: str, asks: Sequence[StandNow]) -> Fields:
+        def partition(stand: StandNow) -> Fields:
+            return {
+                "partition_index": index_of(stand.key),
+                "leader_id": stand.sender,
+                "leader_epoch": stand.epoch,
+                "preferred_candidates": [{"candidate_id": to, "candidate_directory_id": None}],
+            }
+
+        topics = by_topic(asks, lambda stand: stand.key, partition)
+        return {
+            "cluster_id": cluster_id or None,
+            "topics": [{"topic_name": name_of(topic), "partitions": parts} for topic, parts in topics],
+            "leader_endpoints": [],
+        }
+
+    def asks(self, request: Any) -> list[StandNow]:
+        return [
+            StandNow(part.leader_id, (topic_of(topic.topic_name), part.partition_index), part.leader_epoch)
+            for topic in request.topics
+            for part in topic.partitions
+        ]
+
+    def answer(self, asks: Sequence[StandNow], gots: Sequence[StandNow | None]) -> Fields:
+        return {"error_code": ErrorCode.NONE, "topics": []}
+
+    def gots(self, peer: int, asks: Sequence[StandNow], answer: Any) -> Iterable[StandNow]:
         return ()
 
 

@@ -1,0 +1,88 @@
+"""``quorum``: the replicas vote, and the controller writes down what they tell.
+
+=========================== ==================================================================================
+in the metadata             means
+=========================== ==================================================================================
+leader, leader epoch        the newest election its winner has told of; the controller raises no epoch and
+                            elects nobody. No leader while the winner's broker is fenced
+in-sync set, eligible       voters that remember what they acknowledged and how they voted: with brokers that
+                            serve, and without. Who is missing here came back without its memory,
+                            and does not vote until its leader has taken it in anew
+heir                        who shall lead instead: the leader hands over as soon as the heir holds everything
+adding, removing            voters that the leader takes in, one at a time as they have caught up, and then
+                            lets go, one at a time; done when it tells of the target's set
+=========================== ==================================================================================
+"""
+
+from collections.abc import Set as AbstractSet
+
+import msgspec
+
+from tidelog.controller.image import PartitionImage
+from tidelog.controller.standing import Standing
+from tidelog.controller.successions.steps import Rules, serves
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.types import NO_BROKER
+
+
+def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """The partition after brokers came or went. Equal to the present one where nothing has to change."""
+    members = (*partition.in_sync, *partition.eligible)
+    voters = tuple(voter for voter in partition.replicas if voter in members)
+    in_sync = tuple(voter for voter in voters if serves(partition, voter, standing))
+    eligible = tuple(voter for voter in voters if voter not in in_sync)
+    leader = partition.leader if partition.leader in standing.serving else NO_BROKER
+    settled = msgspec.structs.replace(partition, leader=leader, in_sync=in_sync, eligible=eligible)
+    heir = _heir(settled, standing)
+    return settled if heir == settled.heir else msgspec.structs.replace(settled, heir=heir)
+
+
+def _heir(partition: PartitionImage, standing: Standing) -> int:
+    """Who shall lead instead of the present leader: who was asked for, as long as it could; else somebody
+    else where the leader is drained or about to stop.
+    """
+    leader = partition.leader
+    if leader == NO_BROKER:
+        return NO_BROKER
+    able = [voter for voter in partition.in_sync if voter in standing.willing and voter != leader]
+    if partition.heir in able:
+        return partition.heir
+    return standing.best(able) if able and leader not in standing.willing else NO_BROKER
+
+
+def hand_over(partition: PartitionImage, heir: int) -> PartitionImage:
+    """Ask the leader to let another one lead."""
+    return msgspec.structs.replace(partition, heir=heir)
+
+
+def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
+    """Nobody can enforce an election: a minority does not know what the majority acknowledged."""
+    return msgspec.structs.replace(partition, leader=NO_BROKER)
+
+
+def told(partition: PartitionImage, leader: int, epoch: int, voters: tuple[int, ...]) -> PartitionImage:
+    """The winner of an election tells of it, and who votes. Raises when that is no news."""
+    known = (partition.leader_epoch, partition.leader)
+    if epoch < partition.leader_epoch or (epoch == known[0] and known[1] not in (NO_BROKER, leader)):
+        raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)
+    heir = NO_BROKER if partition.heir == leader else partition.heir
+    new = msgspec.structs.replace(
+        partition,
+        leader=leader,
+        leader_epoch=epoch,
+        last_leader=leader,
+        heir=heir,
+        in_sync=tuple(voter for voter in partition.replicas if voter in voters),
+        eligible=(),
+    )
+    if partition.is_moving and set(voters) == set(partition.target):
+        target = partition.target
+        offline = tuple(replica for replica in partition.offline if replica in target)
+        return msgspec.structs.replace(new, replicas=target, adding=(), removing=(), offline=offline)
+    return new
+
+
+def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
+    """Who serves readers while nobody leads: what is known to be committed can be read from any voter."""
+    able = [voter for voter in partition.replicas if voter in present and voter not in partition.offline]
+    return min(able, key=lambda voter: voter not in partition.in_sync, default=NO_BROKER)
