@@ -15,9 +15,9 @@ from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import elects_itself, next_state
+from tidelog.controller.successions import elects_itself, next_state, with_members
 from tidelog.controller.successions.quorum import told
-from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of, union
+from tidelog.controller.successions.steps import Rules, RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
@@ -109,11 +109,7 @@ def change_in_sync(
         raise TidelogError("members must be replicas", ErrorCode.INVALID_REQUEST)
     _check_members(image, partition, wish)
     rules = rules_of(topic)
-    gone = tuple(replica for replica in partition.in_sync if replica not in wish.members)
-    eligible: tuple[int, ...] = ()
-    if len(wish.members) < minimum(partition, rules):
-        eligible = union(partition.eligible, gone, without=wish.members)
-    new = msgspec.structs.replace(partition, in_sync=wish.members, eligible=eligible)
+    new = with_members(partition, wish.members, rules)
     # A new member may be the one for which a drained leader, or a move, has been waiting.
     return [record_of(wish.topic_id, wish.partition, next_state(new, Standing.of(image, rank), rules))]
 
@@ -130,8 +126,15 @@ def _told(
     this very run of it was taken in anew.
     """
     _check_sender(image, wish)
-    if not elects_itself(partition) or wish.broker_id not in partition.replicas:
+    if wish.broker_id not in partition.replicas:
         raise TidelogError("nobody votes for that", ErrorCode.INVALID_REQUEST)
+    if not elects_itself(partition):
+        if wish.leader_epoch < partition.leader_epoch:
+            raise TidelogError("nobody votes any more", ErrorCode.FENCED_LEADER_EPOCH)
+        # Those who voted do not hear of an epoch below theirs, and would not follow.
+        return [
+            record_of(topic.topic_id, wish.partition, mode_changes.outvoted(partition, wish.leader_epoch))
+        ]
     known = {*partition.in_sync, *partition.eligible}
     voters = tuple(
         member

@@ -70,6 +70,7 @@ def _changed(
         leader_epoch=epoch,
         in_sync=members,
         eligible=(),
+        heir=NO_BROKER,
         last_leader=partition.leader if leader == NO_BROKER else leader,
     )
 
