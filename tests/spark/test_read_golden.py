@@ -85,10 +85,12 @@ def test_transactions_are_read_as_the_isolation_level_says(
             producer.produce(topic, f"{outcome}-{index}-{number}".encode(), partition=0)
             if number % 10 == 0:
                 producer.flush()
+        producer.flush()  # what an abort finds unsent is never sent
         if outcome == "commit":
             producer.commit_transaction(30)
         else:
             producer.abort_transaction(30)
+        del producer
         produce(bootstrap, topic, [f"between-{index}".encode()])
     committed = consume(bootstrap, topic, 1)
     everything = consume(bootstrap, topic, 1, isolation="read_uncommitted")

@@ -1,0 +1,181 @@
+"""Where a read begins and ends, how it is cut into tasks, which columns it has, which filters go down."""
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tidelog.spark.reading.columns import COLUMNS
+
+from .golden import produce, read
+
+CreateTopic = Callable[..., str]
+FILTERS = "spark.sql.python.filterPushdown.enabled"
+
+
+@pytest.fixture(scope="module")
+def base_ms() -> int:
+    return int(time.time() * 1000) - 100_000
+
+
+@pytest.fixture(scope="module")
+def topic(bootstrap: str, base_ms: int) -> str:
+    """Two partitions of 100 records; the value of each is its offset, its time the base and a second each."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    name = f"offsets-{base_ms}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
+    for partition in range(2):
+        messages = [{"value": b"%d" % n, "timestamp": base_ms + 1000 * n} for n in range(100)]
+        produce(bootstrap, name, messages, partition=partition)
+    return name
+
+
+def found(frame: DataFrame) -> list[tuple[int, int]]:
+    return sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
+
+
+def every(*parts: tuple[int, int, int]) -> list[tuple[int, int]]:
+    """(partition, first, behind the last) as the list of their offsets."""
+    return [(partition, offset) for partition, first, end in parts for offset in range(first, end)]
+
+
+CASES: dict[str, tuple[dict[str, Any], list[tuple[int, int]]]] = {
+    "everything": ({}, every((0, 0, 100), (1, 0, 100))),
+    "named offsets": (
+        {"startingOffsets": {"0": 10, "1": -2}, "endingOffsets": {"0": 20, "1": -1}},
+        every((0, 10, 20), (1, 0, 100)),
+    ),
+    "nothing": (
+        {"startingOffsets": {"0": 100, "1": 50}, "endingOffsets": {"0": 100, "1": 50}},
+        [],
+    ),
+    "a time": ({"startingTimestamp": 90_000}, every((0, 90, 100), (1, 90, 100))),
+    "times": (
+        {
+            "startingOffsetsByTimestamp": {"0": 95_000, "1": 98_500},
+            "endingOffsetsByTimestamp": {"0": 97_000, "1": 999_999_999},
+        },
+        every((0, 95, 97), (1, 99, 100)),
+    ),
+    "a time at the end": (
+        {"startingTimestamp": 999_999, "startingOffsetsByTimestampStrategy": "latest"},
+        [],
+    ),
+    "an end by time": ({"endingTimestamp": 3_000}, every((0, 0, 3), (1, 0, 3))),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_begin_and_end(spark: SparkSession, bootstrap: str, topic: str, base_ms: int, case: str) -> None:
+    options, expected = CASES[case]
+    texts: dict[str, Any] = {}
+    for name, value in options.items():
+        shift = base_ms if name.endswith("Timestamp") else 0
+        if isinstance(value, dict):
+            texts[name] = json.dumps({topic: {key: number + shift for key, number in value.items()}})
+        else:
+            texts[name] = value + shift if isinstance(value, int) else value
+    assert found(read(spark, bootstrap, topic, **texts, columns="partition,offset")) == expected
+
+
+def test_which_topics(spark: SparkSession, bootstrap: str, topic: str, create_topic: CreateTopic) -> None:
+    other = create_topic(1, name=f"{topic}-too")
+    produce(bootstrap, other, [b"one"])
+
+    def topics(**options: Any) -> dict[str, int]:
+        frame = read(spark, bootstrap, None, **options, columns="topic,partition")
+        return {row.topic: row["count"] for row in frame.groupBy("topic").count().collect()}
+
+    assert topics(subscribe=f"{topic}, {other}") == {topic: 200, other: 1}
+    assert topics(subscribePattern=f"{topic}.*") == {topic: 200, other: 1}
+    assert topics(subscribePattern=f"{topic}-t..") == {other: 1}
+    assert topics(assign=json.dumps({topic: [1], other: [0]})) == {topic: 100, other: 1}
+    assert topics(subscribePattern="nothing-is-called-that") == {}
+
+
+def test_tasks(spark: SparkSession, bootstrap: str, topic: str) -> None:
+    def tasks(**options: Any) -> int:
+        frame = read(spark, bootstrap, topic, **options, columns="partition,offset")
+        assert found(frame) == every((0, 0, 100), (1, 0, 100))
+        return frame.rdd.getNumPartitions()
+
+    assert tasks() == 2
+    assert tasks(minPartitions=1) == 2
+    assert tasks(minPartitions=8) == 8
+    assert tasks(maxRecordsPerPartition=30) == 8
+
+
+def test_columns_are_those_of_sparks_own_source_or_those_asked_for(
+    spark: SparkSession, bootstrap: str, topic: str
+) -> None:
+    frame = read(spark, bootstrap, topic)
+    assert frame.dtypes == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+    ]
+    with_headers = read(spark, bootstrap, topic, includeHeaders=True)
+    assert with_headers.dtypes[-1] == ("headers", "array<struct<key:string,value:binary>>")
+    # The order is the user's, and so is the choice.
+    assert read(spark, bootstrap, topic, columns="offset, VALUE").columns == ["offset", "value"]
+    chosen = spark.read.format("tidelog").schema("offset bigint, topic string")
+    chosen = chosen.option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    rows = chosen.load().where("offset = 7").collect()
+    assert [(row.offset, row.topic) for row in rows] == [(7, topic)] * 2
+    for name in COLUMNS:
+        assert read(spark, bootstrap, topic, columns=name).count() == 200
+
+
+def test_an_empty_topic(spark: SparkSession, bootstrap: str, create_topic: CreateTopic) -> None:
+    assert read(spark, bootstrap, create_topic(3)).collect() == []
+
+
+def test_a_query_that_stops_early(spark: SparkSession, bootstrap: str, topic: str) -> None:
+    assert len(read(spark, bootstrap, topic, kafka__max__partition__fetch__bytes=500).limit(3).collect()) == 3
+
+
+FILTERED: dict[str, tuple[str, list[tuple[int, int]]]] = {
+    "partition": ("partition = 1", every((1, 0, 100))),
+    "some partitions": ("partition in (0, 7)", every((0, 0, 100))),
+    "partitions above": ("partition > 0", every((1, 0, 100))),
+    "offsets": ("offset >= 90 and offset < 93", every((0, 90, 93), (1, 90, 93))),
+    "one offset": ("offset = 5 and partition <= 0", [(0, 5)]),
+    "younger": (
+        "timestamp >= '{95}' and offset <> 96",
+        [one for one in every((0, 95, 100), (1, 95, 100)) if one[1] != 96],
+    ),
+    "a moment": ("timestamp = '{95}'", [(0, 95), (1, 95)]),
+    "older": ("timestamp < '{2}'", every((0, 0, 2), (1, 0, 2))),
+    "not pushed": ("offset % 50 = 0 and value is not null", [(0, 0), (0, 50), (1, 0), (1, 50)]),
+    "either": ("offset < 1 or offset > 98", [(0, 0), (0, 99), (1, 0), (1, 99)]),
+    "none": ("topic = 'another'", []),
+}
+
+
+@pytest.mark.parametrize("pushed", [False, True], ids=["not pushed", "pushed"])
+def test_filters_whether_they_are_pushed_down_or_not(
+    spark: SparkSession, bootstrap: str, topic: str, base_ms: int, pushed: bool
+) -> None:
+    def moment(second: int) -> str:
+        return datetime.fromtimestamp(base_ms / 1000 + second, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+    spark.conf.set(FILTERS, str(pushed).lower())
+    try:
+        for condition, expected in FILTERED.values():
+            for second in (2, 95):
+                condition = condition.replace(f"{{{second}}}", moment(second))
+            assert found(read(spark, bootstrap, topic).where(condition)) == expected, condition
+        frame = read(spark, bootstrap, topic).where("partition = 1 and offset >= 40")
+        assert frame.rdd.getNumPartitions() == (1 if pushed else 2)
+    finally:
+        spark.conf.set(FILTERS, "false")
