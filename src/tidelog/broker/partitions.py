@@ -174,8 +174,9 @@ class PartitionTable:
             hosted.end_restoring()
         if partition.leader == self._me and self._me not in partition.in_sync:
             forced = partition.unclean_epoch == epoch
+            sound = frozenset((*partition.in_sync, *partition.eligible))
             last_leader = partition.last_leader
-            mandate = Mandate(epoch, replicas, partition.partition_epoch, last_leader, forced)
+            mandate = Mandate(epoch, replicas, partition.partition_epoch, last_leader, sound, forced)
             self._host.restore(hosted, mandate)
         elif partition.leader == self._me:
             hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)

@@ -18,6 +18,7 @@ the controllers are asked to take the replica into the in-sync set; with their w
 """
 
 import logging
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
@@ -41,21 +42,28 @@ class Mandate(NamedTuple):
     replicas: tuple[int, ...]
     partition_epoch: int
     last_leader: int  # the last one that held everything; -1 when its disk was replaced
+    sound: frozenset[int] = frozenset()  # replicas that have kept whatever they acknowledged
     forced: bool = False  # An operator has decided that what cannot be had is given up.
 
 
-def needed(mandate: Mandate, copies: int) -> int | None:
-    """How many others must be heard, so that every acknowledged record is seen at one of them; None when
-    nobody can know.
+def has_heard_enough(mandate: Mandate, copies: int, heard: AbstractSet[int]) -> bool:
+    """Whether every acknowledged record that is left anywhere has been seen at one of those ``heard``.
 
-    The leader was one of the ``copies``; of the others, all but ``copies - 1`` may lack a record. With one
-    copy only the leader need have had it. If its disk is as it was, what a power failure left, and all that
-    backups have, is the best there can be; the topic's settings accept that. An empty disk is another matter.
+    The leader was one of the ``copies``; of the others, all but ``copies - 1`` may lack a record. Only who
+    has kept what it acknowledged can tell; where there are too few of those, and where one copy was enough,
+    everybody must be heard: what is found then is all there is.
     """
     others = len(mandate.replicas) - 1
-    if copies > 1:
-        return max(others - copies + 2, 0)
-    return None if mandate.last_leader == NO_BROKER else others
+    if len(heard) >= others:
+        return True
+    return copies > 1 and len(heard & mandate.sound) >= others - copies + 2
+
+
+def needs_operator(mandate: Mandate, copies: int) -> bool:
+    """Whether records may be gone that nobody but the leader need have had, though no setting of the topic
+    accepts that: with one copy, a power failure may cost the newest records, but a disk is another matter.
+    """
+    return copies <= 1 and mandate.last_leader == NO_BROKER
 
 
 class Restoring:
@@ -127,11 +135,11 @@ class Restoring:
         others = len(self.mandate.replicas) - 1
         if self.mandate.forced:
             return len(self._tails) == others or self._services.uptime_ms() >= self._forced_ms
-        wanted = needed(self.mandate, self._hosted.replica.limits.min_in_sync)
-        if wanted is None:
+        copies = self._hosted.replica.limits.min_in_sync
+        if needs_operator(self.mandate, copies):
             self._give_up("its disk was replaced, and only it need have had the newest acknowledged records")
             return False
-        return len(self._tails) >= wanted
+        return has_heard_enough(self.mandate, copies, self._tails.keys())
 
     def _agrees(self, replica: int) -> bool:
         """Whether a shorter log is the beginning of ours; or does not matter."""

@@ -28,22 +28,22 @@ def test_nothing_changes_while_both_live() -> None:
 
 def test_backup_killed() -> None:
     alone = state(PAIR, A)
-    assert told(alone) == (A, 0, (A,), ())
-    assert told(state(alone, A, B)) == (A, 0, (A,), ())  # It joins when it has caught up.
+    assert told(alone) == (A, 0, (A,), (B,))
+    assert told(state(alone, A, B)) == (A, 0, (A,), (B,))  # It joins when it has caught up.
 
 
 def test_primary_killed_and_back() -> None:
     waiting = state(PAIR, B)
     assert told(waiting) == (-1, 1, (B,), (A,))
     assert acting_leader(waiting) == -1
-    assert told(state(waiting, A, B)) == (A, 2, (A,), ())
+    assert told(state(waiting, A, B)) == (A, 2, (A,), (B,))
 
 
 def test_all_killed_and_the_backup_first() -> None:
     dark = state(PAIR)
-    assert told(dark) == (-1, 1, (), (A,))
-    assert told(state(dark, B)) == (-1, 1, (), (A,))
-    assert told(state(state(dark, B), A, B)) == (A, 2, (A,), ())
+    assert told(dark) == (-1, 1, (), (A, B))
+    assert told(state(dark, B)) == (-1, 1, (), (A, B))
+    assert told(state(state(dark, B), A, B)) == (A, 2, (A,), (B,))
 
 
 def test_a_primary_that_wants_to_stop_leads_until_it_does() -> None:
@@ -72,25 +72,24 @@ def test_a_backup_that_forgot_changes_nothing_for_the_primary() -> None:
 
 def test_promoted_it_gathers_from_the_old_primary() -> None:
     promoted = state(replace(PAIR, replicas=(B, A)), A, B)
-    assert told(promoted) == (B, 1, (A,), ())
+    assert told(promoted) == (B, 1, (A,), (B,))
     assert is_restoring(promoted)
     done = state(replace(promoted, in_sync=(B,)), A, B)
-    assert (acting_leader(done), done.last_leader, done.eligible) == (B, B, ())
+    assert (acting_leader(done), done.last_leader) == (B, B)
 
 
 def test_promoted_while_the_primary_is_away_it_waits_and_can_be_taken_back() -> None:
     promoted = state(replace(state(PAIR, B), replicas=(B, A)), B)
-    assert told(promoted) == (B, 2, (), (A,))
+    assert told(promoted) == (B, 2, (), (A, B))
     assert is_restoring(promoted)
     back = state(replace(promoted, replicas=(A, B)), A, B)
-    assert told(back) == (A, 3, (A,), ())
+    assert told(back) == (A, 3, (A,), (B,))
 
 
 def test_forced_it_leads_with_what_there_is() -> None:
     waiting = state(replace(state(PAIR, B), replicas=(B, A)), B)
     forced = force(waiting, Standing(frozenset({B}), frozenset({B})), RULES)
     assert (forced.leader, forced.leader_epoch, forced.unclean_epoch) == (B, 3, 3)
-    assert forced.eligible == ()
     assert is_restoring(forced)
 
 

@@ -12,7 +12,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica, Role
-from tidelog.replication.restoring import FORCED_WAIT_MS, Mandate, needed
+from tidelog.replication.restoring import FORCED_WAIT_MS, Mandate, has_heard_enough
 from tidelog.sim.disk import SimulatedDisk
 
 A, B, C = 1, 2, 3
@@ -53,7 +53,8 @@ class Group:
         if forced:
             for each in self.replicas:
                 self.at(each).unclean_epoch = epoch
-        self.hosts[A].restore(self.at(A), Mandate(epoch, self.replicas, 0, last_leader, forced))
+        sound = frozenset(self.replicas[1:])
+        self.hosts[A].restore(self.at(A), Mandate(epoch, self.replicas, 0, last_leader, sound, forced))
         self.clock.advance(500)
         return self
 
@@ -80,11 +81,26 @@ class _Peers:
 
 
 @pytest.mark.parametrize(
-    ("copies", "replicas", "last_leader", "expected"),
-    [(2, 2, A, 1), (2, 2, -1, 1), (2, 3, -1, 2), (3, 3, -1, 1), (1, 2, A, 1), (1, 3, B, 2), (1, 2, -1, None)],
+    ("copies", "replicas", "sound", "heard", "enough"),
+    [
+        (2, 2, {B}, set(), False),
+        (2, 2, {B}, {B}, True),
+        (2, 2, set(), {B}, True),  # It is all there is.
+        (2, 3, {B, C}, {B}, False),
+        (2, 3, {B, C}, {B, C}, True),
+        (3, 3, {B, C}, {C}, True),
+        (3, 3, {B}, {C}, False),  # It may have forgotten what it acknowledged.
+        (3, 3, {B}, {B, C}, True),
+        (1, 3, {B, C}, {B}, False),
+        (1, 3, {B, C}, {B, C}, True),
+        (1, 1, set(), set(), True),
+    ],
 )
-def test_how_many_must_be_heard(copies: int, replicas: int, last_leader: int, expected: int | None) -> None:
-    assert needed(Mandate(9, tuple(range(replicas)), 0, last_leader), copies) == expected
+def test_who_must_be_heard(
+    copies: int, replicas: int, sound: set[int], heard: set[int], enough: bool
+) -> None:
+    mandate = Mandate(9, tuple(range(1, replicas + 1)), 0, A, frozenset(sound))
+    assert has_heard_enough(mandate, copies, heard) is enough
 
 
 @pytest.mark.parametrize("primary", ["", "0", "00", "001"])

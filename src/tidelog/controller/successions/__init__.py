@@ -30,6 +30,12 @@ FORCED: dict[str, Succession] = {
 }
 """What an operator can enforce when nobody can lead without a possible loss."""
 
+MEMBERS: dict[str, Callable[[PartitionImage, tuple[int, ...], Rules], PartitionImage]] = {
+    ISR: isr.with_members,
+    PRIMARY_BACKUP: primary_backup.with_members,
+}
+"""What another in-sync set means."""
+
 STAND_INS: dict[str, Callable[[PartitionImage, AbstractSet[int]], int]] = {
     PRIMARY_BACKUP: primary_backup.stand_in,
     QUORUM: quorum.stand_in,
@@ -50,6 +56,11 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
     settled = BY_MODE[partition.mode](partition, standing, rules)
     return mode_changes.step(settled, standing, rules.mode)
+
+
+def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
+    """The partition with another in-sync set, as its leader wants it."""
+    return MEMBERS[partition.mode](partition, members, rules)
 
 
 def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:

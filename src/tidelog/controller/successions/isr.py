@@ -34,6 +34,15 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
     return _finish_move(settled, standing)
 
 
+def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
+    """The partition with another in-sync set, as its leader wants it."""
+    eligible: tuple[int, ...] = ()
+    if len(members) < minimum(partition, rules):
+        gone = tuple(replica for replica in partition.in_sync if replica not in members)
+        eligible = union(partition.eligible, gone, without=members)
+    return msgspec.structs.replace(partition, in_sync=members, eligible=eligible)
+
+
 def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """Anybody who serves leads, whatever it lacks."""
     return next_state(partition, standing, rules._replace(unclean_allowed=True))

@@ -9,9 +9,10 @@ serves, not whole  it as leader, outside   it forgot (power, another disk) or wa
 is away            no leader               nobody else may write; backups serve readers
 ================== ======================= ================================================================
 
-*Whole* is the last leader as long as nothing is known of it that could have cost it records; while it is away
-``eligible`` remembers that. The in-sync set besides: backups that serve and were seen to have caught up since
-they came.
+*Whole* is the last leader as long as nothing is known of it that could have cost it records. The in-sync set
+besides: backups that serve and were seen to have caught up since they came. ``eligible`` remembers who has
+left that set and still holds everything it acknowledged: with those a primary can tell whether it has heard
+of every record.
 """
 
 from collections.abc import Set as AbstractSet
@@ -20,7 +21,7 @@ import msgspec
 
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions.steps import Rules, serves
+from tidelog.controller.successions.steps import Rules, serves, union
 from tidelog.types import NO_BROKER
 
 
@@ -29,28 +30,28 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
     primary = _primary(partition)
     members = tuple(replica for replica in partition.in_sync if serves(partition, replica, standing))
     if not serves(partition, primary, standing):
-        return _led_by(partition, NO_BROKER, members, _whole(partition))
-    if primary in _whole(partition):
+        return _led_by(partition, NO_BROKER, members)
+    if _is_whole(partition, primary):
         if partition.leader != primary:
             members = (primary,)  # Backups show anew that they have caught up.
-        return _finish_move(_led_by(partition, primary, members, (), last_leader=primary))
-    return _led_by(partition, primary, _without(members, primary), _whole(partition))
+        led = _led_by(partition, primary, members)
+        return _finish_move(msgspec.structs.replace(led, last_leader=primary))
+    return _led_by(partition, primary, _without(members, primary))
+
+
+def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
+    """The partition with another in-sync set, as its leader wants it."""
+    return _led_by(partition, partition.leader, members)
 
 
 def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """By an operator's wish: the primary leads with what it can gather, whatever is missing then."""
     primary = partition.target[0]
     if not serves(partition, primary, standing):
-        return _led_by(partition, NO_BROKER, partition.in_sync, _whole(partition))
+        return _led_by(partition, NO_BROKER, partition.in_sync)
     epoch = partition.leader_epoch + 1
-    return msgspec.structs.replace(
-        partition,
-        leader=primary,
-        leader_epoch=epoch,
-        unclean_epoch=epoch,
-        in_sync=_without(partition.in_sync, primary),
-        eligible=(),
-    )
+    forced = _led_by(partition, primary, _without(partition.in_sync, primary))
+    return msgspec.structs.replace(forced, leader_epoch=epoch, unclean_epoch=epoch)
 
 
 def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
@@ -75,30 +76,20 @@ def _primary(partition: PartitionImage) -> int:
     return first if set(partition.target) <= set(partition.in_sync) else last
 
 
-def _whole(partition: PartitionImage) -> tuple[int, ...]:
-    """The one replica that holds everything, if there is one."""
+def _is_whole(partition: PartitionImage, primary: int) -> bool:
     if partition.leader in partition.in_sync:
-        return (partition.leader,)
-    last = partition.last_leader
-    return (last,) if last in partition.in_sync or last in partition.eligible else ()
+        return primary == partition.leader
+    return primary == partition.last_leader and primary in (*partition.in_sync, *partition.eligible)
 
 
-def _led_by(
-    partition: PartitionImage,
-    leader: int,
-    in_sync: tuple[int, ...],
-    whole: tuple[int, ...],
-    *,
-    last_leader: int | None = None,
-) -> PartitionImage:
+def _led_by(partition: PartitionImage, leader: int, in_sync: tuple[int, ...]) -> PartitionImage:
     return msgspec.structs.replace(
         partition,
         leader=leader,
         # A new epoch also when the leadership ends: what the old leader still says must be refused.
         leader_epoch=partition.leader_epoch + (leader != partition.leader),
         in_sync=in_sync,
-        eligible=tuple(replica for replica in whole if replica not in in_sync),
-        last_leader=partition.last_leader if last_leader is None else last_leader,
+        eligible=union(partition.eligible, partition.in_sync, without=in_sync),
     )
 
 
@@ -113,6 +104,7 @@ def _finish_move(partition: PartitionImage) -> PartitionImage:
         adding=(),
         removing=(),
         in_sync=tuple(member for member in partition.in_sync if member in target),
+        eligible=tuple(replica for replica in partition.eligible if replica in target),
         offline=tuple(replica for replica in partition.offline if replica in target),
     )
 
