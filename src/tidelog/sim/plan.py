@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tidelog.config.modes import ISR
+from tidelog.config.modes import ISR, PRIMARY_BACKUP
 
 NEVER = "9223372036854775807"
 
@@ -69,7 +69,26 @@ def _other_isr_configs(chance: random.Random, replicas: int) -> dict[str, str]:
     return {"min.insync.replicas": str(chance.randint(1, replicas))} if chance.random() < 0.5 else {}
 
 
-BY_MODE: dict[str, ModePlan] = {ISR: ModePlan(_isr_configs, _other_isr_configs)}
+def _primary_backup_configs(plan: Plan) -> dict[str, str]:
+    return {"min.insync.replicas": str(plan.min_in_sync)}
+
+
+def _other_primary_backup_configs(chance: random.Random, replicas: int) -> dict[str, str]:
+    settings = {"min.insync.replicas": str(chance.randint(1, replicas))}
+    if chance.random() < 0.3:
+        settings["replication.degrade.after.ms"] = str(chance.choice([300, 3000]))
+    return settings
+
+
+def _draw_primary_backup(chance: random.Random, plan: Plan) -> Plan:
+    """Followers serve readers only while nobody leads; nobody is elected."""
+    return plan._replace(min_in_sync=chance.choice([1, 2, 2, 3]), followers_read=False, unclean=False)
+
+
+BY_MODE: dict[str, ModePlan] = {
+    ISR: ModePlan(_isr_configs, _other_isr_configs),
+    PRIMARY_BACKUP: ModePlan(_primary_backup_configs, _other_primary_backup_configs, _draw_primary_backup),
+}
 
 
 def draw(mode: str, seed: int, wanted: Mapping[str, Any]) -> Plan:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import PendingFetch
+from tidelog.broker.handlers.metadata import describe_topic
 from tidelog.broker.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.storage import Region
@@ -99,5 +100,6 @@ def _look_up(broker: Broker, call: LookupCall, answer: Answer) -> None:
     if topic is None:
         answer(Reply(call.number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return
-    leaders = tuple((partition.leader, partition.leader_epoch) for partition in topic.partitions)
+    described = describe_topic(topic, broker.image, reads=call.reads)["partitions"]
+    leaders = tuple((each["leader_id"], each["leader_epoch"]) for each in described)
     answer(Reply(call.number, ErrorCode.NONE, leaders=leaders))

@@ -55,6 +55,7 @@ class LookupCall(NamedTuple):
     client: int
     number: int
     topic: str
+    reads: bool  # Whether the client's connections have shown that it reads.
 
 
 class Reply(NamedTuple):
@@ -79,6 +80,7 @@ class Client:
         self.network = network
         self.client_id = client_id
         self._brokers = brokers
+        self.reads = False
         self._number = 0
         self._waiting: dict[int, tuple[int, Done]] = {}  # call → broker asked and who waits
         self._leaders: dict[str, tuple[tuple[int, int], ...]] = {}  # by topic
@@ -132,7 +134,7 @@ class Client:
             self._looking.add(topic)
             self.ask(
                 self.any_broker(),
-                LookupCall(self.client_id, self.next_number(), topic),
+                LookupCall(self.client_id, self.next_number(), topic, self.reads),
                 self._looked_up(topic),
             )
 

@@ -19,6 +19,7 @@ class Reader:
     ) -> None:
         """``anywhere``: reads from any broker that has the partition, not only from its leader."""
         self._client = client
+        client.reads = True
         self._world = client.world
         self._history = history
         self.topic = topic

@@ -5,9 +5,13 @@ promises. The tables in their docstrings are what the mode's documentation says.
 from collections.abc import Callable
 
 from tidelog.sim.checkers.promises.isr import IsrPromise
+from tidelog.sim.checkers.promises.primary_backup import PrimaryBackupPromise
 from tidelog.sim.checkers.promises.promise import Place, Promise, Surroundings
 
 __all__ = ["PROMISES", "Place", "Promise", "Surroundings"]
 
-PROMISES: dict[str, Callable[[Surroundings], Promise]] = {"isr": IsrPromise}
+PROMISES: dict[str, Callable[[Surroundings], Promise]] = {
+    "primary-backup": PrimaryBackupPromise,
+    "isr": IsrPromise,
+}
 """Replication mode → what it promises."""

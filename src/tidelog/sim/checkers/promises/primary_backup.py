@@ -1,0 +1,154 @@
+"""Mode ``primary-backup``. An ok means: on the primary and on ``copies - 1`` backups (``min.insync.replicas``;
+one copy is the asynchronous form). When an acknowledged record may be gone:
+
+====================== ====================================================================================
+topic                  acknowledged records may be lost when
+====================== ====================================================================================
+by default             the primary and ``copies - 1`` backups have lost power, and so possibly the unsynced
+                       ends of their logs, and none of them has got back meanwhile what it lost; with one copy
+                       the primary alone is enough
+``flush.messages=1``   the same, but for lost disks instead of lost power
+degradation allowed    as with one copy
+an operator forces it  what nobody has who can be asked (not done in the seeds)
+====================== ====================================================================================
+
+Whoever lost something gets it back: a backup when it has caught up, a primary before it leads. Kept from
+outside: which machines lost power, what was left on their disks, and who has got it back.
+"""
+
+from tidelog.controller.image import PartitionImage, TopicImage
+from tidelog.controller.successions import acting_leader
+from tidelog.replication.hosted import Hosted
+from tidelog.sim.checkers.promises.promise import NOTHING_LOST, Key, Place, Promise, Surroundings
+from tidelog.sim.checkers.violation import Violation
+
+COPIES = "min.insync.replicas"
+
+
+class PrimaryBackupPromise(Promise):
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        # Replicas that may lack what they once held, and where their logs ended when it happened.
+        self._unsound: dict[Key, dict[int, int]] = {}
+        self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
+        self._forgiven: dict[Key, tuple[int, dict[int, int]]] = {}  # what was judged last
+        self._copies: dict[Key, int] = {}  # the fewest that were ever enough
+
+    def is_whole(self, place: Place) -> bool:
+        partition = place.partition
+        return acting_leader(partition) >= 0 and set(partition.in_sync) == set(partition.replicas)
+
+    def can_do_without(self, place: Place, node: int) -> bool:
+        """With one copy, an operator would have to say what becomes of what only the primary had."""
+        partition = place.partition
+        return len(partition.replicas) > 1 and (self._enough(place) > 1 or node not in _primaries(partition))
+
+    # --- losses ---------------------------------------------------------------------------------------------
+
+    def power_lost(self, place: Place, node: int, end: int, *, disk_too: bool) -> None:
+        if self.is_synced(place.topic) and not disk_too:
+            end = NOTHING_LOST
+        known = self._unsound.setdefault(place.key, {})
+        known[node] = min(known.get(node, NOTHING_LOST), end)
+        self._out.setdefault(place.key, set()).discard(node)
+        self._judge(place)
+
+    def confessed(self, place: Place, node: int) -> None:
+        unsound = self._unsound.setdefault(place.key, {})
+        lost = unsound.setdefault(node, NOTHING_LOST) < NOTHING_LOST
+        if lost and node in (*place.partition.in_sync, *place.partition.eligible):
+            raise Violation(f"{place.name}: node {node} lost power and is trusted on: {place.partition}")
+
+    def metadata_changed(self) -> None:
+        newest = self._around.metadata.newest
+        for topic in newest.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                if partition.mode == "primary-backup":
+                    place = Place(topic, index)
+                    self._copies[place.key] = self._enough(place)
+                    self._note_joined(place)
+                    self._judge(place)
+
+    def _note_joined(self, place: Place) -> None:
+        unsound, out = self._unsound.get(place.key, {}), self._out.setdefault(place.key, set())
+        for node in list(unsound):
+            if node not in (*place.partition.in_sync, *place.partition.eligible):
+                out.add(node)
+            elif node in out and node in place.partition.in_sync:
+                del unsound[node]  # It has caught up with a primary, or copied back from others.
+                out.discard(node)
+
+    def _judge(self, place: Place) -> None:
+        unsound, copies = self._unsound.get(place.key, {}), self._enough(place)
+        lost = {node: end for node, end in unsound.items() if end < NOTHING_LOST}
+        primaries = _primaries(place.partition) & lost.keys()
+        if len(lost) < copies or not primaries or self._forgiven.get(place.key) == (copies, lost):
+            return
+        self._forgiven[place.key] = copies, dict(lost)
+        primary = max(primaries, key=lost.__getitem__)
+        others = sorted(end for node, end in lost.items() if node != primary)
+        floor = max([lost[primary], *others[: copies - 1]])
+        self._around.note(f"{place.name}: all {copies} copies may be gone from {floor} on")
+        self._around.forgive(place, floor)
+
+    def _enough(self, place: Place) -> int:
+        """How few copies were ever enough for an ok."""
+        now = _copies(place.topic, len(place.partition.target))
+        return min(now, self._copies.get(place.key, now))
+
+    # --- decisions and commits ------------------------------------------------------------------------------
+
+    def decided(self, place: Place, before: PartitionImage) -> None:
+        partition = place.partition
+        if partition.leader >= 0 and partition.leader not in _primaries(partition):
+            raise Violation(f"{place.name}: somebody else than the primary leads: {partition}")
+        if not set(partition.in_sync) <= set(partition.replicas):
+            raise Violation(f"{place.name}: a member that is no replica: {partition}")
+        if partition.unclean_epoch > before.unclean_epoch:
+            raise Violation(f"{place.name}: forced, and nobody asked for it: {partition}")
+        leader = acting_leader(partition)
+        if leader >= 0 and leader != acting_leader(before):
+            self._check_leader(place, leader)
+
+    def _check_leader(self, place: Place, leader: int) -> None:
+        """Whoever begins to lead holds everything that was confirmed."""
+        committed, held = self._around.committed_end(place.key), self._held(place)
+        if leader in held and held[leader] < committed:
+            raise Violation(
+                f"{place.name}: all before {committed} is confirmed, and node {leader}, which is to lead, "
+                f"holds {held[leader]}: {place.partition}"
+            )
+
+    def committed(self, place: Place, leader: Hosted) -> None:
+        """What a primary confirms, as many replicas hold as it says. Who is dead may have it on its disk."""
+        replica = leader.replica
+        if place.partition.leader_epoch != replica.epoch:
+            return
+        held = self._held(place)
+        if replica.me not in held or not set(replica.replicas) <= held.keys():
+            return
+        copies = sum(held[node] >= replica.high_watermark for node in replica.replicas)
+        if copies < self._enough(place):
+            raise Violation(
+                f"{place.name}: node {replica.me} takes all before {replica.high_watermark} for confirmed, "
+                f"of which there are {copies} copies: {held}"
+            )
+
+    def _held(self, place: Place) -> dict[int, int]:
+        """Where the logs of living replicas end."""
+        return {
+            node.me: node.host.hosted[place.key].log.end_offset
+            for node in self._around.nodes()
+            if place.key in node.host.hosted
+        }
+
+
+def _copies(topic: TopicImage, replicas: int) -> int:
+    if int(topic.configs.get("replication.degrade.after.ms", "-1")) >= 0:
+        return 1
+    return min(int(topic.configs.get(COPIES, "2")), replicas)
+
+
+def _primaries(partition: PartitionImage) -> set[int]:
+    """Who leads, or did last; where replicas move, the next one, too."""
+    return {partition.target[0], partition.last_leader} - {-1}
