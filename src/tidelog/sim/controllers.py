@@ -5,8 +5,9 @@ everything else stands on. Clients submit values; each one lies in the image for
 acknowledged can be looked for at the end, however many snapshots were made in between.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
@@ -319,9 +320,34 @@ class ControllersCluster:
                 raise Violation(f"node {quorum.election.me} lacks acknowledged values: {lost[:5]}")
 
 
-def run_controllers(seed: int, *, size: int | None = None) -> RunResult:
-    """One run: a phase with faults, then a healthy one in which everything must come right."""
-    simulation = ControllersSimulation(seed, size or (5 if seed % 3 == 0 else 3))
+class ControllersPlan(NamedTuple):
+    """What one run is like."""
+
+    size: int
+    hasty: bool  # elections without end
+    zeal: float
+    operator_ms: float  # between changes of the voters, on average; 0: none, but disks are replaced
+    disk_delay_ms: tuple[float, float]
+
+
+def draw(seed: int, wanted: Mapping[str, Any]) -> ControllersPlan:
+    """``wanted`` says what chance must not decide."""
+    chance = random.Random(f"plan {seed}")
+    plan = ControllersPlan(
+        size=5 if seed % 3 == 0 else 3,
+        hasty=chance.random() < 0.5,
+        zeal=chance.choice([0.0, 0.0, 0.5]),
+        operator_ms=chance.choice([0, 500, 3000]),
+        disk_delay_ms=chance.choice([DISK_DELAY_MS, DISK_DELAY_MS, (2.0, 30.0)]),
+    )
+    return plan._replace(**wanted)
+
+
+def run_controllers(seed: int, **wanted: Any) -> RunResult:
+    """One run: a phase with faults, then a healthy one in which everything must come right. ``wanted`` fixes
+    parts of the plan that the seed would draw.
+    """
+    simulation = ControllersSimulation(seed, draw(seed, wanted))
     try:
         return simulation.run()
     except BaseException as error:
@@ -330,37 +356,37 @@ def run_controllers(seed: int, *, size: int | None = None) -> RunResult:
 
 
 class ControllersSimulation:
-    def __init__(self, seed: int, size: int) -> None:
+    def __init__(self, seed: int, plan: ControllersPlan) -> None:
+        self.plan = plan
         observers = seed % 2 + 1
-        self.cluster = ControllersCluster(seed, size, observers)
+        self.cluster = ControllersCluster(seed, plan.size, observers)
         self.world = self.cluster.world
         self.nemesis = Nemesis(
             self.world,
             self.cluster.network,
             self.cluster.machines,
-            without=["damage"],
+            without=["damage", "desert", "old letters"],  # About brokers.
             pace_ms=(100, 1500),
             favourites=self.cluster.leaders,
         )
 
     def run(self) -> RunResult:
-        world, chance, cluster = self.world, self.world.chance, self.cluster
+        world, plan, cluster = self.world, self.plan, self.cluster
+        world.note(f"plan: {plan}")
         cluster.ill_luck = 0.3
-        if chance.random() < 0.5:
+        if plan.hasty:
             cluster.timing = HASTY
             cluster.ill_luck = 0.6
             cluster.network.weather.delay_ms = (0.1, 20.0)
             self._again(cluster.usurp, 250)
-        cluster.zeal = chance.choice([0.0, 0.0, 0.5])
-        operator_ms = chance.choice([0, 500, 3000])
-        disk_delay_ms = chance.choice([DISK_DELAY_MS, DISK_DELAY_MS, (2.0, 30.0)])
+        cluster.zeal = plan.zeal
         for machine in cluster.machines.values():
-            machine.disk_delay_ms = disk_delay_ms
+            machine.disk_delay_ms = plan.disk_delay_ms
         cluster.start()
         self._load()
         self.nemesis.rage()
-        if operator_ms:
-            self._again(cluster.change_voters, operator_ms)
+        if plan.operator_ms:
+            self._again(cluster.change_voters, plan.operator_ms)
         else:
             self._again(cluster.wipe, 300)
         world.run_until(world.now_ms + FAULTS_MS)

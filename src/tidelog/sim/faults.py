@@ -8,6 +8,7 @@ changed is taken back by :meth:`Nemesis.calm`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tidelog.controller.messages import InSyncAsk, OfflineAsk, RegisterAsk
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered
 from tidelog.sim.clients.client import Reply
@@ -17,6 +18,7 @@ from tidelog.sim.network import Network, Weather
 from tidelog.sim.world import World
 
 HOUR_MS = 3_600_000
+GIVEN_UP_MS = 3000  # Longer than replica.lag.time.max.ms of these clusters.
 
 
 class Fault(NamedTuple):
@@ -38,6 +40,11 @@ def is_promise(message: Any) -> bool:
         case Reply():
             return message.error is ErrorCode.NONE and message.offset >= 0
     return False
+
+
+def is_report(message: Any) -> bool:
+    """What a broker wants of the controllers, heartbeats apart."""
+    return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk)
 
 
 class Nemesis:
@@ -105,6 +112,7 @@ class Nemesis:
         self.raging = False
         self.world.note("calm")
         self.network.heal()
+        self.network.copied = None
         self.network.weather = Weather()
         for machine in self.machines.values():
             machine.clock.run_at(1.0)
@@ -240,6 +248,24 @@ def _strand(nemesis: Nemesis) -> str:
     return str(broker)
 
 
+def _desert(nemesis: Nemesis) -> str:
+    """A leader's followers lose it; when they have been given up, it dies and they are back: whatever it
+    committed alone, nobody else has.
+    """
+    machine, network = nemesis.victim(), nemesis.network
+    network.part([machine.node_id], nemesis.brokers)
+
+    def die() -> None:
+        for other in nemesis.brokers:
+            network.mend(machine.node_id, other)
+            network.mend(other, machine.node_id)
+        if nemesis.raging:
+            machine.kill()
+
+    nemesis.world.after(GIVEN_UP_MS, die)
+    return str(machine.node_id)
+
+
 def _halves(nemesis: Nemesis) -> str:
     ones, others = nemesis.groups()
     nemesis.network.part(ones, others)
@@ -281,6 +307,12 @@ def _close(nemesis: Nemesis) -> str:
     noticed = chance.choice([[one], [one, other]])
     nemesis.network.close(one, other, noticed)
     return f"{one} {other}, noticed by {noticed}"
+
+
+def _old_letters(nemesis: Nemesis) -> str:
+    """What brokers report to controllers arrives a second time, long after it was true."""
+    nemesis.network.copied = is_report
+    return ""
 
 
 def _slow_network(nemesis: Nemesis) -> str:
@@ -387,11 +419,13 @@ FAULTS = (
     Fault("worst moment", "power", _worst_moment, 3),
     Fault("cut", "network", _cut, 3),
     Fault("strand", "network", _strand),
+    Fault("desert", "network", _desert),
     Fault("halves", "network", _halves),
     Fault("bridge", "network", _bridge),
     Fault("flap", "network", _flap),
     Fault("close", "network", _close),
     Fault("slow network", "network", _slow_network),
+    Fault("old letters", "network", _old_letters),
     Fault("slow disk", "disk", _slow_disk),
     Fault("failing writes", "disk", _failing("write", "reserve", "create"), 1),
     Fault("failing syncs", "disk", _failing("sync"), 1),

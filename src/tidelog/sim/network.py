@@ -11,6 +11,8 @@ from typing import Any
 
 from tidelog.sim.world import World
 
+OLD_MS = 8000.0
+
 Deliver = Callable[[Any], None]
 Link = tuple[int, int]
 """(sender, receiver)"""
@@ -39,6 +41,8 @@ class Network:
         self.slow: dict[int, float] = {}  # node → extra delay of everything it sends or gets
         self.slow_links: dict[Link, float] = {}
         self.messages = 0
+        # What finds a second way, on which it takes long: a copy arrives within OLD_MS.
+        self.copied: Callable[[Any], bool] | None = None
         self.on_send: Callable[[Any], None] | None = None  # for whoever counts what is said
 
     # --- who is there ---------------------------------------------------------------------------------------
@@ -110,6 +114,8 @@ class Network:
         chance = world.chance.random
         if link in self._cuts or (weather.lost and chance() < weather.lost):
             return
+        if self.copied is not None and self.copied(message):
+            world.after(chance() * OLD_MS, partial(self._deliver, link, self._closed.get(link, 0), message))
         copies = 2 if weather.doubled and chance() < weather.doubled and not in_order else 1
         connection = self._closed.get(link, 0)
         low, high = weather.delay_ms

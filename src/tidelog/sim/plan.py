@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tidelog.config.modes import ISR, PRIMARY_BACKUP
+from tidelog.config.modes import AVAILABLE_MODES, ISR, PRIMARY_BACKUP
 
 NEVER = "9223372036854775807"
 
@@ -18,11 +18,10 @@ class ProducerPlan(NamedTuple):
 
 
 class WeatherPlan(NamedTuple):
-    """Probabilities for each message."""
-
-    lost: float = 0.0
+    lost: float = 0.0  # probability for each message
     doubled: float = 0.0
     late: float = 0.0
+    late_ms: float = 400.0  # at most
 
 
 class Plan(NamedTuple):
@@ -36,15 +35,20 @@ class Plan(NamedTuple):
     producers: tuple[ProducerPlan, ...] = ()
     followers_read: bool = False
     administrated: bool = False  # topics come and go, replicas move
+    changing: bool = False  # the main topic's replication mode changes again and again
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
     weather: WeatherPlan | None = None  # None: as chance will have it
+    pace_ms: tuple[float, float] = (100, 2000)  # between two faults
     faults_ms: float = 20_000.0
+    rounds: int = 1  # of faults and health
 
     @property
     def topic_configs(self) -> dict[str, str]:
         """Settings of the main topic."""
         flush = "1" if self.synced else NEVER
-        return {"replication.mode": self.mode, "flush.messages": flush, **BY_MODE[self.mode].configs(self)}
+        # What only one mode knows would keep the topic from going to another.
+        own = {} if self.changing else BY_MODE[self.mode].configs(self)
+        return {"replication.mode": self.mode, "flush.messages": flush, **own}
 
 
 class ModePlan(NamedTuple):
@@ -85,9 +89,24 @@ def _draw_primary_backup(chance: random.Random, plan: Plan) -> Plan:
     return plan._replace(min_in_sync=chance.choice([1, 2, 2, 3]), followers_read=False, unclean=False)
 
 
+def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
+    """Every ok is to mean the same in all modes, so that it does not matter under which one it was given: on
+    disk, and never from the leader alone.
+    """
+    mode = chance.choice(sorted(AVAILABLE_MODES))
+    producers = tuple(producer._replace(acks=min(producer.acks, -1)) for producer in plan.producers)
+    return plan._replace(
+        mode=mode, changing=True, synced=True, min_in_sync=2, unclean=False, followers_read=False,
+        administrated=False, producers=producers,
+    )  # fmt: skip
+
+
+CHANGES = "changes"  # from mode to mode
+
 BY_MODE: dict[str, ModePlan] = {
     ISR: ModePlan(_isr_configs, _other_isr_configs),
     PRIMARY_BACKUP: ModePlan(_primary_backup_configs, _other_primary_backup_configs, _draw_primary_backup),
+    CHANGES: ModePlan(lambda plan: {}, lambda chance, replicas: {}, _draw_changes),
 }
 
 

@@ -5,6 +5,7 @@ must work again within bounded time.
 from collections.abc import Mapping
 from typing import Any
 
+from tidelog.controller import mode_changes
 from tidelog.controller.topics import TopicWish
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.violation import Violation
@@ -57,6 +58,7 @@ class Simulation:
             self.cluster.machines,
             only=plan.faults,
             without=LEFT_OUT,
+            pace_ms=plan.pace_ms,
             brokers=self.cluster.brokers,
             replaceable=self._is_replaceable,
             favourites=self.cluster.leaders,
@@ -68,20 +70,25 @@ class Simulation:
         self.admin.on_deleted = self._leave_topic
 
     def run(self) -> RunResult:
-        world = self.world
         self._begin()
-        self.nemesis.rage()
-        if self.plan.weather is not None:
-            weather = self.cluster.network.weather
-            weather.lost, weather.doubled, weather.late = self.plan.weather
-        world.run_until(world.now_ms + self.plan.faults_ms)
-        self.nemesis.calm()
-        self.admin.stopped = True
-        self._become_whole()
+        for _ in range(self.plan.rounds):
+            self._suffer()
+            self._become_whole()
         self._take_writes()
         self._settle()
         self.cluster.checker.check_end()
         return self._result()
+
+    def _suffer(self) -> None:
+        world = self.world
+        self.nemesis.rage()
+        if self.plan.weather is not None:
+            weather, wanted = self.cluster.network.weather, self.plan.weather
+            weather.lost, weather.doubled = wanted.lost, wanted.doubled
+            weather.late, weather.late_ms = wanted.late, wanted.late_ms
+        world.run_until(world.now_ms + self.plan.faults_ms)
+        self.nemesis.calm()
+        self.admin.stopped = True
 
     def _begin(self) -> None:
         cluster = self.cluster
@@ -97,6 +104,8 @@ class Simulation:
             self._add_reader(TOPIC, index)
         if self.plan.administrated:
             self.admin.start()
+        if self.plan.changing:
+            self.admin.start_changing()
 
     def _add_producer(self, topic: str, plan: ProducerPlan) -> None:
         history = self.cluster.checker.history(topic, plan.partition)
@@ -135,6 +144,8 @@ class Simulation:
         """Everybody lives, every partition is led, all its replicas count and nobody else has it."""
         image = self.cluster.checker.metadata.newest
         if set(self.admin.topics) | {TOPIC} != image.topics.keys() or self.cluster.leftovers():
+            return False
+        if any(mode_changes.under_way(topic) for topic in image.topics.values()):
             return False
         return self.cluster.checker.is_whole() and not any(broker.fenced for broker in image.brokers.values())
 

@@ -8,6 +8,7 @@ from tidelog.errors import CorruptBatch
 from tidelog.log.log import Log
 from tidelog.protocol.batch import check, iterate, parse_header
 from tidelog.protocol.records import decode_batch
+from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
 
 Batch = tuple[int, int, int]
@@ -39,8 +40,11 @@ def _pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
     offset = max(start, log.start_offset)
     while offset < end:
         data = bytes(log.read(offset, READ_AT_ONCE_BYTES, end, at_least_one_batch=True).read())
+        batches = _outline(data)
+        if not batches:
+            raise Violation(f"{log.directory}: no batch begins at {offset} and ends before {end}")
         yield data
-        _, (offset, _, _) = _outline(data)[-1]
+        offset = batches[-1][1][0]
 
 
 # The same bytes are looked at again and again: on every replica, by readers and at the end.

@@ -28,7 +28,7 @@ class ClusterChecker:
         self.replicas = ReplicaChecker(world, self.name)
         self.metadata = MetadataChecker(world.note)
         self.metadata.on_decided = self._decided
-        around = Surroundings(self.metadata, nodes, world.note, self._forgive)
+        around = Surroundings(self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end)
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self._names: dict[PartitionKey, str] = {}
         self._histories: dict[tuple[str, int], PartitionHistory] = {}

@@ -20,6 +20,7 @@ class ReplicaChecker:
         self._name = name
         self._leaders: dict[tuple[PartitionKey, int], int] = {}  # by epoch
         self._committed: dict[PartitionKey, dict[int, Batch]] = {}  # by base offset
+        self._ends: dict[PartitionKey, int] = {}  # behind the last of them
         # The process that was seen last, its epoch and its watermark: a new process may begin further back.
         self._seen: dict[tuple[PartitionKey, int], tuple[Hosted, int, int]] = {}
 
@@ -57,6 +58,7 @@ class ReplicaChecker:
                 f"from {before} to {replica.high_watermark}"
             )
         self._seen[(key, replica.me)] = hosted, replica.epoch, replica.high_watermark
+        self._ends[key] = max(self._ends.get(key, 0), replica.high_watermark)
         known = self._committed.setdefault(key, {})
         for base_offset, batch in batches_between(hosted.log, before, replica.high_watermark):
             if known.setdefault(base_offset, batch) != batch:
@@ -75,10 +77,11 @@ class ReplicaChecker:
         known = self._committed.get(key, {})
         for base_offset in [base for base in known if known[base][0] > floor]:
             del known[base_offset]
+        self._ends[key] = min(self._ends.get(key, 0), floor)
         for (each, node), (hosted, epoch, watermark) in self._seen.items():
             if each == key:
                 self._seen[each, node] = hosted, epoch, min(watermark, floor)
 
     def committed_end(self, key: PartitionKey) -> int:
         """Behind the last record that anybody took for committed."""
-        return max((batch[0] for batch in self._committed.get(key, {}).values()), default=0)
+        return self._ends.get(key, 0)

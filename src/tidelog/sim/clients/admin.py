@@ -7,7 +7,8 @@ It asks the active controller, whoever that is at the time, and looks at the met
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.config import BrokerConfig
+from tidelog.config import AVAILABLE_MODES, BrokerConfig
+from tidelog.config.topic import REPLICATION_MODE
 from tidelog.controller import configs, leadership, reassignment, topics
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.records import MetadataRecord
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 PAUSE_MS = (300.0, 3000.0)
 AGAIN_MS = 200.0
+CHANGE_MS = (100.0, 3000.0)  # between two changes of mode
 TOPICS_MAX = 4
 
 Decision = Callable[[ClusterImage], Sequence[MetadataRecord]]
@@ -113,6 +115,26 @@ class Admin:
             f"configure {topic.name} {wanted}",
             lambda image: configs.change_topic(image, topic.name, wanted, self._rules),
         )
+
+    # --- modes ----------------------------------------------------------------------------------------------
+
+    def start_changing(self) -> None:
+        """Change the replication mode of the main topic again and again."""
+        self._world.after(self._world.chance.uniform(*CHANGE_MS), self._change)
+
+    def _change(self) -> None:
+        topic = self._cluster.checker.metadata.newest.topics.get(self._main_topic)
+        if self.stopped or topic is None:
+            return
+        mode = self._world.chance.choice(sorted(AVAILABLE_MODES))
+        self.note_act(f"to {mode}")
+        self._try(
+            f"replicate {topic.name} by {mode}",
+            lambda image: configs.change_topic(
+                image, topic.name, {**image.topics[topic.name].configs, REPLICATION_MODE: mode}, self._rules
+            ),
+        )
+        self.start_changing()
 
     # --- replicas and leaders -------------------------------------------------------------------------------
 

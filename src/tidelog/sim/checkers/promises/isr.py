@@ -12,6 +12,8 @@ unclean elections on   nobody of them is alive, and somebody else is elected: wh
 Kept from outside: which machines lost power, what was left on their disks, and who has joined again since.
 """
 
+from collections.abc import Iterator
+
 from tidelog.controller.image import PartitionImage
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.promises.promise import ACKS_ALL, NOTHING_LOST, Key, Place, Promise, Surroundings
@@ -50,7 +52,11 @@ class IsrPromise(Promise):
         self._judge(place)
 
     def confessed(self, place: Place, node: int) -> None:
-        self._unsound.setdefault(place.key, {}).setdefault(node, NOTHING_LOST)
+        unsound = self._unsound.setdefault(place.key, {})
+        lost = unsound.setdefault(node, NOTHING_LOST) < NOTHING_LOST
+        trusted = _trusted(place.partition)
+        if lost and node in trusted and not trusted <= unsound.keys():
+            raise Violation(f"{place.name}: node {node} lost power and is trusted on: {place.partition}")
 
     def metadata_changed(self) -> None:
         for (topic_id, index), nodes in self._unsound.items():
@@ -89,6 +95,15 @@ class IsrPromise(Promise):
             raise Violation(f"{place.name}: a member that is no replica: {partition}")
         if partition.unclean_epoch > before.unclean_epoch:
             self._elected_uncleanly(place)
+        joined = {*partition.in_sync} - {*before.in_sync}
+        committed = self._around.committed_end(place.key)
+        for node, held in self._held(place):
+            # Who joins has just caught up, whatever it forgot before.
+            if held < committed and (node in joined or self._is_sound(place, node)):
+                raise Violation(
+                    f"{place.name}: all before {committed} is committed, and node {node} may lead, which "
+                    f"holds {held}: {partition}"
+                )
 
     def _elected_uncleanly(self, place: Place) -> None:
         """An unclean election gives up what the elected one lacks, but only where the topic allows it, or
@@ -105,23 +120,26 @@ class IsrPromise(Promise):
         self._around.forgive(place, floor)
 
     def committed(self, place: Place, leader: Hosted) -> None:
-        """What a leader commits, every member that the controllers know of holds: each of them may be the
-        next leader.
-        """
+        """What a leader commits, everybody holds who may be the next leader as the controllers see it."""
         replica = leader.replica
         if place.partition.leader_epoch != replica.epoch:
             return
-        unsound = self._unsound.get(place.key, {})
-        for node in self._around.nodes():
-            other = node.host.hosted.get(leader.key)
-            if node.me not in place.partition.in_sync or other is None or other.replica.epoch > replica.epoch:
-                continue
-            held = other.log.end_offset
-            if held < replica.high_watermark and unsound.get(node.me, NOTHING_LOST) == NOTHING_LOST:
+        for node, held in self._held(place):
+            if held < replica.high_watermark and self._is_sound(place, node):
                 raise Violation(
                     f"{place.name}: node {replica.me} takes all before {replica.high_watermark} for "
-                    f"committed, but member {node.me} holds {held}"
+                    f"committed, but node {node}, which may lead, holds {held}"
                 )
+
+    def _held(self, place: Place) -> Iterator[tuple[int, int]]:
+        """Whoever is alive and may be elected, and where its log ends."""
+        trusted = _trusted(place.partition)
+        for node in self._around.nodes():
+            if node.me in trusted and place.key in node.host.hosted:
+                yield node.me, node.host.hosted[place.key].log.end_offset
+
+    def _is_sound(self, place: Place, node: int) -> bool:
+        return self._unsound.get(place.key, {}).get(node, NOTHING_LOST) == NOTHING_LOST
 
 
 def _trusted(partition: PartitionImage) -> set[int]:

@@ -47,6 +47,7 @@ class Surroundings(NamedTuple):
     nodes: Callable[[], Iterable[Node]]  # those alive
     note: Callable[[str], None]  # a line of the trace
     forgive: Callable[[Place, int], None]  # everything in the partition from this offset on may be gone
+    committed_end: Callable[[Key], int]  # behind the last record that anybody took for committed
 
 
 class Promise:
