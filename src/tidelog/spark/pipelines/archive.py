@@ -1,0 +1,154 @@
+"""Topics to tables: every committed record once, partitioned by topic and date, resumed from where it
+stopped.
+
+Owns the shape of an archive and what is counted. Runs over what is there now, or goes on until it is told to
+stop.
+
+====================== =========================================================================
+``TARGET/records``     key, value, headers, partition, offset, timestamp, timestampType; the value decoded
+                       beside it where a schema is given; directories ``topic=…/date=…``
+``TARGET/undecodable`` the same without the decoded value: what the schema does not fit
+``TARGET/checkpoint``  how far the archive is; together with the tables, never without
+====================== =========================================================================
+
+The offsets of a micro-batch are noted in the checkpoint before it is read, so a batch that is run again has
+the same records, and :mod:`tidelog.spark.pipelines.files` (or Delta's own transaction numbers) adds them
+once."""
+
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING
+
+from tidelog.spark.options import OptionError
+from tidelog.spark.pipelines.decoding import Decoding, split
+from tidelog.spark.pipelines.files import ParquetFiles
+from tidelog.spark.pipelines.running import Progress, Tell, run, tell_nobody
+from tidelog.spark.pipelines.source import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PARTITION_COLUMNS = ("topic", "date")
+ORDER = ("partition", "offset")
+TABLE_FORMATS = ("parquet", "delta")
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What is archived, and where to."""
+
+    topics: Topics
+    target: str
+    decoding: Decoding | None = None
+    keeps_value: bool = True  # the bytes as they were, beside what was decoded from them
+    table_format: str = "parquet"
+    merge_bytes: int = 128 << 20  # files get about this size; 0: small files are left alone
+    every: str | None = None  # such as "10 seconds"; None: what is there now, and no more
+
+    def __post_init__(self) -> None:
+        if self.table_format not in TABLE_FORMATS:
+            raise OptionError(
+                f"The table format is {self.table_format!r}; allowed: {', '.join(TABLE_FORMATS)}."
+            )
+
+    @property
+    def records(self) -> str:
+        return f"{self.target}/records"
+
+    @property
+    def undecodable(self) -> str:
+        return f"{self.target}/undecodable"
+
+    @property
+    def checkpoint(self) -> str:
+        return f"{self.target}/checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveReport:
+    """What this run did; ``total`` counts all runs."""
+
+    records: int
+    undecodable: int
+    total: int
+    files: int
+    merged_files: int
+    stopped: bool  # before its end, on request
+    target: str = field(default="")
+
+
+def archive(
+    spark: "SparkSession", job: Archive, *, stop: Event | None = None, tell: Tell = tell_nobody
+) -> ArchiveReport:
+    """Bring the archive up to date."""
+    records, undecodable = ParquetFiles(job.records), ParquetFiles(job.undecodable)
+    if job.table_format == "parquet":
+        records.finish_merges()
+        undecodable.finish_merges()
+    before = _counts(job, records, undecodable)
+    source = job.topics.read_stream(spark, includeHeaders="true")
+    writer = source.writeStream.foreachBatch(_Adder(job)).option("checkpointLocation", job.checkpoint)
+    outcome = run(writer, every=job.every, stop=stop, tell=tell)
+    merged = 0
+    if job.merge_bytes and job.table_format == "parquet" and not outcome.stopped:
+        tell(Progress(outcome.rows, 0.0, 0, "merging small files"))
+        merged = records.merge(spark, ORDER, target_bytes=job.merge_bytes)
+        merged += undecodable.merge(spark, ORDER, target_bytes=job.merge_bytes)
+    after = _counts(job, records, undecodable)
+    files = len(records.files()) if job.table_format == "parquet" else 0
+    return ArchiveReport(
+        after[0] - before[0], after[1] - before[1], sum(after), files, merged, outcome.stopped, job.target
+    )
+
+
+def read_archive(spark: "SparkSession", target: str) -> "DataFrame":
+    """The records of an archive, whichever format it has."""
+    records = ParquetFiles(f"{target}/records")
+    if records.is_delta():
+        return spark.read.format("delta").load(records.path)
+    records.finish_merges()
+    return spark.read.parquet(records.path)
+
+
+class _Adder:
+    """Adds one micro-batch to the tables; a class, because Spark Connect sends it to the server."""
+
+    def __init__(self, job: Archive) -> None:
+        self._job = job
+
+    def __call__(self, batch: "DataFrame", batch_id: int) -> None:
+        from pyspark.sql import functions
+
+        dated = batch.withColumn("date", functions.to_date("timestamp"))
+        if self._job.decoding is None:
+            self._add(dated, self._job.records, batch_id)
+            return
+        decoded = self._job.decoding.apply(dated).persist()
+        try:
+            good, broken = split(decoded)
+            self._add(broken, self._job.undecodable, batch_id)
+            self._add(good if self._job.keeps_value else good.drop("value"), self._job.records, batch_id)
+        finally:
+            decoded.unpersist()
+
+    def _add(self, rows: "DataFrame", path: str, batch_id: int) -> None:
+        if self._job.table_format == "parquet":
+            ParquetFiles(path).add(rows, batch_id, PARTITION_COLUMNS)
+            return
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .partitionBy(*PARTITION_COLUMNS)
+            .option("mergeSchema", "true")
+            # Delta adds a version of an application once.
+            .option("txnAppId", f"tidelog-archive-{self._job.checkpoint}-{path}")
+            .option("txnVersion", batch_id)
+            .save(path)
+        )
+
+
+def _counts(job: Archive, records: ParquetFiles, undecodable: ParquetFiles) -> tuple[int, int]:
+    """Rows in both tables, by the notes about their batches."""
+    if job.table_format != "parquet":
+        return 0, 0
+    return sum(one.rows for one in records.batches()), sum(one.rows for one in undecodable.batches())

@@ -1,0 +1,127 @@
+"""The batches of a replica as rows: what a header says, whether the bytes fit it, and a digest of all of
+them.
+
+Works on batches, not on records, in the executors; only where two replicas differ are records opened, to say
+which."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from tidelog.errors import CorruptBatch
+from tidelog.protocol import batch as batches
+from tidelog.protocol.records import decode_batch
+from tidelog.spark.pipelines.audit.replicas import Replica
+
+SCHEMA = pa.schema(
+    [
+        ("broker", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("number", pa.int64()),  # of the batch in its replica
+        ("base_offset", pa.int64()),
+        ("next_offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int32()),
+        ("base_sequence", pa.int32()),
+        ("digest", pa.binary()),
+        ("fault", pa.string()),  # why the bytes are no valid batch; null: they are one
+        ("place", pa.string()),
+    ]
+)
+DDL = (
+    "broker string, topic string, partition int, number long, base_offset long, next_offset long, "
+    "leader_epoch int, "
+    "producer_id long, producer_epoch int, base_sequence int, digest binary, fault string, place string"
+)
+_ROWS_PER_BATCH = 10_000
+
+
+def scan_all(replicas: Iterable[Replica]) -> Iterator[pa.RecordBatch]:
+    rows: list[dict[str, Any]] = []
+    for replica in replicas:
+        for row in scan(replica):
+            rows.append(row)
+            if len(rows) >= _ROWS_PER_BATCH:
+                yield pa.RecordBatch.from_pylist(rows, SCHEMA)
+                rows = []
+    yield pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+
+def scan(replica: Replica) -> Iterator[dict[str, Any]]:
+    """One row for each batch; the rest of a file behind what is no batch is one row with its fault."""
+    number = 0
+    for place, data, is_last in replica.read():
+        position = 0
+        while position < len(data):
+            row, size = _row(data, position)
+            if size == 0 and is_last:
+                return  # a batch that is being written, or was cut off by the size of a fetch
+            number += 1
+            yield {
+                "broker": replica.broker,
+                "topic": replica.topic,
+                "partition": replica.partition,
+                "number": number,
+                "place": f"{place}, byte {position}",
+                **row,
+            }
+            if size == 0:
+                break
+            position += size
+
+
+def _row(data: memoryview, position: int) -> tuple[dict[str, Any], int]:
+    """What stands at ``position``, and its size; 0 where nobody can say where the next one begins."""
+    left = len(data) - position
+    if left < batches.HEADER_SIZE:
+        return {"fault": f"{left} bytes are no batch"}, 0
+    header = batches.parse_header(data, position)
+    if header.size < batches.HEADER_SIZE or header.size > left:
+        return {"base_offset": header.base_offset, "fault": f"a batch of {header.size} bytes does not fit"}, 0
+    whole = data[position : position + header.size]
+    fault = None
+    try:
+        batches.check(whole)
+    except CorruptBatch as error:
+        fault = str(error)
+    return {
+        "base_offset": header.base_offset,
+        "next_offset": header.next_offset,
+        "leader_epoch": header.leader_epoch,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": -1 if header.is_control else header.base_sequence,
+        "digest": hashlib.blake2b(whole, digest_size=16).digest(),
+        "fault": fault,
+    }, header.size
+
+
+def batch_at(replica: Replica, offset: int) -> memoryview | None:
+    """The batch that begins at or holds the offset."""
+    for _, data, _ in replica.read(offset):
+        for position, header in batches.iterate(data):
+            if header.base_offset <= offset < header.next_offset:
+                return data[position : position + header.size]
+            if header.base_offset > offset:
+                return None
+    return None
+
+
+def first_difference(one: memoryview | None, other: memoryview | None) -> str:
+    """In words: which record, or else which field, tells the two batches apart."""
+    if one is None or other is None:
+        return "only one of them has a batch there"
+    try:
+        for left, right in zip(decode_batch(one), decode_batch(other), strict=True):
+            if left != right:
+                fields = [name for name in left._fields if getattr(left, name) != getattr(right, name)]
+                return f"record {left.offset} differs in {', '.join(fields)}"
+    except (CorruptBatch, ValueError) as error:
+        return f"the records cannot be compared ({error})"
+    headers = batches.parse_header(one), batches.parse_header(other)
+    fields = [name for name in headers[0]._fields if getattr(headers[0], name) != getattr(headers[1], name)]
+    return f"equal records, but the headers differ in {', '.join(fields) or 'nothing'}"

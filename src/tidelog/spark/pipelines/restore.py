@@ -1,0 +1,80 @@
+"""Tables back to topics: the records of an archive, as they were, in the order they had.
+
+Owns where records go: to the topic and partition they came from, or to another topic, by key. Each file's
+worth of records is written in a transaction of its own and all of them are committed at the end, so a restore
+that fails leaves nothing behind that readers of committed records would see."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tidelog.spark.options import OptionError
+from tidelog.spark.pipelines.archive import read_archive
+from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Which records of an archive go where."""
+
+    source: str
+    bootstrap: str
+    topic: str | None = None  # another topic for all of them; None: each to the one it came from
+    where: str = ""  # a condition in SQL, such as "date >= '2026-05-01'"
+    keeps_partitions: bool = True  # False: partitions by key, for a topic with another number of them
+    exactly_once: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)  # of the sink: kafka.* and others
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    records: int
+    topics: list[str]
+
+
+def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) -> RestoreReport:
+    """Write the records; raises where the archive has none."""
+    rows = _chosen(spark, job)
+    counts = {row["topic"]: row["count"] for row in rows.groupBy("topic").count().collect()}
+    if not counts:
+        raise OptionError(
+            f"The archive {job.source} has no records{' where ' + job.where if job.where else ''}."
+        )
+    total = sum(counts.values())
+    tell(Progress(0, 0.0, 0, f"of {total} records"))
+    # One task for each partition of a topic: nothing else keeps the order.
+    ordered = rows.repartition(max(_partitions(rows), 1), "topic", "partition").sortWithinPartitions(
+        "topic", "partition", "offset"
+    )
+    columns = ["key", "value", "headers", "timestamp", "topic"]
+    if job.keeps_partitions:
+        columns.append("partition")
+    options = {
+        "kafka.bootstrap.servers": job.bootstrap,
+        "deliveryGuarantee": "exactly-once" if job.exactly_once else "at-least-once",
+        **job.options,
+    }
+    if job.topic is not None:
+        options["topic"] = job.topic
+    ordered.select(*columns).write.format("tidelog").mode("append").options(**options).save()
+    tell(Progress(total, 0.0, 0, f"of {total} records"))
+    return RestoreReport(total, [job.topic] if job.topic is not None else sorted(counts))
+
+
+def _chosen(spark: "SparkSession", job: Restore) -> "DataFrame":
+    rows = read_archive(spark, job.source)
+    if "value" not in rows.columns:
+        raise OptionError(
+            f"The archive {job.source} was made without the values as they were, so they cannot be restored; "
+            "archive with them, or write the decoded column yourself."
+        )
+    if job.where:
+        rows = rows.where(job.where)
+    return rows
+
+
+def _partitions(rows: "DataFrame") -> int:
+    return rows.select("topic", "partition").distinct().count()

@@ -1,0 +1,53 @@
+"""The Spark session a pipeline runs on: embedded, on a cluster, or behind Spark Connect; the same code on all
+three.
+
+Owns how a session comes into being and what it needs to know of Tidelog. A pipeline takes any session that it
+is given: this is for the command line and for those who have none yet."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tidelog.spark import register, require_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": str(max(os.cpu_count() or 2, 2)),
+}
+
+
+def open_session(
+    name: str,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> "SparkSession":
+    """A session on ``master`` (this machine unless told) or on the Spark Connect server at ``remote``.
+
+    ``settings`` are Spark's own and win over the defaults.
+    """
+    from pyspark.sql import SparkSession
+
+    if remote is not None:
+        builder = SparkSession.builder.remote(remote)
+    else:
+        require_java()
+        # Executors of a local master run this Python; those of a cluster the one that the cluster names.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.master(master or "local[*]").appName(name)
+        for key, value in _QUIET.items():
+            builder = builder.config(key, value)
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    if remote is None:
+        session.sparkContext.setLogLevel("ERROR")
+    register(session)
+    return session

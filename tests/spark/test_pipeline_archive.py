@@ -1,0 +1,118 @@
+"""Topics to tables and back: every record once, whatever happened in between."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from tidelog.spark import OptionError
+from tidelog.spark.pipelines import Archive, Decoding, Restore, Topics, archive, read_archive, restore
+from tidelog.spark.pipelines.files import ParquetFiles
+
+from .arrived import Message, consume
+from .conftest import CreateTopic
+
+
+def produce(bootstrap: str, topic: str, values: list[bytes | None], partitions: int = 2) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number, value in enumerate(values):
+        producer.produce(
+            topic,
+            key=str(number),
+            value=value,
+            partition=number % partitions,
+            headers=[("n", str(number).encode())] if number % 3 else None,
+        )
+    producer.flush()
+
+
+def content(message: Message) -> tuple[object, ...]:
+    return message[:1] + message[2:4] + (tuple(message.headers), message.timestamp_ms)
+
+
+def test_an_archive_is_brought_up_to_date_and_restored(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    topic, other = create_topic(2), create_topic(2)
+    job = Archive(Topics(bootstrap, topic), str(tmp_path / "archive"), merge_bytes=0)
+    produce(bootstrap, topic, [str(number).encode() for number in range(500)])
+    first = archive(spark, job)
+    assert (first.records, first.total, first.stopped) == (500, 500, False)
+    produce(bootstrap, topic, [None, b"", b"last"])
+    assert archive(spark, job).records == 3
+
+    # As after a crash between the table and Spark's note of it: the last batch runs again.
+    commits = sorted(
+        (tmp_path / "archive/checkpoint/commits").glob("[0-9]*"), key=lambda path: int(path.name)
+    )
+    commits[-1].unlink()
+    (commits[-1].parent / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    again = archive(spark, Archive(job.topics, job.target, merge_bytes=1 << 20))
+    assert (again.records, again.total) == (0, 503)
+    assert again.merged_files > 0 and again.files == len(ParquetFiles(job.records).files())
+    assert read_archive(spark, job.target).count() == 503
+
+    report = restore(spark, Restore(job.target, bootstrap, topic=other))
+    assert (report.records, report.topics) == (503, [other])
+    assert [content(one) for one in consume(bootstrap, other)] == [
+        content(one) for one in consume(bootstrap, topic)
+    ]
+    with pytest.raises(OptionError, match="has no records where partition = 9"):
+        restore(spark, Restore(job.target, bootstrap, where="partition = 9"))
+
+
+def test_what_cannot_be_decoded_is_kept_apart_and_counted(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    topic = create_topic(2)
+    good = [json.dumps({"id": number, "name": f"n{number}", "more": True}).encode() for number in range(20)]
+    broken: list[bytes | None] = [b"{", b"\xff\xfe", b'{"id": "x"}']
+    produce(bootstrap, topic, [*good, *broken, None])
+    decoding = Decoding("json", "id int, name string")
+    job = Archive(Topics(bootstrap, topic), str(tmp_path / "archive"), decoding)
+    report = archive(spark, job)
+    assert (report.records, report.undecodable) == (21, 3)
+    rows = (
+        read_archive(spark, job.target)
+        .where("value is not null")
+        .select("decoded.id", "decoded.name", "value")
+    )
+    assert Counter((row.id, row.name) for row in rows.collect()) == Counter((n, f"n{n}") for n in range(20))
+    apart = spark.read.parquet(job.undecodable).select("value").collect()
+    assert sorted(bytes(row.value) for row in apart) == sorted(one for one in broken if one is not None)
+
+
+def test_a_batch_whose_files_were_half_moved_is_completed(spark: SparkSession, tmp_path: Path) -> None:
+    table = ParquetFiles(str(tmp_path / "table"))
+    rows = spark.range(0, 100, 1, 4).selectExpr("id", "id % 2 as half")
+    whole = table.add(rows, 7, ["half"])
+    assert whole.rows == 100 and len(whole.files) == 8
+    # Back to the middle of the move: some files in place, the others and the mark of completeness aside.
+    staging = tmp_path / "table/_staging/7"
+    for number, name in enumerate(whole.files[:3]):
+        target = staging / name.rpartition("/")[0] / f"part-{90 + number:05}-x.c000.snappy.parquet"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "table" / name).rename(target)
+    (staging / "_SUCCESS").touch()
+    (tmp_path / "table/_batches/7.json").unlink()
+    assert table.add(spark.range(5).selectExpr("id", "id as half"), 7, ["half"]).rows == 100
+    assert spark.read.parquet(table.path).count() == 100 and not staging.exists()
+
+
+def test_a_merge_that_was_begun_is_finished(spark: SparkSession, tmp_path: Path) -> None:
+    table = ParquetFiles(str(tmp_path / "table"))
+    for batch in range(3):
+        table.add(spark.range(batch * 10, batch * 10 + 10, 1, 1).selectExpr("id", "0 as day"), batch, ["day"])
+    carried_out = table._carry_out
+    table._carry_out = lambda plan: None  # type: ignore[method-assign]
+    kept = table._delete_directory
+    table._delete_directory = lambda name: None  # type: ignore[method-assign]
+    table.merge(spark, ["id"], target_bytes=1 << 20)
+    table._carry_out, table._delete_directory = carried_out, kept  # type: ignore[method-assign]
+    assert len(table.files()) == 3
+    table.finish_merges()
+    assert len(table.files()) == 1 and table.row_count() == 30
+    assert sorted(row.id for row in spark.read.parquet(table.path).collect()) == list(range(30))
