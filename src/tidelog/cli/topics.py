@@ -22,6 +22,7 @@ from tidelog.cli.topic_modes import (
     tell_warnings,
     with_mode,
 )
+from tidelog.cli.topic_promote import promote
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter, move and delete topics.")
 
@@ -207,3 +208,4 @@ def delete(
 
 app.command("reassign")(reassign)
 app.command("elect")(elect)
+app.command("promote")(promote)

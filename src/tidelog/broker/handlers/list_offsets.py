@@ -34,9 +34,12 @@ NOT_AVAILABLE_FROM_VERSION = 5
 
 
 READ_COMMITTED = 1
+ANY_REPLICA = -2  # As the asker's id, as in Kafka: somebody who looks at this very replica, leader or not.
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+    if request.replica_id == ANY_REPLICA:
+        return {"topics": [_ends_of(broker, topic) for topic in request.topics]}
     committed = getattr(request, "isolation_level", 0) == READ_COMMITTED
     return {
         "topics": [
@@ -50,6 +53,22 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
             for topic in request.topics
         ]
     }
+
+
+def _ends_of(broker: Broker, topic: Any) -> Fields:
+    """Where the logs on this broker begin and end, whatever is committed of them."""
+    rows = []
+    for wanted in topic.partitions:
+        partition, error = broker.partitions.find(topic.name, wanted.partition_index)
+        found = NOTHING
+        if partition is not None and wanted.timestamp == LATEST:
+            found = -1, partition.log.end_offset, partition.replica.last_epoch
+        elif partition is not None and wanted.timestamp in FROM_THE_START:
+            found = _find(partition, EARLIEST, 0)
+        elif partition is not None:
+            error = ErrorCode.INVALID_REQUEST
+        rows.append(_fields(wanted.partition_index, error, found))
+    return {"name": topic.name, "partitions": rows}
 
 
 def _look_up(broker: Broker, topic: str, wanted: Any, version: int, committed: bool) -> Fields:
