@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 
+import msgspec
+
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.links import Links, LocalLinks
@@ -11,8 +13,9 @@ from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.reachable import Reachable
 from tidelog.broker.transaction_admission import Admission
 from tidelog.config import BrokerConfig
-from tidelog.controller.image import ClusterImage
+from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.store import MetadataStore
+from tidelog.controller.successions import elects_itself
 from tidelog.services import Services
 
 
@@ -42,6 +45,21 @@ class Broker:
         )
         self.coordinators = Coordinators(self)
         self.admission = Admission(self)
+
+    def newest(self, topic: TopicImage) -> TopicImage:
+        """The topic with the newest leaders that are known here: where the replicas vote, the metadata log
+        hears of them last.
+        """
+        quorum = self.partitions.quorum
+        if quorum is None or not any(elects_itself(partition) for partition in topic.partitions):
+            return topic
+        return msgspec.structs.replace(
+            topic,
+            partitions=tuple(
+                quorum.view(topic.topic_id, index, partition)
+                for index, partition in enumerate(topic.partitions)
+            ),
+        )
 
     @property
     def image(self) -> ClusterImage:

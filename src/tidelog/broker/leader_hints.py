@@ -21,7 +21,7 @@ def leader_hint(broker: Broker, key: TopicKey, index: int) -> LeaderHint | None:
     topic = image.topic_by_id(key) if isinstance(key, UUID) else image.topics.get(key)
     if topic is None or not 0 <= index < len(topic.partitions):
         return None
-    partition = topic.partitions[index]
+    partition = broker.newest(topic).partitions[index]
     leader = image.brokers.get(partition.leader)
     if leader is None or leader.broker_id == broker.broker_id:
         return None

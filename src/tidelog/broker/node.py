@@ -14,6 +14,7 @@ from uuid import UUID
 from tidelog.broker.membership import Membership
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
 from tidelog.broker.partitions import Logs, PartitionTable
+from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.elections import InSyncWish
@@ -34,7 +35,7 @@ from tidelog.log.storage import Storage
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import Message, PartitionKey, Peers
+from tidelog.replication.messages import LeaderBegan, Message, PartitionKey, Peers
 from tidelog.services import Services
 from tidelog.types import NO_BROKER
 
@@ -97,6 +98,13 @@ class Node:
             config.broker_heartbeat_interval_ms,
         )
         self.partitions = PartitionTable(self.host, logs, services, self.membership.alone)
+        self.quorum = self.partitions.quorum = QuorumPartitions(
+            self.host, storage, logs.path, services, peers, chance,
+            metadata.timing._replace(founding_ms=0), self.metadata.election.directory,
+        )  # fmt: skip
+        self.quorum.image = lambda: self.metadata.image
+        self.quorum.broker_epoch = lambda: self.membership.broker_epoch
+        self.quorum.ask_controller = self._ask_controller
         self.host.broker_epoch = lambda: self.membership.broker_epoch
         self.host.serving.broker_epoch_of = self._registered_epoch
         self.host.on_committed = lambda hosted: self.on_committed(hosted)
@@ -161,6 +169,9 @@ class Node:
             self._ordered_ms = now_ms
             self.controller.keep_in_order(now_ms)
         self.metadata.tick()
+        self.quorum.tick(now_ms)
+        if self.metadata.election.is_mistaken_for_leader and self.metadata.leader != self.me:
+            self.membership.refused(f"another node {self.me} is the active controller")
         for peer in list(self.lost_peers):
             if now_ms - self._silent_since_ms[peer] >= self._lost_for_ms:
                 self.lost_peers.discard(peer)
@@ -201,6 +212,9 @@ class Node:
                 self.controller.handle(ask, self._services.uptime_ms(), lambda got: self._answer(sender, got))
             case Answered(_, got):
                 self._controller_answered(got)
+            case LeaderBegan():
+                self.quorum.began(message)
+                self.host.receive(message)
             case _:
                 self.host.receive(message)
 
@@ -247,6 +261,7 @@ class Node:
 
     def _role_changed(self, hosted: Hosted) -> None:
         self._proposals.pop(hosted.key, None)
+        self.quorum.role_changed(hosted)
         if hosted is self.metadata.hosted and self.metadata.leader >= 0:
             if self.metadata.leader != self.me:
                 self._last_active = self.metadata.leader
@@ -397,6 +412,7 @@ class Node:
             proposal.members,
             # As of now, however often it is asked: what is known of a member was said by this run of it.
             tuple(self._broker_epochs.get(member, -1) for member in proposal.members),
+            sealed=proposal.sealed,
         )
         self._proposals[hosted.key] = wish
         if self._asks_for_the_fenced(hosted, wish):

@@ -15,7 +15,7 @@ from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Limits, Role
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
-from tidelog.types import NO_EPOCH, TopicPartition
+from tidelog.types import NO_BROKER, NO_EPOCH, TopicPartition
 
 SYNC_EVERY_MESSAGE = 1
 ACKS_ALL = -1
@@ -237,8 +237,8 @@ class Partition:
     def _serves_beside(self, follower: bool, rack: str) -> bool:
         if self.hosted.restoring is not None:
             return False  # It may lack what readers have seen.
-        if self.stands_in:
-            return True
+        if self.stands_in or (self.replica.policy.elects_itself and self.replica.leader == NO_BROKER):
+            return True  # What is known to be committed stays so, whoever is elected.
         return follower and (bool(rack) or not self.replica.policy.backups_serve_readers)
 
     def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:

@@ -8,15 +8,17 @@ whoever must not answer before they are there waits with :meth:`PartitionTable.w
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, cast
 from uuid import UUID
 
 from tidelog.broker.partition import Partition, limits_of
+from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.successions import stand_in
-from tidelog.errors import ErrorCode, TidelogError
+from tidelog.errors import ErrorCode, StorageError, TidelogError
+from tidelog.invariant import invariant
 from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
 from tidelog.replication.host import Host
@@ -26,6 +28,7 @@ from tidelog.replication.replica import Limits, Replica
 from tidelog.replication.restoring import Mandate
 from tidelog.replication.sealing import Sealing
 from tidelog.replication.throttle import throttled_followers
+from tidelog.replication.view import Seal
 from tidelog.services import Services
 from tidelog.types import NO_BROKER, TopicPartition
 
@@ -74,6 +77,7 @@ class PartitionTable:
         self._refusals_logged: dict[tuple[TopicPartition, ErrorCode], int] = {}
         # Told when this broker begins or ends to lead a partition, and before one is closed.
         self.on_role: list[Callable[[Partition], None]] = []
+        self.quorum: QuorumPartitions | None = None  # Looks after those whose replicas vote.
         # Told when a log cannot be opened.
         self.on_offline: Callable[[UUID, int], None] = lambda topic_id, index: None
 
@@ -159,6 +163,11 @@ class PartitionTable:
     def _assign(self, mine: Partition, partition: PartitionImage) -> None:
         hosted = mine.hosted
         replica = hosted.replica
+        if BY_NAME[partition.mode].elects_itself:
+            self._let_vote(mine, partition)
+            return
+        if hosted.election is not None and self.quorum is not None:
+            self.quorum.dissolve(hosted)
         if partition.leader_epoch < replica.epoch:
             return
         replica.policy = BY_NAME[partition.mode]
@@ -183,10 +192,23 @@ class PartitionTable:
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
 
-    def _update_sealing(self, mine: Partition, topic: TopicImage, partition: PartitionImage) -> None:
-        """Logs that voters replicate are sealed before the topic is replicated in another way."""
+    def _let_vote(self, mine: Partition, partition: PartitionImage) -> None:
+        """The replicas find out themselves who leads; the metadata says who they are."""
         hosted = mine.hosted
-        if not hosted.replica.policy.elects_itself:
+        hosted.replica.policy = BY_NAME[partition.mode]
+        invariant(self.quorum is not None, "somebody looks after replicas that vote", mine.name)
+        try:
+            cast("QuorumPartitions", self.quorum).assign(hosted, partition)
+        except StorageError as error:
+            # Who cannot know how it voted must not vote.
+            logger.error("partition %s is offline: %s", mine.name, error.message)
+            topic_id, index = cast(tuple[UUID, int], hosted.key)
+            self.on_offline(topic_id, index)
+
+    def _update_sealing(self, mine: Partition, topic: TopicImage, partition: PartitionImage) -> None:
+        """Leaders say who holds what before the topic is replicated in another way."""
+        hosted = mine.hosted
+        if hosted.replica.policy.seal is Seal.NONE:
             hosted.sealing = None
             return
         if hosted.sealing is None:
@@ -268,6 +290,8 @@ class PartitionTable:
 
     def _drop(self, topic_id: UUID, partition: Partition) -> None:
         self._host.remove((topic_id, partition.name.partition), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.quorum is not None:
+            self.quorum.gone(partition.hosted)
         try:
             self._logs.remove_log(partition.name, self._services.now_ms())
         except TidelogError as error:

@@ -16,7 +16,7 @@ QUORUM = "quorum"
 
 MODES = (ISR, PRIMARY_BACKUP, QUORUM)
 
-AVAILABLE_MODES = frozenset({ISR, PRIMARY_BACKUP})
+AVAILABLE_MODES = frozenset({ISR, PRIMARY_BACKUP, QUORUM})
 """Modes that this version can run."""
 
 _NO_DEGRADING = "only primary-backup waits for a fixed number of copies that could become fewer"

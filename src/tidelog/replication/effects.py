@@ -38,6 +38,7 @@ class ProposeInSync(NamedTuple):
     members: tuple[int, ...]
     leader_epoch: int
     partition_epoch: int
+    sealed: bool = False  # The leader takes nothing more: these hold all there is.
 
 
 class Degrade(NamedTuple):

@@ -154,6 +154,8 @@ class Election:
         # It may lack what it acknowledged, or not know how it voted: it neither votes nor stands until the
         # others have taken it in anew.
         self.forgot = False
+        # Somebody else has our name, and leads; or we did, before we started anew.
+        self.is_mistaken_for_leader = False
         # It is no voter any more, but the set that says so is not committed. The others may not have heard of
         # that set, and wait for our vote without end: we must be able to lead them to it.
         self.needed = False
@@ -339,6 +341,7 @@ class Election:
 
     def vote_got(self, got: VoteGot, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         """An answer to one of our questions; late ones, of another epoch or kind, say nothing any more."""
+        self.is_mistaken_for_leader = got.leader == self.me and self.state is not State.LEADER
         if got.epoch > self.epoch:
             return self._newer_epoch(got.epoch, got.leader, now_ms, _spread(self._ask_ms(), chance))
         if got.epoch < self.epoch or got.voter not in self.voters or self.leader != NO_BROKER:

@@ -109,6 +109,21 @@ class TailListener(Protocol):
         """What came from there on is gone."""
 
 
+class VoterLog(Protocol):
+    """Whoever must know of sets of voters before they are in the log."""
+
+    def arriving(self, batches: memoryview) -> None:
+        """From a leader. Raises StorageError when they must not be appended."""
+
+    def arrived(self) -> None:
+        """They are in the log."""
+
+    def cut(self, end_offset: int) -> None: ...
+
+    def skipped(self) -> None:
+        """The log goes on at a later place: what was said in between is not known."""
+
+
 class Seen(NamedTuple):
     """Somebody who fetches a log whose replicas vote."""
 
@@ -172,8 +187,9 @@ class Hosted:
         # Whoever keeps the watermark of this log on disk lowers it first. Raises StorageError.
         self.before_cut: Callable[[int], None] = lambda end_offset: None
         self.tail_listener: TailListener | None = None
+        self.voter_log: VoterLog | None = None
         self.snapshots: Snapshots | None = None
-        self.sealing: Sealing | None = None  # Of a topic whose replicas vote.
+        self.sealing: Sealing | None = None  # In modes that do not end without their leaders.
         self.seen: dict[int, Seen] = {}  # While replicas vote and this one leads.
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
@@ -343,7 +359,11 @@ class Hosted:
             return
         try:
             if records:
+                if self.voter_log is not None:
+                    self.voter_log.arriving(memoryview(records))
                 self.log.append_batches(memoryview(records), self._services.now_ms())
+                if self.voter_log is not None:
+                    self.voter_log.arrived()
                 if self.tail_listener is not None:
                     self.tail_listener.appended(memoryview(records))
         except StorageError as error:
@@ -395,6 +415,8 @@ class Hosted:
             self._fail(error)
             return
         self.replica.high_watermark = max(self.replica.high_watermark, offset)
+        if self.voter_log is not None:
+            self.voter_log.skipped()
 
     def leader_ends_before(self, leader_start_offset: int) -> None:
         """The leader's log ends before ours does, and ours has no record left by which to find where they
@@ -465,6 +487,18 @@ class Hosted:
         self._truncate(target)
         self._listener.grown(self)
 
+    # --- voting ---------------------------------------------------------------------------------------------
+
+    def begin_election(self, election: Election, ballots: Ballots) -> None:
+        """From now on the replicas vote."""
+        self.election = election
+        self._ballots = ballots
+
+    def end_election(self) -> None:
+        """From now on the controllers name the leader."""
+        self.election = self._ballots = self.voter_log = None
+        self._outbox.clear()
+
     # --- effects --------------------------------------------------------------------------------------------
 
     def run(self, effects: Effects) -> None:
@@ -510,6 +544,8 @@ class Hosted:
             self._fail(error)
         if self.tail_listener is not None:
             self.tail_listener.cut(self.log.end_offset)
+        if self.voter_log is not None:
+            self.voter_log.cut(self.log.end_offset)
 
     def _fail(self, error: StorageError) -> None:
         logger.error("%s: %s", self.key, error.message)

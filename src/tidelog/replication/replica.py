@@ -92,6 +92,7 @@ class Replica:
         "committed_seen",
         "epoch",
         "epoch_start_offset",
+        "handing_over",
         "high_watermark",
         "in_sync",
         "is_sure",
@@ -140,6 +141,7 @@ class Replica:
         self.open_to_observers = False
         # Exclusive, while this replica leads a log that ends in a seal: nothing more is taken or committed.
         self.sealed_end_offset: int | None = None
+        self.handing_over = False  # Another one is about to lead: nothing more is taken here.
         self._led_epoch: int = NO_EPOCH
         self._settled_end_offset = (
             0  # Exclusive: whoever held everything when the leader fell quiet held this.
@@ -234,6 +236,7 @@ class Replica:
         effects: Effects = [Settle(each.done, error) for queue in self._waiting.values() for each in queue]
         self._waiting.clear()
         self._proposed = None
+        self.handing_over = False
         return effects
 
     def _members_changed(
@@ -281,7 +284,7 @@ class Replica:
 
     def before_append(self, acks: int) -> ErrorCode:
         """May a produce be appended now?"""
-        if self.role is not Role.LEADER or self.sealed_end_offset is not None:
+        if self.role is not Role.LEADER or self.sealed_end_offset is not None or self.handing_over:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         queue = self._waiting.get(acks)
         if queue is not None and len(queue) >= self.limits.waiting_max:

@@ -1,16 +1,20 @@
-"""The end of a log that voters replicate, when the topic is to be replicated in another way.
+"""The end of a leader's time when its topic is to be replicated in another way: who holds the whole log must be
+known, and nothing may be committed any more that they lack.
 
-Once the controllers name the leader again, a leader that was voted for meanwhile must not have committed what
-the named one lacks. So the leader first ends the log with a *seal*, a control record that consumers skip:
+A primary only *pauses*: it takes no more records until enough of its backups have all it has, and proposes
+those as the in-sync set. Nobody else can lead meanwhile; if it dies, it pauses anew when it is back.
 
-========================== ===================================================================================
-whose log ends in a seal   takes no more records, in whatever epoch it is elected; leader-change records may
-                           follow the seal, and nothing else
-the high watermark         never passes the seal: so whoever holds the seal holds all that will ever have been
-                           committed, and what follows it can be dropped by anybody
-a majority has it          the leader proposes those who hold its whole log as the in-sync set; the
-                           controllers make one of them leader in an epoch far above those of the voters
-========================== ===================================================================================
+Where the replicas vote, somebody else may be elected at any time. So the leader ends the log with a *seal*, a
+control record that consumers skip:
+
+======================== =====================================================================================
+whose log ends in a seal takes no more records, in whatever epoch it is elected; leader-change records may
+                         follow the seal, and nothing else
+the high watermark       never passes the seal: so whoever holds the seal holds all that will ever have been
+                         committed, and what follows it can be dropped by anybody
+a majority has it        the leader proposes those who hold its whole log as the in-sync set; the controllers
+                         make one of them leader in an epoch far above those of the voters
+======================== =====================================================================================
 
 A crash at any point leaves a log without a seal, which the next leader seals; or with one that is not on a
 majority, which the next leader lacks (and seals again) or commits. A seal counts only for the time it was
@@ -33,6 +37,7 @@ from tidelog.protocol.records import (
 )
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.replica import Role
+from tidelog.replication.view import Seal
 from tidelog.services import Services
 
 if TYPE_CHECKING:
@@ -47,7 +52,7 @@ _BEHIND_SEAL = frozenset({ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS})
 
 
 class Sealing:
-    """Of one replica whose fellows vote."""
+    """Of one replica that could lead, in a mode that does not end without it."""
 
     __slots__ = ("_hosted", "_looking", "_propose", "_services", "since_epoch", "wanted")
 
@@ -77,13 +82,22 @@ class Sealing:
 
     def found(self) -> None:
         """About to lead: a log that ends in a seal stays as it is."""
-        self._hosted.replica.sealed_end_offset = seal_at_end(self._hosted.log, self.since_epoch)
+        if self._is_in_log:
+            self._hosted.replica.sealed_end_offset = seal_at_end(self._hosted.log, self.since_epoch)
+
+    @property
+    def _is_in_log(self) -> bool:
+        return self._hosted.replica.policy.seal is Seal.RECORD
 
     def began(self) -> None:
         """Leads, and has written so."""
-        if self.wanted and self._hosted.replica.sealed_end_offset is None:
+        replica = self._hosted.replica
+        if not self._is_in_log:
+            if self.wanted != (replica.sealed_end_offset is not None):
+                replica.sealed_end_offset = replica.log.end_offset if self.wanted else None
+        elif self.wanted and replica.sealed_end_offset is None:
             self._write()
-        self._look_later()
+        self._look_soon()
 
     def _write(self) -> None:
         hosted = self._hosted
@@ -98,26 +112,26 @@ class Sealing:
 
     # --- telling the controllers ----------------------------------------------------------------------------
 
-    def _look_later(self) -> None:
+    def _look_soon(self) -> None:
         if self._hosted.replica.sealed_end_offset is not None and not self._looking:
             self._looking = True
-            self._services.later(LOOK_AGAIN_MS, self._look)
+            self._services.soon(self._look)
 
     def _look(self) -> None:
-        self._looking = False
         hosted = self._hosted
         replica = hosted.replica
         if hosted.closed or replica.role is not Role.LEADER or replica.sealed_end_offset is None:
+            self._looking = False
             return
         members = self._holders()
         if members is not None and members != replica.proposed:
             replica.propose_holders(members)
-            self._propose(hosted, ProposeInSync(members, replica.epoch, replica.partition_epoch))
-        self._look_later()
+            self._propose(hosted, ProposeInSync(members, replica.epoch, replica.partition_epoch, sealed=True))
+        self._services.later(LOOK_AGAIN_MS, self._look)
 
     def _holders(self) -> tuple[int, ...] | None:
-        """Who has the whole log, once that is a majority in this leader's own epoch. Not only the seal: in an
-        earlier time a seal may have been followed by something that was committed.
+        """Who has the whole log, once they are as many as make an ok. Not only the seal: in an earlier time a
+        seal may have been followed by something that was committed.
         """
         replica = self._hosted.replica
         end_offset = replica.log.end_offset

@@ -29,6 +29,9 @@ class Voter(msgspec.Struct, frozen=True):
     directory: UUID | None = None  # None: not learnt yet, any will do
     host: str = ""
     port: int = 0
+    # Of a broker that came back without its memory: the registration with which it was taken in anew. -1: it
+    # has been a voter from the beginning.
+    run: int = -1
 
 
 class _Record(msgspec.Struct, omit_defaults=True):
@@ -141,6 +144,18 @@ class VoterHistory:
     def latest_offset(self) -> int:
         """Of the record of the latest set; -1 when no record in the log tells it."""
         return self._entries[-1][0]
+
+    @property
+    def entries(self) -> tuple[tuple[int, VoterSet], ...]:
+        return tuple(self._entries)
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[int, VoterSet]]) -> "VoterHistory":
+        """As they were remembered; there is at least one."""
+        (_, first), *later = entries
+        history = cls(first)
+        history._entries += later
+        return history
 
     def before(self, offset: int) -> VoterSet:
         """The set that holds when everything before ``offset`` is applied."""

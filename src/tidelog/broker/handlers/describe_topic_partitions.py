@@ -30,6 +30,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
         if topic is None:
             described.append({"error_code": why_unknown(name), "name": name})
             continue
+        topic = broker.newest(topic)
         shown = range(first_index, min(first_index + room, len(topic.partitions)))
         described.append(
             {

@@ -16,7 +16,7 @@ from tidelog.broker.request import Outcome, RequestContext
 from tidelog.broker.to_controller import create_topic, when_known
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.controller.successions import acting_leader, stand_in
+from tidelog.controller.successions import acting_leader, elects_itself, stand_in
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import ZERO_UUID, Fields
@@ -73,13 +73,13 @@ def _answer_with_successors(
 
 
 def _names_lost_leaders(broker: Broker, wanted: Sequence[Wanted]) -> bool:
-    lost = broker.lost_brokers
-    if not lost:
-        return False
-    image = broker.image
+    image, lost = broker.image, broker.lost_brokers
     for name in wanted:
         topic = image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name)
-        if topic is not None and any(partition.leader in lost for partition in topic.partitions):
+        if topic is not None and any(
+            partition.leader in lost or (partition.leader == NO_BROKER and elects_itself(partition))
+            for partition in broker.newest(topic).partitions
+        ):
             return True
     return False
 
@@ -124,7 +124,9 @@ def _answer(
     image = broker.image
     if wanted is None:
         lost = broker.lost_brokers
-        described = [describe_topic(topic, image, lost, reads=reads) for topic in image.topics.values()]
+        described = [
+            describe_topic(broker.newest(topic), image, lost, reads=reads) for topic in image.topics.values()
+        ]
     else:
         described = [_describe_wanted(broker, name, refused or {}, reads=reads) for name in wanted]
     return {
@@ -146,9 +148,7 @@ def controller_of(broker: Broker) -> int:
     return broker.broker_id if active is None or active.fenced else active.broker_id
 
 
-def _describe_wanted(
-    broker: Broker, wanted: Wanted, refused: dict[str, ErrorCode], *, reads: bool
-) -> Fields:
+def _describe_wanted(broker: Broker, wanted: Wanted, refused: dict[str, ErrorCode], *, reads: bool) -> Fields:
     image = broker.image
     if isinstance(wanted, UUID):
         topic = image.topic_by_id(wanted)
@@ -159,7 +159,7 @@ def _describe_wanted(
         if topic is None:
             error = refused.get(wanted) or why_unknown(wanted)
             return {"error_code": error, "name": wanted, "topic_id": None}
-    return describe_topic(topic, image, broker.lost_brokers, reads=reads)
+    return describe_topic(broker.newest(topic), image, broker.lost_brokers, reads=reads)
 
 
 def why_unknown(name: str) -> ErrorCode:

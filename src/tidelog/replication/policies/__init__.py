@@ -8,7 +8,7 @@ from tidelog.errors import ErrorCode
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
-from tidelog.replication.view import Refuse, Verdict, View
+from tidelog.replication.view import Refuse, Seal, Verdict, View
 
 
 class Policy(Protocol):
@@ -31,6 +31,10 @@ class Policy(Protocol):
     @property
     def backups_serve_readers(self) -> bool:
         """Whether a follower stands in for the leader towards readers while nobody leads."""
+
+    @property
+    def seal(self) -> Seal:
+        """How a leader ends its time before the topic is replicated in another way."""
 
     @property
     def too_late(self) -> ErrorCode:

@@ -3,7 +3,7 @@ elects.
 """
 
 from tidelog.errors import ErrorCode
-from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
+from tidelog.replication.view import WAIT, YES, Refuse, Seal, Verdict, View
 
 ACKS_ALL = -1
 
@@ -14,6 +14,7 @@ class IsrPolicy:
     elects_itself = False
     has_successors = True
     backups_serve_readers = False
+    seal = Seal.NONE
     too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:

@@ -8,7 +8,7 @@ in copies.
 """
 
 from tidelog.errors import ErrorCode
-from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
+from tidelog.replication.view import WAIT, YES, Refuse, Seal, Verdict, View
 
 
 class PrimaryBackupPolicy:
@@ -17,6 +17,7 @@ class PrimaryBackupPolicy:
     elects_itself = False
     has_successors = False
     backups_serve_readers = True
+    seal = Seal.PAUSE
     too_late = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def committed(self, view: View) -> int:

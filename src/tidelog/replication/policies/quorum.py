@@ -3,7 +3,7 @@ elect.
 """
 
 from tidelog.errors import ErrorCode
-from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
+from tidelog.replication.view import WAIT, YES, Refuse, Seal, Verdict, View
 
 
 class QuorumPolicy:
@@ -11,7 +11,8 @@ class QuorumPolicy:
     drops_laggards = False
     elects_itself = True
     has_successors = False  # Without a majority it steps down by itself.
-    backups_serve_readers = False
+    backups_serve_readers = True
+    seal = Seal.RECORD
     too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:

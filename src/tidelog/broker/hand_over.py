@@ -1,0 +1,62 @@
+"""A leader that was voted in lets another voter lead: it waits until the heir holds nearly everything, takes
+no more records, waits for the rest, and tells the heir to stand for election at once.
+
+Nothing is promised: an heir that does not get there in time is tried again later, and records are taken
+meanwhile.
+"""
+
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import Peers, StandNow
+from tidelog.replication.replica import Role
+from tidelog.services import Services, Timer
+
+LOOK_MS = 5
+CLOSED_MS = 400  # Writes are refused for so long at most.
+AGAIN_MS = 3000
+
+
+class HandOver:
+    def __init__(self, hosted: Hosted, heir: int, services: Services, peers: Peers) -> None:
+        self._hosted = hosted
+        self.heir = heir
+        self._services = services
+        self._peers = peers
+        self._epoch = hosted.replica.epoch
+        self._closed_ms: int | None = None  # since when no records are taken
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        self._timer = self._services.later(LOOK_MS, self._look)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._open()
+
+    def _open(self) -> None:
+        self._closed_ms = None
+        self._hosted.replica.handing_over = False
+
+    def _look(self) -> None:
+        replica = self._hosted.replica
+        if replica.role is not Role.LEADER or replica.epoch != self._epoch or self._hosted.closed:
+            self._open()
+            return
+        self._timer = self._services.later(self._step(self._services.uptime_ms()), self._look)
+
+    def _step(self, now_ms: int) -> int:
+        """How long until the next look."""
+        replica = self._hosted.replica
+        progress = replica.progress.get(self.heir)
+        if progress is None or not progress.seen or replica.high_watermark <= replica.epoch_start_offset:
+            return LOOK_MS * 10
+        if self._closed_ms is not None and now_ms - self._closed_ms > CLOSED_MS:
+            self._open()
+            return AGAIN_MS
+        if self._closed_ms is None and progress.end_offset >= replica.high_watermark:
+            self._closed_ms = now_ms
+            replica.handing_over = True
+        if self._closed_ms is not None and progress.end_offset >= replica.log.end_offset:
+            self._peers.send(self.heir, StandNow(replica.me, self._hosted.key, replica.epoch))
+            return LOOK_MS * 20
+        return LOOK_MS

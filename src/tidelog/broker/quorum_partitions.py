@@ -1,0 +1,315 @@
+"""Partitions whose replicas elect their leader: opened, told of, handed over, and given other voters.
+
+The metadata says which replicas a partition has, but who leads is known first here. The winner of an election
+tells every broker and the active controller, the latter again and again until the metadata says so too; and
+whoever is asked for a leader answers with the newest election it has heard of. So elections go on, and
+clients find their leaders, while no controller decides anything.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import cast
+from uuid import UUID
+
+import msgspec
+
+from tidelog.broker.hand_over import HandOver
+from tidelog.broker.quorum_voters import QuorumVoters
+from tidelog.controller.elections import InSyncWish
+from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.messages import ControllerAsk, InSyncAsk
+from tidelog.controller.successions import elects_itself
+from tidelog.log.storage import Storage
+from tidelog.replication.ballot_book import BallotBook, PartitionBallots
+from tidelog.replication.election import Ballot, Election, Timing
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import LeaderBegan, Peers
+from tidelog.replication.replica import Role
+from tidelog.replication.voter_file import VoterFile
+from tidelog.replication.voters import VoterHistory, VoterSet
+from tidelog.services import Services
+from tidelog.types import NO_BROKER
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[UUID, int]
+
+REPEAT_MS = 500
+STEP_MS = 50
+FIRST_STAND_MS = 40  # between one replica of a new partition and the next
+
+
+class QuorumPartitions:
+    def __init__(
+        self,
+        host: Host,
+        storage: Storage,
+        directory: str,
+        services: Services,
+        peers: Peers,
+        chance: Callable[[], float],
+        timing: Timing,
+        disk: UUID | None,
+    ) -> None:
+        """``directory``: of the broker's data; ``disk``: the id of what it lies on. Raises StorageError."""
+        self._me = host.me
+        self._host = host
+        self._storage = storage
+        self._services = services
+        self._peers = peers
+        self._chance = chance
+        self._timing = timing
+        self._disk = disk
+        self._book = BallotBook(storage, directory, services)
+        self._voters: dict[Key, QuorumVoters] = {}
+        self._images: dict[Key, PartitionImage] = {}
+        self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections that others told us of
+        self._untold: dict[Key, int] = {}  # Led here, and the metadata does not say so: when to tell again.
+        self._changing: dict[Key, None] = {}  # Led here, and voters are to come or go.
+        self._hand_overs: dict[Key, HandOver] = {}
+        self._stepped_ms = 0
+        # Whoever embeds this tells what only the cluster knows.
+        self.image: Callable[[], ClusterImage] = ClusterImage
+        self.broker_epoch: Callable[[], int] = lambda: -1
+        self.ask_controller: Callable[[ControllerAsk], None] = lambda ask: None
+
+    # --- following the metadata -----------------------------------------------------------------------------
+
+    def assign(self, hosted: Hosted, partition: PartitionImage) -> None:
+        """What the metadata says now. Raises StorageError where the replica cannot know how it voted."""
+        key = _key(hosted)
+        self._images[key] = partition
+        election = hosted.election
+        if election is None:
+            election = self._found(hosted, partition)
+        elif partition.leader_epoch > election.epoch or (
+            partition.leader_epoch == election.epoch and election.leader == NO_BROKER
+        ):
+            now_ms = self._services.uptime_ms()
+            if partition.leader not in (NO_BROKER, self._me):
+                hosted.elect(election.leader_named(partition.leader, partition.leader_epoch, now_ms))
+        if hosted.replica.role is Role.LEADER:
+            self._look_after(hosted)
+
+    def _found(self, hosted: Hosted, partition: PartitionImage) -> Election:
+        """The replica begins to vote: it was opened, or was replicated in another way until now."""
+        key = _key(hosted)
+        replica, log = hosted.replica, hosted.log
+        file = VoterFile(self._storage, log.directory)
+        history = file.load()
+        if history is None:
+            history = VoterHistory(
+                VoterSet.of(each for each in partition.replicas if each not in partition.adding)
+            )
+        if history.cut(log.end_offset):
+            file.save(history.entries)
+        saved = self._book.of(key)
+        ballot = saved or Ballot()
+        if partition.leader_epoch > ballot.epoch:
+            # Nobody has voted in it here; to begin there keeps epochs rising where another mode left off.
+            ballot = Ballot(partition.leader_epoch)
+        is_new = saved is None and partition.leader_epoch == partition.mode_epoch
+        election = Election(
+            self._me,
+            history.latest,
+            ballot,
+            self._timing,
+            self._services.uptime_ms(),
+            self._chance(),
+            self._disk,
+            self._first_delay_ms(partition) if is_new else None,
+        )
+        election.forgot = self._forgot(partition)
+        hosted.begin_election(election, PartitionBallots(self._book, key))
+        voters = QuorumVoters(
+            hosted, election, history, file, self._services, lambda: self.broker_epoch(),
+            lambda: self._settled_voters(key),
+        )  # fmt: skip
+        self._voters[key] = hosted.voter_log = voters
+        election.needed = voters.is_needed()
+        replica.open_to_observers = True
+        hosted.follow(max(ballot.epoch, replica.epoch), NO_BROKER, tuple(sorted(history.latest.ids)), -1)
+        self._host.voting.add(hosted, election)
+        if not is_new and partition.leader not in (NO_BROKER, self._me):
+            now_ms = self._services.uptime_ms()
+            hosted.elect(election.leader_named(partition.leader, partition.leader_epoch, now_ms))
+        return election
+
+    def _first_delay_ms(self, partition: PartitionImage) -> int:
+        """The one that led before, else the first replica, stands first; the others only if it does not."""
+        first = partition.last_leader
+        order = [first, *(each for each in partition.replicas if each != first)]
+        return FIRST_STAND_MS * order.index(self._me)
+
+    def _forgot(self, partition: PartitionImage) -> bool:
+        """Whether the controllers say that this replica came back without its memory. Where a majority has
+        forgotten there is nobody left to ask, and everybody counts with what it has.
+        """
+        remember = {*partition.in_sync, *partition.eligible}
+        return self._me not in remember and 2 * len(remember) > len(partition.replicas)
+
+    def _settled_voters(self, key: Key) -> VoterSet | None:
+        partition = self._images[key]
+        return None if partition.is_moving else VoterSet.of(partition.replicas)
+
+    def dissolve(self, hosted: Hosted) -> None:
+        """The controllers name the leader from now on."""
+        self.forget(hosted)
+        self._host.voting.remove(hosted)
+        hosted.end_election()
+        VoterFile(self._storage, hosted.log.directory).remove()
+
+    def forget(self, hosted: Hosted) -> None:
+        """The replica goes away."""
+        key = _key(hosted)
+        for known in (self._voters, self._images, self._heard, self._untold, self._changing):
+            cast("dict[Key, object]", known).pop(key, None)
+        hand_over = self._hand_overs.pop(key, None)
+        if hand_over is not None:
+            hand_over.stop()
+
+    def gone(self, hosted: Hosted) -> None:
+        """And with it how it voted: its topic is deleted, or it has been moved."""
+        self.forget(hosted)
+        self._book.forget(_key(hosted))
+
+    # --- who leads ------------------------------------------------------------------------------------------
+
+    def began(self, began: LeaderBegan) -> None:
+        """Somebody was elected. Where we have no replica ourselves, this is all we hear of it in time."""
+        key = cast(Key, began.key)
+        if key not in self._voters and began.epoch > self._heard.get(key, (-1, -1))[0]:
+            self._heard[key] = (began.epoch, began.sender)
+
+    def view(self, topic_id: UUID, index: int, partition: PartitionImage) -> PartitionImage:
+        """The partition with the newest leader that is known here."""
+        if not elects_itself(partition):
+            return partition
+        epoch, leader = self._newest((topic_id, index))
+        if epoch < partition.leader_epoch or (epoch == partition.leader_epoch and leader == NO_BROKER):
+            return partition
+        if (epoch, leader) == (partition.leader_epoch, partition.leader):
+            return partition
+        return msgspec.structs.replace(partition, leader=leader, leader_epoch=epoch)
+
+    def _newest(self, key: Key) -> tuple[int, int]:
+        hosted = self._host.hosted.get(key)
+        if hosted is not None and hosted.election is not None:
+            return hosted.replica.epoch, hosted.replica.leader
+        return self._heard.get(key, (-1, NO_BROKER))
+
+    def role_changed(self, hosted: Hosted) -> None:
+        key = _key(hosted)
+        if key not in self._voters:
+            return
+        if hosted.replica.role is Role.LEADER:
+            self._tell_brokers(hosted)
+            self._look_after(hosted)
+        else:
+            self._untold.pop(key, None)
+            self._changing.pop(key, None)
+            hand_over = self._hand_overs.pop(key, None)
+            if hand_over is not None:
+                hand_over.stop()
+
+    def _tell_brokers(self, hosted: Hosted) -> None:
+        """Voters hear of it by the election; all others would only from the controllers."""
+        voters = self._voters[_key(hosted)].latest
+        for broker in self.image().brokers.values():
+            if broker.broker_id != self._me and broker.broker_id not in voters and not broker.fenced:
+                self._peers.send(broker.broker_id, LeaderBegan(self._me, hosted.key, hosted.replica.epoch))
+
+    # --- leading --------------------------------------------------------------------------------------------
+
+    def _look_after(self, hosted: Hosted) -> None:
+        """What a leader has to do that is not done."""
+        key = _key(hosted)
+        partition, voters = self._images[key], self._voters[key]
+        if self._is_told(hosted, partition, voters):
+            self._untold.pop(key, None)
+        elif key not in self._untold:
+            self._untold[key] = 0
+            self._services.soon(lambda: self._tell_controller(key))
+        if not voters.is_done(partition, self.image()):
+            self._changing[key] = None
+        self._hand_over_to(hosted, partition.heir)
+
+    def _is_told(self, hosted: Hosted, partition: PartitionImage, voters: QuorumVoters) -> bool:
+        replica = hosted.replica
+        if (partition.leader, partition.leader_epoch) != (self._me, replica.epoch):
+            return False
+        if not voters.is_settled:
+            return True  # Told when it is.
+        counted = {voter_id for voter_id, _ in voters.members(partition, self.image())}
+        if partition.is_moving and counted == set(partition.target):
+            return False
+        return counted == {*partition.in_sync, *partition.eligible}
+
+    def _tell_controller(self, key: Key) -> None:
+        hosted = self._host.hosted.get(key)
+        if hosted is None or key not in self._untold or hosted.replica.role is not Role.LEADER:
+            return
+        self._untold[key] = self._services.uptime_ms() + REPEAT_MS
+        partition, voters, replica = self._images[key], self._voters[key], hosted.replica
+        image = self.image()
+        # A set that may be taken back is not told: only one that is there to stay.
+        members = voters.members(partition, image) if voters.is_settled else ()
+        if not members:
+            members = tuple((each, -1) for each in (*partition.in_sync, *partition.eligible))
+        wish = InSyncWish(
+            self._me,
+            self.broker_epoch(),
+            key[0],
+            key[1],
+            replica.epoch,
+            partition.partition_epoch,
+            tuple(voter_id for voter_id, _ in members),
+            tuple(run for _, run in members),
+            elected=True,
+        )
+        self.ask_controller(InSyncAsk(wish))
+
+    def tick(self, now_ms: int) -> None:
+        """Now and then: go on with what is not done."""
+        if now_ms - self._stepped_ms < STEP_MS:
+            return
+        self._stepped_ms = now_ms
+        for key, due_ms in list(self._untold.items()):
+            hosted = self._host.hosted[key]
+            if self._is_told(hosted, self._images[key], self._voters[key]):
+                del self._untold[key]
+            elif due_ms <= now_ms:
+                self._tell_controller(key)
+        for key in list(self._changing):
+            self._change_voters(key)
+
+    def _change_voters(self, key: Key) -> None:
+        hosted, partition, voters = self._host.hosted[key], self._images[key], self._voters[key]
+        image = self.image()
+        if voters.is_done(partition, image):
+            del self._changing[key]
+            return
+        self._host.voting.refresh(hosted)
+        voters.step(partition, image)
+        heir = voters.heir(partition)
+        if heir is not None:
+            self._hand_over_to(hosted, heir)
+        if not self._is_told(hosted, partition, voters):
+            self._untold.setdefault(key, 0)
+
+    def _hand_over_to(self, hosted: Hosted, heir: int) -> None:
+        key = _key(hosted)
+        if heir in (NO_BROKER, self._me) or heir not in self._voters[key].latest:
+            return
+        under_way = self._hand_overs.get(key)
+        if under_way is None or under_way.heir != heir:
+            if under_way is not None:
+                under_way.stop()
+            hand_over = HandOver(hosted, heir, self._services, self._peers)
+            self._hand_overs[key] = hand_over
+            hand_over.start()
+
+
+def _key(hosted: Hosted) -> Key:
+    return cast(Key, hosted.key)

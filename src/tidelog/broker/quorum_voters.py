@@ -1,0 +1,251 @@
+"""Who votes on one partition, and how that changes: one voter at a time, by records in the partition's log.
+
+Every replica follows the sets in its log from the moment they are appended. The leader writes them, the next
+only when the last is committed, and none before a record of its own epoch is.
+
+====================== =======================================================================================
+change                 when
+====================== =======================================================================================
+a new replica votes    a reassignment brings it, and it holds everything that is committed
+a replica votes no     a reassignment takes it away, and every replica of the target votes; the leader itself
+more                   goes last, and hands over to one that stays
+a replica came back    the controllers say that it has forgotten: first it is removed, then, when that is
+without its memory     committed and it has caught up, it is added with its new registration
+====================== =======================================================================================
+
+Knows the wish (the partition as the metadata has it) and the log; not how leaders are found or told of.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.errors import StorageError
+from tidelog.invariant import invariant
+from tidelog.protocol import batch as batches
+from tidelog.replication.election import Election
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.replica import Role
+from tidelog.replication.voter_file import VoterFile
+from tidelog.replication.voters import Voter, VoterHistory, VoterSet, encode_batch_of, sets_in
+from tidelog.services import Services
+
+logger = logging.getLogger(__name__)
+
+_ATTRIBUTES = 22  # Where in a batch's header the byte lies that says whether it is a control batch.
+
+
+class QuorumVoters:
+    """Of one replica."""
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        election: Election,
+        history: VoterHistory,
+        file: VoterFile,
+        services: Services,
+        broker_epoch: Callable[[], int],
+        known_voters: Callable[[], VoterSet | None],
+    ) -> None:
+        """``known_voters``: as the metadata has them, unless they are just changing."""
+        self._hosted = hosted
+        self._election = election
+        self._history = history
+        self._file = file
+        self._services = services
+        self._broker_epoch = broker_epoch
+        self._known_voters = known_voters
+        self._arriving: list[tuple[int, VoterSet]] = []
+        self._me = hosted.replica.me
+
+    @property
+    def latest(self) -> VoterSet:
+        return self._history.latest
+
+    # --- following the log ----------------------------------------------------------------------------------
+
+    def arriving(self, data: memoryview) -> None:
+        """Sets are on disk before the log has them: a replica that had a set in its log and acted on an
+        earlier one could make a majority with others that have not heard of the later one.
+        """
+        unsure, self._arriving = bool(self._arriving), []  # Those before could not be appended.
+        for start, end in _control_batches(data):
+            self._arriving += sets_in(data[start:end])
+        if self._arriving or unsure:
+            self._file.save((*self._history.entries, *self._arriving))
+
+    def arrived(self) -> None:
+        for offset, voters in self._arriving:
+            self._history.appended(offset, voters)
+            self._take_force()
+            mine = voters.get(self._me)
+            if mine is not None and mine.run == self._broker_epoch():
+                self._election.forgot = False  # Taken in anew, and all that came before is in our log.
+        self._arriving.clear()
+
+    def cut(self, end_offset: int) -> None:
+        self._arriving.clear()
+        if self._history.cut(end_offset):
+            try:
+                self._file.save(self._history.entries)
+            except StorageError as error:
+                logger.error("%s: %s", self._hosted.key, error.message)
+                self._election.retire()
+            self._take_force()
+
+    def skipped(self) -> None:
+        """Sets may have come in between. Known gap: while voters change, the metadata does not tell which set
+        is in force, and this replica goes on with an older one until the next comes.
+        """
+        voters = self._known_voters()
+        if voters is not None and voters.ids != self.latest.ids:
+            self._history.restart(voters)
+            self._file.save(self._history.entries)
+            self._take_force()
+
+    def _take_force(self) -> None:
+        voters = self._history.latest
+        logger.info("%s: %s vote from now on", self._hosted.key, sorted(voters.ids))
+        self._election.change_voters(voters, self._services.uptime_ms(), needed=self.is_needed())
+        self._hosted.change_replicas(tuple(sorted(voters.ids)))
+
+    def is_needed(self) -> bool:
+        """Whether only the latest set, which is not committed, says that this replica votes no more."""
+        latest_offset = self._history.latest_offset
+        if latest_offset < self._hosted.replica.high_watermark:
+            return False
+        return self._me in self._history.before(latest_offset)
+
+    # --- leading --------------------------------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the latest set is committed, and known to be the latest."""
+        replica = self._hosted.replica
+        return (
+            replica.role is Role.LEADER
+            and replica.high_watermark > replica.epoch_start_offset
+            and self._history.latest_offset < replica.high_watermark
+        )
+
+    def members(self, partition: PartitionImage, image: ClusterImage) -> tuple[tuple[int, int], ...]:
+        """(voter, run) of every voter that counts: run is -1 unless it was taken in anew."""
+        return tuple(_members(self.latest, partition, image))
+
+    def is_done(self, partition: PartitionImage, image: ClusterImage) -> bool:
+        """Whether the voters are as the metadata wants them."""
+        known = {*partition.in_sync, *partition.eligible}
+        return (
+            not partition.is_moving
+            and not self.latest.returning
+            and known.issuperset(self.latest.ids)
+            and self.latest.ids == set(partition.target)
+        )
+
+    def step(self, partition: PartitionImage, image: ClusterImage) -> None:
+        """Go one step towards what the metadata wants, if its time has come."""
+        if not self.is_settled:
+            return
+        wanted = self._next(partition, image)
+        if wanted is not None and self._could_decide(wanted):
+            try:
+                self._write(wanted)
+            except StorageError as error:
+                logger.error("%s: its voters cannot be changed: %s", self._hosted.key, error.message)
+
+    def _next(self, partition: PartitionImage, image: ClusterImage) -> VoterSet | None:
+        latest, target = self.latest, partition.target
+        for voter in latest.returning:
+            if voter.voter_id in target and self._has_caught_up(voter.voter_id):
+                return latest.including(voter)
+        forgot = _forgotten(latest, partition, image)
+        for voter_id in forgot:
+            if self._has_caught_up(voter_id):
+                return latest.without(voter_id, self._anew(voter_id, image))
+        for voter_id in target:
+            if voter_id not in latest and self._has_caught_up(voter_id):
+                return latest.including(self._anew(voter_id, image))
+        if latest.ids.issuperset(target):
+            for voter_id in sorted(latest.ids - set(target)):
+                if voter_id != self._me:
+                    return latest.without(voter_id)
+        return None
+
+    def heir(self, partition: PartitionImage) -> int | None:
+        """Who leads on, when this leader is the last one that a reassignment takes away."""
+        if self.latest.ids - set(partition.target) != {self._me} or not self.is_settled:
+            return None
+        now_ms = self._services.uptime_ms()
+        able = [
+            voter_id
+            for voter_id in partition.target
+            if voter_id in self.latest and not self._election.is_silent(voter_id, now_ms)
+        ]
+        return able[0] if able else None
+
+    def _anew(self, voter_id: int, image: ClusterImage) -> Voter:
+        return Voter(voter_id, self._directory_of(voter_id), run=image.brokers[voter_id].broker_epoch)
+
+    def _directory_of(self, voter_id: int) -> UUID | None:
+        seen = self._hosted.seen.get(voter_id)
+        return None if seen is None else seen.directory
+
+    def _has_caught_up(self, voter_id: int) -> bool:
+        """It holds all that is committed, and was heard a moment ago."""
+        seen = self._hosted.seen.get(voter_id)
+        if seen is None:
+            return False
+        age_ms = self._services.uptime_ms() - seen.progress.fetched_ms
+        behind = seen.progress.end_offset < self._hosted.replica.high_watermark
+        return not behind and age_ms <= self._election.timing.silence_ms
+
+    def _could_decide(self, voters: VoterSet) -> bool:
+        """Whether a majority of this set is heard of: otherwise it would be the last thing ever decided."""
+        now_ms = self._services.uptime_ms()
+        alive = [
+            each for each in voters.ids if each == self._me or not self._election.is_silent(each, now_ms)
+        ]
+        return len(alive) >= voters.majority
+
+    def _write(self, voters: VoterSet) -> None:
+        """Raises StorageError."""
+        invariant(voters.is_safe_after(self.latest), "one voter at a time", voters, self.latest)
+        hosted, now_ms = self._hosted, self._services.now_ms()
+        offset = hosted.log.end_offset
+        self._file.save((*self._history.entries, (offset, voters)))
+        hosted.append(
+            memoryview(encode_batch_of(voters, offset, hosted.replica.epoch, now_ms)), offset, now_ms, now_ms
+        )
+        self._history.appended(offset, voters)
+        self._take_force()
+
+
+def _members(voters: VoterSet, partition: PartitionImage, image: ClusterImage) -> Iterator[tuple[int, int]]:
+    known = {*partition.in_sync, *partition.eligible}
+    for voter in voters:
+        broker = image.brokers.get(voter.voter_id)
+        if voter.voter_id in known:
+            yield voter.voter_id, -1
+        elif broker is not None and voter.run == broker.broker_epoch:
+            yield voter.voter_id, voter.run
+
+
+def _forgotten(voters: VoterSet, partition: PartitionImage, image: ClusterImage) -> list[int]:
+    counted = {voter_id for voter_id, _ in _members(voters, partition, image)}
+    return [
+        voter_id
+        for voter_id in sorted(voters.ids - counted)
+        if voter_id in image.brokers and not image.brokers[voter_id].fenced
+    ]
+
+
+def _control_batches(data: memoryview) -> Iterator[tuple[int, int]]:
+    """Where the control batches among these lie. All others cost two looks at their header."""
+    position, end = 0, len(data)
+    while position + batches.HEADER_SIZE <= end:
+        _, size = batches.parse_prefix(data, position)
+        if data[position + _ATTRIBUTES] & batches.CONTROL_MASK:
+            yield position, position + size
+        position += max(size, batches.HEADER_SIZE)  # What is damaged is refused by the log.
