@@ -50,12 +50,13 @@ def test_three_brokers_unless_told_otherwise(start_up: StartUp, number: signal.S
 
 
 def test_the_same_directory_goes_on_at_other_ports(start_up: StartUp) -> None:
+    """Also where each broker is now at the port that another one had."""
     up = start_up(brokers=None)
     up.first_line()
     tidelog(up.port, "topic", "create", "greetings", "--partitions", "1", "--replicas", "3")
     tidelog(up.port, "produce", "greetings", given="hello\n")
     assert up.end()[0] == 0
-    again = start_up(brokers=None)
+    again = start_up(brokers=None, port=up.port + 1)
     again.first_line()
     assert members(again) == [1, 2, 3]
     assert tidelog(again.port, "consume", "greetings") == "hello\n"

@@ -345,12 +345,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_node(self, gate: "Gate", client_id: str | None) -> bool:
         """Whether another node of the cluster asks. Its connection closes only with it."""
-        node = names.node_of(client_id)
-        if node is None:
+        parties = names.parties(client_id)
+        if parties is None:
             return False
         if self.node is None:
-            gate.connected(node)
-            self.node = node
+            gate.connected(*parties)
+            self.node = parties[0]
             if self._sender is not None:
                 self._sender.keep_alive()
         return True

@@ -64,6 +64,7 @@ class Channel:
         self._queue: deque[tuple[int, bytes | bytearray, Question]] = deque()
         self._unanswered: dict[int, Question] = {}
         self._correlation_id = 0
+        self._heard = False  # Whether the connection brought any answer.
         self._closed = False
 
     def next_correlation_id(self) -> int:
@@ -160,6 +161,7 @@ class Channel:
             connection.close("this node stops")
             return
         self._connection = connection
+        self._heard = False
         queue, self._queue = self._queue, deque()
         for correlation_id, frame, question in queue:
             self.send(correlation_id, frame, question)
@@ -167,6 +169,7 @@ class Channel:
     def take(self, answer: memoryview) -> None:
         # Only an answer shows that it is a node of ours that took the connection.
         self._backoff_ms = BACKOFF_MS
+        self._heard = True
         question = self._unanswered.pop(INT32.unpack_from(answer, 0)[0], None)
         if question is not None:
             question.answered(answer)
@@ -176,6 +179,8 @@ class Channel:
             logger.info("lost the connection for %s to node %s: %s", self._purpose, self.peer, reason)
         if self._connection is connection:
             self._connection = None
+            if not self._heard:
+                self._around.presence.turned_away(self.peer)
         self._back_off()
         unanswered, self._unanswered = self._unanswered, {}
         self._around.presence.closed(self.peer)

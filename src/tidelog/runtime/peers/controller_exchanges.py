@@ -23,6 +23,8 @@ from tidelog.protocol.wire import Malformed
 from tidelog.runtime.peers.exchange import UNANSWERED, Exchange, by_topic
 
 PLAINTEXT = 0
+# Kafka knows of a leader that was chosen uncleanly here; between our brokers the field says more.
+ELECTED, SEALED = 1, 2
 LOST = UUID(int=1)  # Kafka's id for a directory that cannot be used any more
 HERE = UUID(int=2)  # and for one that needs no name because there is one only
 
@@ -133,7 +135,7 @@ class InSyncChanges(Exchange[Asked, Answered]):
                     for member, epoch in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
                 ],
                 "partition_epoch": wish.partition_epoch,
-                "leader_recovery_state": int(wish.elected),
+                "leader_recovery_state": SEALED if wish.sealed else int(wish.elected),
             }
 
         wishes = [cast(InSyncAsk, asked.ask).wish for asked in asks]
@@ -158,7 +160,8 @@ class InSyncChanges(Exchange[Asked, Answered]):
                         part.partition_epoch,
                         tuple(member.broker_id for member in part.new_isr_with_epochs),
                         tuple(member.broker_epoch for member in part.new_isr_with_epochs),
-                        part.leader_recovery_state == 1,
+                        part.leader_recovery_state == ELECTED,
+                        part.leader_recovery_state == SEALED,
                     )
                 ),
             )

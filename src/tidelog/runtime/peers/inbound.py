@@ -57,7 +57,9 @@ class Inbound:
 
     # --- connections ----------------------------------------------------------------------------------------
 
-    def connected(self, node: int) -> None:
+    def connected(self, node: int, to: int) -> None:
+        if to != self._me:
+            raise HangUp(f"node {node} looks for node {to} here")
         if node == self._me:
             raise HangUp(f"another broker has this one's id, {node}")
         self._presence.opened(node)

@@ -25,7 +25,6 @@ class WireLinks(LocalLinks):
         self._peers = peers
         self._controller = controller
         self._timeout_ms = timeout_ms
-        self._client_id = names.client_id(broker.broker_id)
 
     def controller(self) -> int:
         return self._controller()
@@ -36,7 +35,8 @@ class WireLinks(LocalLinks):
             return
         channel = self._peers.channel(broker_id, REQUESTS)
         correlation_id = channel.next_correlation_id()
-        frame = requests.encode_request(api_key, correlation_id, self._client_id, body)
+        client_id = names.client_id(self._broker.broker_id, broker_id)
+        frame = requests.encode_request(api_key, correlation_id, client_id, body)
         question = LinkQuestion(channel, correlation_id, api_key, done)
         question.timer = self._broker.services.later(self._timeout_ms, question.timed_out)
         channel.send(correlation_id, frame, question)

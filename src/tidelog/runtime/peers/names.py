@@ -1,15 +1,24 @@
-"""The client id by which nodes know each other's requests."""
+"""The client id by which nodes know each other's requests: who asks, and whom.
+
+A node that has moved may be looked for at an address where another one listens by now. Without the second
+name that one would answer in its place.
+"""
 
 _PREFIX = "tidelog-node-"
+_TO = "-to-"
 
 
-def client_id(node: int) -> str:
-    return f"{_PREFIX}{node}"
+def client_id(node: int, to: int) -> str:
+    return f"{_PREFIX}{node}{_TO}{to}"
 
 
-def node_of(client_id: str | None) -> int | None:
-    """The node that asks; None for a client."""
+def parties(client_id: str | None) -> tuple[int, int] | None:
+    """The node that asks and the one that is asked; None for a client."""
     if client_id is None or not client_id.startswith(_PREFIX):
         return None
-    number = client_id[len(_PREFIX) :]
-    return int(number) if number.isascii() and number.isdigit() else None
+    asker, _, asked = client_id.removeprefix(_PREFIX).partition(_TO)
+    return (int(asker), int(asked)) if _is_number(asker) and _is_number(asked) else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

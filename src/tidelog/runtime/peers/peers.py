@@ -61,9 +61,8 @@ class WirePeers:
         self.presence = Presence(services, self._found, self._lost)
         self._around = Surroundings(loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES)
         self._channels: dict[tuple[int, str], Channel] = {}
-        self._asker_of = ""  # the cluster id that ``_asker`` names
-        self._client_id = names.client_id(me)
-        self._asker = follower_fetch.asker(self._client_id, None)
+        self._asker_of = ""  # the cluster id that the askers name
+        self._askers: dict[int, follower_fetch.Asker] = {}  # by whom it asks
         self._together: dict[tuple[int, int], list[NodeMessage]] = {}  # (to, api) → questions of this moment
         self.inbound = Inbound(me, services, self.presence, cluster_id)
         self._receive: Callable[[NodeMessage], None] = lambda message: None
@@ -140,11 +139,14 @@ class WirePeers:
         cluster_id = self._cluster_id()
         if cluster_id != self._asker_of:
             self._asker_of = cluster_id
-            self._asker = follower_fetch.asker(self._client_id, cluster_id)
+            self._askers.clear()
+        asker = self._askers.get(to)
+        if asker is None:
+            asker = self._askers[to] = follower_fetch.asker(names.client_id(self._me, to), cluster_id)
         channel = self.channel(to, FETCHING)
         correlation_id = channel.next_correlation_id()
         frame = follower_fetch.encode_ask(
-            self._asker,
+            asker,
             correlation_id,
             follower_fetch.Ask(
                 ask.sender, ask.broker_epoch, ask.generation, ask.since, ask.max_wait_ms, ask.max_bytes,
@@ -176,7 +178,7 @@ class WirePeers:
         channel = self.channel(to, FETCHING if isinstance(asks[0], SnapshotAsk) else CONTROL)
         correlation_id = channel.next_correlation_id()
         body = exchange.body(to, self._cluster_id(), asks)
-        frame = requests.encode_request(exchange.api_key, correlation_id, self._client_id, body)
+        frame = requests.encode_request(exchange.api_key, correlation_id, names.client_id(self._me, to), body)
         channel.send(correlation_id, frame, ExchangeQuestion(self, to, exchange, asks))
 
     # --- answers --------------------------------------------------------------------------------------------

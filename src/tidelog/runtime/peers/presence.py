@@ -34,7 +34,7 @@ class Presence:
         return peer in self._open
 
     def failed_attempts(self, peer: int) -> int:
-        """How often a connection to it could not be opened, ever."""
+        """How often a connection to it could not be opened, or was of no use, ever."""
         return self._failed_attempts.get(peer, 0)
 
     def opened(self, peer: int) -> None:
@@ -64,6 +64,10 @@ class Presence:
         if peer in self._open or (told_ms is not None and self._services.uptime_ms() - told_ms < QUIET_MS):
             return
         self._tell(peer)
+
+    def turned_away(self, peer: int) -> None:
+        """A connection closed before anything was answered: somebody else may have its address by now."""
+        self._failed_attempts[peer] = self.failed_attempts(peer) + 1
 
     def _log(self, peer: int, why: str) -> None:
         if not self._stopped and self._logged.get(peer) != why:

@@ -33,7 +33,6 @@ class Relay:
         self.peers = peers
         self.controller = controller  # where it is, as far as we know; -1 when we do not
         self.active = active  # whether it is here, and knows everything
-        self.client_id = names.client_id(broker.broker_id)
 
     # --- at the broker the client asked ---------------------------------------------------------------------
 
@@ -112,11 +111,9 @@ class Relayed:
         channel = relay.peers.channel(controller, REQUESTS)
         correlation_id = channel.next_correlation_id()
         host = self._context.peer.encode()
-        channel.send(
-            correlation_id,
-            envelope.encode_request(correlation_id, relay.client_id, self._request, host),
-            self,
-        )
+        client_id = names.client_id(relay.broker.broker_id, controller)
+        frame = envelope.encode_request(correlation_id, client_id, self._request, host)
+        channel.send(correlation_id, frame, self)
 
     def answered(self, answer: memoryview) -> None:
         if self._done:

@@ -281,7 +281,7 @@ class TestNonsense:
     @on_loop
     async def test_as_a_question_closes_the_connection(self, cut: int) -> None:
         async with LoopbackCluster(2) as (_, two):
-            asker = follower_fetch.asker(names.client_id(1), None)
+            asker = follower_fetch.asker(names.client_id(1, 2), None)
             ask = follower_fetch.Ask(1, 2, 3, 0, 300, 1 << 20)
             frame = follower_fetch.encode_ask(asker, 1, ask, [((TOPIC, 0), 1, 2, 3, 4, 5)], [])
             body = bytearray(frame[4:])
@@ -362,14 +362,16 @@ def _in_order(bootstrap: str) -> list[int]:
 
 
 def test_names() -> None:
-    assert names.node_of(names.client_id(12)) == 12
+    assert names.parties(names.client_id(12, 3)) == (12, 3)
     for other in (
         None,
         "",
         "rdkafka",
         "tidelog-node-",
-        "tidelog-node-x",
-        "tidelog-node--1",
-        "tidelog-node-²",
+        "tidelog-node-1",
+        "tidelog-node-x-to-2",
+        "tidelog-node-1-to-",
+        "tidelog-node--1-to-2",
+        "tidelog-node-1-to-²",
     ):
-        assert names.node_of(other) is None
+        assert names.parties(other) is None
