@@ -87,6 +87,8 @@ class InSyncWish(NamedTuple):
     member_epochs: tuple[int, ...] = ()
     # The leader was voted in, and tells so: the members are those who vote.
     elected: bool = False
+    # The leader takes nothing more: the topic is to be replicated in another way, and these hold all of it.
+    sealed: bool = False
 
 
 def change_in_sync(
@@ -99,7 +101,7 @@ def change_in_sync(
     partition = topic.partitions[wish.partition]
     if wish.elected:
         return _told(image, topic, partition, wish, rules_of(topic), rank)
-    if mode_changes.ends_in_seal(partition):
+    if wish.sealed:
         new = next_state(_take_over(image, partition, wish), Standing.of(image, rank), rules_of(topic))
         return [record_of(wish.topic_id, wish.partition, new)]
     _check_proposer(image, partition, wish)
@@ -148,12 +150,15 @@ def _told(
 
 
 def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> PartitionImage:
-    """The leader that voters have elected says that the log is sealed, and who holds it: from here on the
-    controllers name the leader.
+    """The leader has ended its time, and says who holds all of its log: from here on the controllers keep the
+    in-sync set and name the leader.
     """
-    _check_sender(image, wish)
-    if wish.leader_epoch < partition.mode_epoch:
-        # Of an earlier time, in which the log was sealed as well. What came since may be missing there.
+    if elects_itself(partition):
+        _check_sender(image, wish)
+    else:
+        _check_proposer(image, partition, wish)
+    if wish.leader_epoch < partition.mode_epoch or not mode_changes.ends_in_seal(partition):
+        # Of an earlier time, which ended the same way. What came since may be missing there.
         raise TidelogError("sealed before it was last unsealed", ErrorCode.FENCED_LEADER_EPOCH)
     holders = [member for member in wish.members if member in partition.replicas]
     members = tuple(member for member in holders if not _why_ineligible(image, partition, wish, member))

@@ -8,12 +8,13 @@ is the hub: from any other mode to any other it is two steps.
 from           to             safe when, and why
 ============== ============== ================================================================================
 isr            primary-backup the first replica is in sync: it holds everything, and leads from now on
-primary-backup isr            the primary serves and is whole: it holds everything, and is the first member
+primary-backup isr            the primary has paused, and as many hold its whole log as make an ok: they are
+                              the members (:func:`sealed`)
 isr            quorum         a majority is in sync: every member holds all that was committed, and whoever
                               wins a vote was compared with one. A leader that has not heard of the change
                               needs every member to commit anything more, and those who have heard do not
                               fetch in its epoch any more
-quorum         isr            the log is sealed: see :func:`sealed`
+quorum         isr            the log is sealed, and a majority holds it: they are the members, too
 ============== ============== ================================================================================
 """
 
@@ -37,8 +38,10 @@ each other until they hear of the change, and no epoch may be led twice."""
 class Step(NamedTuple):
     safe_when: str  # in words, for people
     waits_for: Callable[[PartitionImage, Standing], str | None]  # None: nothing, it can be taken
-    leader: Callable[[PartitionImage], int]
-    members: Callable[[PartitionImage], tuple[int, ...]]
+    # Who leads then. Where there is none, the controllers cannot know whether it is safe: the present leader
+    # says so, and leads on.
+    leader: Callable[[PartitionImage], int] | None = None
+    epochs_ahead: int = 1
 
 
 def towards(now: str, wanted: str) -> str:
@@ -52,11 +55,10 @@ def step(partition: PartitionImage, standing: Standing, wanted: str | None) -> P
         return partition
     mode = towards(partition.mode, wanted)
     chosen = STEPS[partition.mode, mode]
-    if chosen.waits_for(partition, standing) is not None:
+    if chosen.leader is None or chosen.waits_for(partition, standing) is not None:
         return partition
-    return _changed(
-        partition, mode, chosen.leader(partition), chosen.members(partition), partition.leader_epoch + 1
-    )
+    epoch = partition.leader_epoch + chosen.epochs_ahead
+    return _changed(partition, mode, chosen.leader(partition), partition.in_sync, epoch)
 
 
 def _changed(
@@ -93,12 +95,12 @@ def _primary_in_sync(partition: PartitionImage, standing: Standing) -> str | Non
     return f"broker {primary}, which is to be the primary: it is not in sync"
 
 
-def _primary_serves(partition: PartitionImage, standing: Standing) -> str | None:
+def _pause(partition: PartitionImage, standing: Standing) -> str | None:
     if partition.leader == NO_BROKER:
         return f"broker {partition.target[0]}, the primary: it may hold what nobody else has"
     if partition.leader not in partition.in_sync:
         return f"broker {partition.leader}, the primary: it has to copy back first what its backups hold"
-    return _no_move(partition)
+    return "the primary, which pauses until as many hold its log as make an ok"
 
 
 def _seal(partition: PartitionImage, standing: Standing) -> str | None:
@@ -115,50 +117,33 @@ def _no_move(partition: PartitionImage) -> str | None:
 
 STEPS: dict[tuple[str, str], Step] = {
     (ISR, PRIMARY_BACKUP): Step(
-        "the first replica is in sync",
-        _primary_in_sync,
-        lambda partition: partition.target[0],
-        lambda partition: partition.in_sync,
+        "the first replica is in sync", _primary_in_sync, lambda partition: partition.target[0]
     ),
-    (PRIMARY_BACKUP, ISR): Step(
-        "the primary serves and is whole",
-        _primary_serves,
-        lambda partition: partition.leader,
-        lambda partition: (partition.leader,),
-    ),
-    (ISR, QUORUM): Step(
-        "a majority is in sync",
-        _majority_in_sync,
-        lambda partition: NO_BROKER,
-        lambda partition: partition.in_sync,
-    ),
-    (QUORUM, ISR): Step(
-        "the log is sealed", _seal, lambda partition: partition.leader, lambda partition: partition.in_sync
-    ),
+    (PRIMARY_BACKUP, ISR): Step("the primary has paused, and enough hold its log", _pause),
+    (ISR, QUORUM): Step("a majority is in sync", _majority_in_sync, lambda partition: NO_BROKER),
+    (QUORUM, ISR): Step("the log is sealed, and a majority holds it", _seal, epochs_ahead=EPOCHS_AHEAD),
 }
 
 
-_SEALED = frozenset(mode for (mode, _), chosen in STEPS.items() if chosen.waits_for is _seal)
-
-
-# --- from votes to the controllers --------------------------------------------------------------------------
+# --- by the word of the leader ------------------------------------------------------------------------------
 
 
 def ends_in_seal(partition: PartitionImage) -> bool:
-    """Whether its voters have to end the log before the controllers can take over."""
-    return partition.mode in _SEALED
+    """Whether its leader has to end its time before the controllers can take over."""
+    step = STEPS.get((partition.mode, ISR))
+    return step is not None and step.leader is None
 
 
 def sealed(partition: PartitionImage, epoch: int, leader: int, members: tuple[int, ...]) -> PartitionImage:
-    """A log that voters replicated is sealed, and a majority holds the seal: the controllers take over.
+    """The leader takes nothing more, and these hold all of its log: the controllers take over.
 
     Voters may elect others until they hear of it, and what those committed, the appointed leader would lack.
     But whoever is elected has the seal, takes no records behind it, and commits nothing behind it: whoever
     holds the seal holds everything that ever will have been committed. It does not matter whether the topic's
-    wish has changed meanwhile: a sealed log goes on under the controllers, and back to voters from there.
+    wish has changed meanwhile: a sealed log goes on under the controllers, and back from there.
     """
-    after = max(epoch, partition.leader_epoch) + EPOCHS_AHEAD
-    return _changed(partition, ISR, leader, members, after)
+    ahead = STEPS[partition.mode, ISR].epochs_ahead
+    return _changed(partition, ISR, leader, members, max(epoch, partition.leader_epoch) + ahead)
 
 
 def outvoted(partition: PartitionImage, epoch: int) -> PartitionImage:

@@ -1,5 +1,5 @@
-"""The end of a leader's time when its topic is to be replicated in another way: who holds the whole log must be
-known, and nothing may be committed any more that they lack.
+"""The end of a leader's time when its topic is to be replicated in another way: who holds the whole log must
+be known, and nothing may be committed any more that they lack.
 
 A primary only *pauses*: it takes no more records until enough of its backups have all it has, and proposes
 those as the in-sync set. Nobody else can lead meanwhile; if it dies, it pauses anew when it is back.

@@ -48,9 +48,14 @@ def one(image: ClusterImage, index: int = 0) -> PartitionImage:
 
 
 def propose(
-    image: ClusterImage, leader: int, members: tuple[int, ...], epoch: int | None = None
+    image: ClusterImage,
+    leader: int,
+    members: tuple[int, ...],
+    epoch: int | None = None,
+    *,
+    sealed: bool = False,
 ) -> ClusterImage:
-    """The leader of partition 0 proposes members."""
+    """The leader of partition 0 proposes members; ``sealed``: they hold all of what it ended."""
     partition = one(image)
     asked = InSyncWish(
         leader,
@@ -60,6 +65,7 @@ def propose(
         partition.leader_epoch if epoch is None else epoch,
         partition.partition_epoch,
         members,
+        sealed=sealed,
     )
     return image.apply(elections.change_in_sync(image, asked, RULES.at(image)))
 
@@ -76,10 +82,22 @@ class TestIsrAndPrimaryBackup:
         assert (first.mode, first.leader, first.leader_epoch, first.mode_epoch) == ("primary-backup", A, 1, 1)
         assert (second.mode, second.leader, second.in_sync) == ("primary-backup", B, (B, C, A))
         assert waits(there) == {}
-        back = one(wish(there, "isr"))
-        # Backups join again when they show that they have caught up: until then the primary alone is known to
-        # hold everything.
-        assert (back.mode, back.leader, back.leader_epoch, back.in_sync) == ("isr", A, 2, (A,))
+        paused = wish(there, "isr")
+        assert one(paused).mode == "primary-backup"
+        assert waits(paused)[0] == "the primary, which pauses until as many hold its log as make an ok"
+        back = one(propose(paused, A, (A, C), sealed=True))
+        assert (back.mode, back.leader, back.leader_epoch, back.in_sync) == ("isr", A, 2, (A, C))
+
+    def test_only_the_word_of_the_present_primary_counts(self, image: ClusterImage) -> None:
+        paused = wish(wish(image, "primary-backup"), "isr")
+        for leader, epoch in ((B, 1), (A, 0), (A, 2)):
+            with pytest.raises(TidelogError) as refusal:
+                propose(paused, leader, (leader,), epoch, sealed=True)
+            assert refusal.value.code is ErrorCode.FENCED_LEADER_EPOCH
+
+    def test_a_set_that_was_proposed_before_the_pause_ends_nothing(self, image: ClusterImage) -> None:
+        paused = wish(wish(image, "primary-backup"), "isr")
+        assert one(propose(paused, A, (A, B))).mode == "primary-backup"
 
     def test_a_primary_that_is_not_in_sync_is_waited_for(self, image: ClusterImage) -> None:
         away = fence(image, A)
@@ -96,10 +114,10 @@ class TestIsrAndPrimaryBackup:
         there = fence(wish(image, "primary-backup"), A)
         assert one(there).leader == -1
         waiting = wish(there, "isr")
-        assert (one(waiting).mode, one(waiting, 1).mode) == ("primary-backup", "isr")
-        assert waits(waiting) == {0: "broker 1, the primary: it may hold what nobody else has"}
-        back = one(unfence(waiting, A))
-        assert (back.mode, back.leader, back.in_sync) == ("isr", A, (A,))
+        assert waits(waiting)[0] == "broker 1, the primary: it may hold what nobody else has"
+        back = unfence(waiting, A)
+        assert (one(back).mode, one(back).leader) == ("primary-backup", A)
+        assert one(propose(back, A, (A, B), sealed=True)).mode == "isr"
 
     def test_a_primary_that_copies_back_is_waited_for(self, image: ClusterImage) -> None:
         there = wish(image, "primary-backup")
@@ -146,35 +164,35 @@ class TestQuorumToIsr:
         assert [*elections.settle_all(waiting, RULES.at(waiting))] == []
 
     def test_the_holders_of_the_seal_are_the_members(self, voted: ClusterImage) -> None:
-        after = one(propose(wish(voted, "isr"), B, (B, C), epoch=7))
+        after = one(propose(wish(voted, "isr"), B, (B, C), epoch=7, sealed=True))
         assert (after.mode, after.leader, after.in_sync) == ("isr", B, (B, C))
         assert after.leader_epoch == after.mode_epoch == 7 + EPOCHS_AHEAD
 
     def test_a_holder_that_is_fenced_is_no_member(self, voted: ClusterImage) -> None:
         waiting = fence(wish(voted, "isr"), C)
-        assert one(propose(waiting, B, (B, C), epoch=7)).in_sync == (B,)
+        assert one(propose(waiting, B, (B, C), epoch=7, sealed=True)).in_sync == (B,)
 
     def test_a_fenced_leader_is_not_believed(self, voted: ClusterImage) -> None:
         with pytest.raises(TidelogError) as refusal:
-            propose(fence(wish(voted, "isr"), B), B, (B, C), epoch=7)
+            propose(fence(wish(voted, "isr"), B), B, (B, C), epoch=7, sealed=True)
         assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
 
     def test_the_seal_of_an_earlier_time_is_refused(self, voted: ClusterImage) -> None:
-        back = wish(propose(wish(voted, "isr"), B, (B, C), epoch=7), "quorum")
+        back = wish(propose(wish(voted, "isr"), B, (B, C), epoch=7, sealed=True), "quorum")
         assert one(back).mode_epoch == 7 + EPOCHS_AHEAD + 1
         with pytest.raises(TidelogError) as refusal:
-            propose(wish(back, "isr"), A, (A,), epoch=8)
+            propose(wish(back, "isr"), A, (A,), epoch=8, sealed=True)
         assert refusal.value.code is ErrorCode.FENCED_LEADER_EPOCH
 
     def test_a_wish_that_is_taken_back_still_ends_the_sealed_log(self, voted: ClusterImage) -> None:
         again = wish(wish(voted, "isr"), "quorum")
-        after = one(propose(again, B, (B, C), epoch=7))
+        after = one(propose(again, B, (B, C), epoch=7, sealed=True))
         # Its voters take records again because the seal is older than this time of votes.
         assert (after.mode, after.leader, after.mode_epoch) == ("quorum", -1, 7 + EPOCHS_AHEAD + 1)
 
     def test_voters_that_were_further_are_overtaken(self, voted: ClusterImage) -> None:
         """Who has not heard of the change may have elected somebody, in an epoch above the appointed one."""
-        appointed = propose(wish(voted, "isr"), B, (B, C), epoch=7)
+        appointed = propose(wish(voted, "isr"), B, (B, C), epoch=7, sealed=True)
         topic_id, epoch = appointed.topics["t"].topic_id, appointed.brokers[C].broker_epoch
         late = InSyncWish(C, epoch, topic_id, 0, 5000, -1, (A, B, C), elected=True)
         after = one(appointed.apply(elections.change_in_sync(appointed, late, RULES.at(appointed))))
@@ -186,10 +204,16 @@ class TestQuorumToIsr:
 
 def test_between_the_outer_modes_it_is_two_steps(image: ClusterImage) -> None:
     there = wish(image, "primary-backup")
-    on_the_way = wish(there, "quorum")
-    assert (one(on_the_way).mode, one(on_the_way).in_sync) == ("isr", (A,))
-    assert waits(on_the_way)[0] == "a majority in sync: 1 of 3 replicas are, 2 must be"
-    assert one(propose(on_the_way, A, (A, B))).mode == "quorum"
+    alone = propose(wish(there, "quorum"), A, (A,), sealed=True)
+    assert (one(alone).mode, one(alone).in_sync) == ("isr", (A,))
+    assert waits(alone)[0] == "a majority in sync: 1 of 3 replicas are, 2 must be"
+    assert one(propose(alone, A, (A, B))).mode == "quorum"
+
+
+def test_both_steps_are_one_record_when_nothing_has_to_be_waited_for(image: ClusterImage) -> None:
+    there = wish(image, "primary-backup")
+    after = one(propose(wish(there, "quorum"), A, (A, B), sealed=True))
+    assert (after.mode, after.leader, after.leader_epoch, after.mode_epoch) == ("quorum", -1, 3, 3)
 
 
 def test_a_change_is_one_batch_with_its_wish(image: ClusterImage) -> None:

@@ -28,7 +28,7 @@ class Silent:
 class Voter:
     """One of three voters, driven by the test; the others are what the test says they have fetched."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: str = "quorum", **limits: int) -> None:
         self.clock = Clock()
         self.proposed: list[ProposeInSync] = []
         host = Host(1, self.clock, Silent(), lambda: 0.5)
@@ -36,7 +36,7 @@ class Voter:
         disk = SimulatedDisk()
         disk.make_directory("data")
         self.log = Log.open(disk, "data/t-0", TopicConfig(), clean=False, now_ms=NOW_MS)
-        self.replica = Replica(1, self.log, BY_NAME["quorum"], Limits())
+        self.replica = Replica(1, self.log, BY_NAME[mode], Limits(**limits))
         self.hosted = Hosted(("t", 0), self.log, self.replica, self.clock, host)
         host.add(self.hosted)
         self.sealing = self.hosted.sealing = Sealing(self.hosted, self.clock, host.proposed)
@@ -64,6 +64,7 @@ class Voter:
         self.hosted.run(answer.effects)
 
     def look(self) -> None:
+        self.clock.settle()
         self.clock.advance(2 * LOOK_AGAIN_MS)
 
     @property
@@ -104,7 +105,7 @@ def test_the_holders_are_proposed_once_a_majority_has_the_seal(voter: Voter) -> 
     assert voter.proposed == []
     voter.fetched(2, 3)
     voter.look()
-    assert voter.proposed == [ProposeInSync((1, 2), 1, -1)]
+    assert voter.proposed == [ProposeInSync((1, 2), 1, -1, sealed=True)]
     voter.fetched(3, 3)
     voter.look()
     voter.look()
@@ -131,7 +132,7 @@ def test_whoever_is_elected_later_stays_sealed_and_commits_nothing_behind_the_se
     voter.fetched(3, 4)
     assert voter.replica.high_watermark == 3
     voter.look()
-    assert voter.proposed == [ProposeInSync((1, 2, 3), 3, -1)]
+    assert voter.proposed == [ProposeInSync((1, 2, 3), 3, -1, sealed=True)]
 
 
 def test_a_leader_that_lacks_the_seal_writes_one(voter: Voter) -> None:
@@ -169,6 +170,46 @@ def test_a_seal_inside_the_log_is_no_end(voter: Voter, behind: ControlType | Non
     assert seal_at_end(voter.log, 0) == 3
     voter.append(control=behind)
     assert seal_at_end(voter.log, 0) is None
+
+
+@pytest.fixture
+def primary() -> Voter:
+    """Leads epoch 1 with two backups and two copies before an ok; the log: one record."""
+    primary = Voter("primary-backup", min_in_sync=2)
+    primary.hosted.lead(1, ALL, ALL, 5)
+    primary.append()
+    return primary
+
+
+def test_a_primary_pauses_and_proposes_those_who_have_everything(primary: Voter) -> None:
+    primary.sealing.update(wanted=True, since_epoch=0)
+    assert not primary.takes_records
+    assert primary.log.end_offset == 1  # Nobody else can lead: nothing has to be written.
+    primary.look()
+    assert primary.proposed == []
+    primary.fetched(3, 1)
+    primary.look()
+    assert primary.proposed == [ProposeInSync((1, 3), 1, 5, sealed=True)]
+
+
+def test_a_primary_goes_on_when_the_wish_is_taken_back(primary: Voter) -> None:
+    primary.sealing.update(wanted=True, since_epoch=0)
+    primary.sealing.update(wanted=False, since_epoch=0)
+    assert primary.takes_records
+    primary.append()
+    primary.fetched(2, 2)
+    assert primary.replica.high_watermark == 2
+    primary.look()
+    assert primary.proposed == []
+
+
+def test_one_copy_is_enough_where_one_makes_an_ok() -> None:
+    primary = Voter("primary-backup", min_in_sync=1)
+    primary.hosted.lead(1, ALL, ALL, 5)
+    primary.append()
+    primary.sealing.update(wanted=True, since_epoch=0)
+    primary.look()
+    assert [each.members for each in primary.proposed] == [(1,)]
 
 
 def test_an_empty_log_has_no_seal() -> None:
