@@ -9,7 +9,7 @@ from confluent_kafka import libversion
 from confluent_kafka import version as client_version
 from rich.console import Console
 
-from bench import kafka
+from bench import kafka, spark
 from bench.cases import (
     consume,
     failover,
@@ -39,6 +39,8 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "groups": (groups.run, "50 members on 200 partitions, and 1,000 commits of offsets a second"),
     "replicated": (replicated.run, "three brokers, acks=all: throughput, latency, start, 1,000 partitions"),
     "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),
+    "spark": (spark.run, "Spark reading and writing topics, beside its own Kafka connector"),
+    "spark-volume": (spark.run_volume, "Spark reading ten times as much: cost per row and memory"),
     "steady": (steady.run, "ten minutes of full load on three brokers without a false failover"),
 }
 
@@ -57,6 +59,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     option(
         "--rounds", type=int, help="interleaved rounds; medians are shown (default 7, failover 30; quick 1)"
     )
+    option("--rows", type=int, help="of the spark benches (default 10 M, quick 1 M)")
     option("--minutes", type=float, help="of the steady bench (default 10, quick 0.5)")
     option("--seconds", type=float, help="per measurement at most (default 3, quick 1)")
     option("--volume", type=int, default=400, metavar="MB", help="per measurement at most (default 400)")
@@ -83,6 +86,7 @@ def options_from(arguments: argparse.Namespace) -> Options:
         rounds=arguments.rounds or (1 if quick else 7),
         failover_rounds=arguments.rounds or (2 if quick else 30),
         minutes=arguments.minutes or (0.5 if quick else 10.0),
+        rows=arguments.rows,
         seconds=arguments.seconds or (1.0 if quick else 3.0),
         volume_mb=arguments.volume,
         warm_seconds=arguments.warm if arguments.warm is not None else (3.0 if quick else 15.0),

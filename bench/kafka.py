@@ -25,13 +25,13 @@ _JVM_OPTIONS = (  # what Kafka's own start script passes
 )
 _CLUSTER_ID = "dGlkZWxvZy1iZW5jaC0xMQ"  # any 16 bytes in URL-safe base64
 
-_POM = """<project>
+POM = """<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>bench</groupId><artifactId>kafka-peer</artifactId><version>1</version>
   <dependencies>{dependencies}</dependencies>
 </project>
 """
-_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
 
 _LOGGING = """<Configuration status="WARN">
   <Appenders><Console name="out"><PatternLayout pattern="%d %p %m %ex{short}%n"/></Console></Appenders>
@@ -73,7 +73,7 @@ def jars(cache: Path) -> Path:
         ("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J_VERSION),
     ]
     pom = directory / "pom.xml"
-    pom.write_text(_POM.format(dependencies="".join(_DEPENDENCY.format(*artifact) for artifact in artifacts)))
+    pom.write_text(POM.format(dependencies="".join(DEPENDENCY.format(*artifact) for artifact in artifacts)))
     command = [
         "mvn",
         "-B",

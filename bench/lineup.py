@@ -44,6 +44,7 @@ class Options:
     rounds: int = 3
     failover_rounds: int = 30
     minutes: float = 10.0  # of the steady load
+    rows: int | None = None  # of the benches with Spark
     seconds: float = 3.0  # per measurement
     volume_mb: int = 400  # written per measurement at most
     warm_seconds: float = 15.0  # per server, before the first measurement
