@@ -145,16 +145,15 @@ def leave_voters_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def drop_the_log_with_the_leader(patch: pytest.MonkeyPatch) -> None:
-    """A follower's log begins where the leader's does, whatever its own snapshots say."""
-    original = Hosted.take
+def drop_more_than_the_snapshot_stands_for(patch: pytest.MonkeyPatch) -> None:
+    """After a snapshot everything committed leaves the log, also what was committed since it was begun."""
+    original = MetadataSnapshots._drop_beginning
 
-    def take(self: Hosted, epoch: int, records: Any, high_watermark: int, start_offset: int) -> None:
-        original(self, epoch, records, high_watermark, start_offset)
-        if self.log.start_offset < start_offset <= self.replica.high_watermark:
-            self.log.advance_start(start_offset)
+    def drop(self: MetadataSnapshots) -> None:
+        original(self)
+        self._hosted.log.advance_start(self._hosted.replica.high_watermark)
 
-    patch.setattr(Hosted, "take", take)
+    patch.setattr(MetadataSnapshots, "_drop_beginning", drop)
 
 
 # --- membership ---------------------------------------------------------------------------------------------
@@ -200,7 +199,7 @@ MUTATIONS = [
     Mutation(snapshot_what_is_not_committed),
     Mutation(forget_the_epoch_before_the_log),
     Mutation(leave_voters_out_of_snapshots, NEW_VOTERS),
-    Mutation(drop_the_log_with_the_leader),
+    Mutation(drop_more_than_the_snapshot_stands_for),
     Mutation(several_changes_in_flight, {**NEW_VOTERS, **HASTY}),
     Mutation(the_old_majority_counts, NEW_VOTERS),
     Mutation(vote_while_forgetful, NEW_DISKS),

@@ -17,7 +17,7 @@ from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import FetchAsk, PartitionKey
+from tidelog.replication.messages import PartitionKey
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.cluster import ClusterChecker
 from tidelog.sim.clients.client import Call, Client, Reply
@@ -45,10 +45,8 @@ class BrokerMachine(Machine):
         self._directory: DataDirectory | None = None
         self._listens = False  # to clients
         self._settled = False  # what lies on its disk and belongs to no topic is put aside
-        self._promised: dict[PartitionKey, int] = {}  # what its fetches have acknowledged
 
     def boot(self, services: SimServices) -> None:
-        self._promised = {}
         self._settled = False
         cluster, now_ms = self.cluster, services.now_ms()
         config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings_of(self.node_id)})
@@ -135,26 +133,16 @@ class BrokerMachine(Machine):
             self._reply(message.client, Reply(message.number, ErrorCode.NETWORK_EXCEPTION))
 
     def _reply(self, client: int, reply: Reply) -> None:
-        super().send(client, reply._replace(left_ms=self.world.now_ms), in_order=True)
+        self.send(client, reply._replace(left_ms=self.world.now_ms), in_order=True)
 
     def peer_lost(self, peer: int) -> None:
         if self.node is not None and peer < FIRST_CLIENT:
             self.node.peer_lost(peer)
 
-    def send(self, to: int, message: Any, *, in_order: bool = False) -> None:
-        if type(message) is FetchAsk:
-            for item in message.items:
-                self._promised[item.key] = item.offset
-        super().send(to, message, in_order=in_order)
+    def hosted(self) -> Mapping[PartitionKey, Hosted]:
+        return {} if self.node is None else self.node.host.hosted
 
     def dying(self) -> None:
-        if self.node is not None:
-            hosted = self.node.host.hosted
-            self._promised = {
-                key: min(offset, hosted[key].log.end_offset)  # It may have been told to truncate since.
-                for key, offset in self._promised.items()
-                if key in hosted
-            }
         self.node = self.broker = self._directory = None
         self._listens = False
 

@@ -15,18 +15,21 @@ from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.config import TopicConfig
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged
+from tidelog.controller.snapshot_file import snapshot_named
 from tidelog.errors import TidelogError
 from tidelog.invariant import invariant
 from tidelog.log.log import Log
 from tidelog.replication.election import Timing
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import Message, VoteAnswered
+from tidelog.replication.messages import Message, PartitionKey, VoteAnswered
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterSet
+from tidelog.sim.checkers.batches import end_on_disk
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.disk import Survive
 from tidelog.sim.faults import Nemesis
 from tidelog.sim.machine import DATA, DISK_DELAY_MS, Machine
 from tidelog.sim.network import Network
@@ -72,6 +75,7 @@ class ControllerMachine(Machine):
         quorum.on_change = lambda image: cluster.metadata.applied(
             self.node_id, quorum.committed_offset, image
         )
+        quorum.voters.on_change = lambda voters: cluster.check_voters(quorum)
         host.on_role = cluster.role_changed
         host.on_committed = cluster.replicas.committed
         host.start()
@@ -82,8 +86,31 @@ class ControllerMachine(Machine):
             self.quorum.tick()
             services.later(TICK_MS, lambda: self._tick(services))
 
+    def hosted(self) -> Mapping[PartitionKey, Hosted]:
+        return {} if self.host is None else self.host.hosted
+
     def dying(self) -> None:
+        if self.quorum is not None:
+            self._check_beginning(self.quorum)
         self.host = self.quorum = None
+
+    def _check_beginning(self, quorum: MetadataQuorum) -> None:
+        """What the log does not hold any more, a snapshot on the same disk does: nobody else may be left."""
+        start = quorum.hosted.log.start_offset
+        found = [snapshot_named(entry.name) for entry in self.disk.list(DIRECTORY)]
+        end = max((snapshot.end_offset for snapshot in found if snapshot is not None), default=0)
+        if start > end:
+            raise Violation(f"the log of node {self.node_id} begins at {start}, its snapshot ends at {end}")
+
+    def lose_power(self, survive: Survive | None = None) -> None:
+        super().lose_power(survive)
+        for told in self._promised.values():
+            held = end_on_disk(self.disk, DIRECTORY)
+            if held < told:
+                raise Violation(
+                    f"node {self.node_id} acknowledged everything before {told}, and holds {held} after a "
+                    "power failure"
+                )
 
     def receive(self, message: Message) -> None:
         if self.host is not None:
@@ -238,6 +265,19 @@ class ControllersCluster:
             change, name = leader.voters.remove, "remove"
         self.world.note(f"operator: {name} {voter.voter_id} at {machine.node_id}")
         services.run(lambda: change(voter, 3000, self._told))
+
+    def check_voters(self, quorum: MetadataQuorum) -> None:
+        """One change at a time: with two under way, a majority of the old set and one of the newest could
+        have nobody in common.
+        """
+        if quorum.hosted.replica.role is not Role.LEADER:
+            return  # It may not have heard yet what is committed.
+        committed, history = quorum.hosted.replica.high_watermark, quorum.voters.history
+        if history.before(history.latest_offset) != history.before(committed):
+            raise Violation(
+                f"node {quorum.election.me} changes its voters at {history.latest_offset}, and only what lies "
+                f"before {committed} is committed of earlier changes"
+            )
 
     def _told(self, error: TidelogError | None) -> None:
         self.world.note(f"operator: {error.code.name if error else 'done'}")
@@ -397,6 +437,12 @@ class ControllersSimulation:
         self._load(lambda: len(cluster.acknowledged) < before + 10)
         self._expect(lambda: len(cluster.acknowledged) >= before + 10, "healthy controllers decide nothing")
         self._expect(cluster.is_whole, "healthy controllers do not settle")
+        cluster.check_acknowledged()
+        # What is known must also be on the disks.
+        for machine in cluster.machines.values():
+            machine.kill()
+            machine.start()
+        self._expect(cluster.is_whole, "controllers that were started anew are not whole")
         cluster.check_acknowledged()
         invariant(len(cluster.acknowledged) >= 10, "a run without load proves nothing")
         return self._result()

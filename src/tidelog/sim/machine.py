@@ -4,11 +4,12 @@ What runs on it is a subclass's business: :meth:`Machine.boot` opens the disk an
 :meth:`Machine.receive` and :meth:`Machine.peer_lost` are its network side.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidelog.errors import StorageError
-from tidelog.replication.messages import Bytes, FetchGot
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import Bytes, FetchAsk, FetchGot, PartitionKey
 from tidelog.sim.disk import SimulatedDisk, Survive
 from tidelog.sim.network import Network
 from tidelog.sim.process import Clock, SimServices
@@ -33,6 +34,7 @@ class Machine:
         # Whoever wants to strike at the worst moment is told of everything that is sent.
         self.on_sent: Callable[[Machine, Any], None] | None = None
         self.ambush: Callable[[Any], bool] | None = None  # loses power right after such a message has left
+        self._promised: dict[PartitionKey, int] = {}  # what its fetches have acknowledged
 
     # --- for subclasses -------------------------------------------------------------------------------------
 
@@ -46,8 +48,12 @@ class Machine:
     def peer_lost(self, peer: int) -> None:
         raise NotImplementedError
 
+    def hosted(self) -> Mapping[PartitionKey, Hosted]:
+        """The replicas of its process."""
+        raise NotImplementedError
+
     def dying(self) -> None:
-        """The process is about to end; everything it held is still there to look at."""
+        """The process is about to end."""
 
     # --- life and death -------------------------------------------------------------------------------------
 
@@ -60,6 +66,7 @@ class Machine:
             return
         services = self.services = SimServices(self.world, self.clock)
         services.disk_delay_ms = self.disk_delay_ms
+        self._promised = {}
         self.world.note(f"node {self.node_id} starts")
         try:
             self.boot(services)
@@ -84,6 +91,9 @@ class Machine:
             services.run(lambda: self.peer_lost(peer))
 
     def send(self, to: int, message: Any, *, in_order: bool = False) -> None:
+        if type(message) is FetchAsk:
+            for item in message.items:
+                self._promised[item.key] = item.offset
         self.network.send(self.node_id, to, detached(message), in_order=in_order)
         if self.on_sent is not None:
             self.on_sent(self, message)
@@ -126,6 +136,12 @@ class Machine:
     def _end_process(self) -> None:
         services = self.services
         if services is not None:
+            hosted = self.hosted()
+            self._promised = {
+                key: min(offset, hosted[key].log.end_offset)  # It may have been told to truncate since.
+                for key, offset in self._promised.items()
+                if key in hosted
+            }
             self.dying()
             services.die()
             self.services = None
