@@ -25,6 +25,7 @@ from tidelog.replication.messages import (
     PartitionKey,
     SnapshotAsk,
     StandNow,
+    TailAsk,
     VoteAsked,
 )
 from tidelog.runtime.peers import names
@@ -38,6 +39,9 @@ from tidelog.services import Services
 from tidelog.types import SnapshotId
 
 logger = logging.getLogger(__name__)
+
+Question = VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow | TailAsk
+"""What is asked or told, but for fetches; everything else answers somebody."""
 
 FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # what a channel is for
 
@@ -130,7 +134,7 @@ class WirePeers:
             self._fetch(to, message)
         elif isinstance(message, FetchGot):
             self.inbound.answer_fetch(to, message)
-        elif isinstance(message, VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow):
+        elif isinstance(message, Question):
             self._ask(to, message)
         else:
             self.inbound.answer(to, message)
@@ -157,7 +161,7 @@ class WirePeers:
         )  # fmt: skip
         channel.send(correlation_id, frame, FetchQuestion(self, to, ask.generation))
 
-    def _ask(self, to: int, message: VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow) -> None:
+    def _ask(self, to: int, message: Question) -> None:
         exchange = exchange_of(message)
         if exchange.at_once_max == 1:
             self._request(to, exchange, [message])
