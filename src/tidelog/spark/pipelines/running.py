@@ -3,7 +3,8 @@
 Owns the waiting. A stop loses nothing: what a micro-batch had not finished is done again from the checkpoint
 the next time."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -34,34 +35,43 @@ def tell_nobody(progress: Progress) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    rows: int  # read by this run
+    rows: int  # read by the first query of this run
     stopped: bool  # before its end, on request
 
 
 def run(
-    writer: "DataStreamWriter",
-    *,
+    *writers: "DataStreamWriter",
     every: str | None = None,
     stop: Event | None = None,
     tell: Tell = tell_nobody,
 ) -> Outcome:
-    """Run a query over what is there now, or with ``every`` (such as ``10 seconds``) until ``stop`` is
-    set."""
-    trigger = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
-    query: StreamingQuery = trigger.start()
+    """Run queries over what is there now, or with ``every`` (such as ``10 seconds``) until ``stop`` is set.
+
+    The first one is the one that is told of; if one fails, all end.
+    """
     counter = _Counter(tell)
+    queries: list[StreamingQuery] = []
     try:
-        while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
-            counter.take(query.recentProgress)
-            if stop is not None and stop.is_set():
-                query.stop()
-                break
-    except BaseException:
-        # The query's own failure, or Ctrl-C: nothing may go on in the background.
-        query.stop()
-        raise
-    counter.take(query.recentProgress)
+        for writer in writers:
+            trigger = {"availableNow": True} if every is None else {"processingTime": every}
+            queries.append(writer.trigger(**trigger).start())
+        while not _all_ended(queries) and not (stop is not None and stop.is_set()):
+            time.sleep(POLL_S)
+            counter.take(queries[0].recentProgress)
+    finally:
+        # Also after a failure or Ctrl-C: nothing may go on in the background.
+        for query in queries:
+            query.stop()
+    counter.take(queries[0].recentProgress)
     return Outcome(counter.rows, stop is not None and stop.is_set())
+
+
+def _all_ended(queries: "Sequence[StreamingQuery]") -> bool:
+    """Raises what a query failed with."""
+    for query in queries:
+        if not query.isActive and (failure := query.exception()) is not None:
+            raise failure
+    return not any(query.isActive for query in queries)
 
 
 class _Counter:

@@ -1,0 +1,148 @@
+"""SQL over topics, continuously: from topics to a topic or a table, exactly once.
+
+Owns what runs; what a file may say is :mod:`tidelog.spark.pipelines.transform_file`'s business. Every source
+is a view with its topic's columns, its value decoded to columns of its own where a schema is given. Values
+that the schema does not fit go to a table beside the checkpoint and are counted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING
+
+from tidelog.spark.options import OptionError
+from tidelog.spark.pipelines.decoding import DECODED, Decoding, split
+from tidelog.spark.pipelines.files import ParquetFiles
+from tidelog.spark.pipelines.running import Tell, run, tell_nobody
+from tidelog.spark.pipelines.source import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+MODES = ("append", "update", "complete")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Topics as a view of the SQL."""
+
+    topics: Topics
+    decoding: Decoding | None = None
+    watermark: str = ""  # such as "10 minutes": how late a record may be, by its timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where the rows go: a topic, with the other columns as JSON in its value, or a table."""
+
+    topic: str = ""
+    table: str = ""
+    key: str = ""  # column whose text is the record's key
+    mode: str = "append"
+    options: Mapping[str, str] = field(default_factory=dict)  # of the sink
+
+    def __post_init__(self) -> None:
+        if bool(self.topic) == bool(self.table):
+            raise OptionError("The output needs a topic or a table, and not both.")
+        if self.mode not in MODES:
+            raise OptionError(f"The output's mode is {self.mode!r}; allowed: {', '.join(MODES)}.")
+        if self.table and self.mode != "append":
+            raise OptionError("Rows can only be appended to a table; allowed: mode append.")
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    sources: Mapping[str, Source]
+    sql: str
+    output: Output
+    checkpoint: str
+    bootstrap: str
+    every: str | None = None
+
+    def undecodable(self, source: str) -> str:
+        return f"{self.checkpoint}/undecodable/{source}"
+
+
+@dataclass(frozen=True, slots=True)
+class TransformReport:
+    rows: int  # read
+    undecodable: dict[str, int]  # by source, of all runs
+    stopped: bool
+
+
+def transform(
+    spark: "SparkSession", job: Transform, *, stop: Event | None = None, tell: Tell = tell_nobody
+) -> TransformReport:
+    """Run the SQL over what came since the last time, or on and on."""
+    views = {name: _view(spark, source) for name, source in job.sources.items()}
+    for name, view in views.items():
+        view.createOrReplaceTempView(name)
+    rows = spark.sql(job.sql)
+    writers = [_writer(job, rows)]
+    decoded = {name: source for name, source in job.sources.items() if source.decoding is not None}
+    writers += [_set_apart(spark, job, name, source) for name, source in decoded.items()]
+    outcome = run(*writers, every=job.every, stop=stop, tell=tell)
+    counts = {
+        name: sum(one.rows for one in ParquetFiles(job.undecodable(name)).batches()) for name in decoded
+    }
+    return TransformReport(outcome.rows, counts, outcome.stopped)
+
+
+def _view(spark: "SparkSession", source: Source) -> "DataFrame":
+    records = source.topics.read_stream(spark, includeHeaders="true")
+    if source.watermark:
+        records = records.withWatermark("timestamp", source.watermark)
+    if source.decoding is None:
+        return records
+    good, _ = split(source.decoding.apply(records))
+    return good.select(f"{DECODED}.*", *(name for name in records.columns if name != "value"))
+
+
+def _set_apart(spark: "SparkSession", job: Transform, name: str, source: Source) -> "DataStreamWriter":
+    """A query of its own for what cannot be decoded: the SQL may drop or join rows, this must not."""
+    if source.decoding is None:
+        raise OptionError(f"The source {name} has nothing to decode.")
+    _, broken = split(source.decoding.apply(source.topics.read_stream(spark, includeHeaders="true")))
+    writer = broken.writeStream.foreachBatch(_Appender(job.undecodable(name)))
+    return writer.option("checkpointLocation", f"{job.checkpoint}/undecodable-{name}")
+
+
+def _writer(job: Transform, rows: "DataFrame") -> "DataStreamWriter":
+    checkpoint = f"{job.checkpoint}/query"
+    if job.output.table:
+        return rows.writeStream.foreachBatch(_Appender(job.output.table)).option(
+            "checkpointLocation", checkpoint
+        )
+    writer = _as_records(job.output, rows).writeStream.format("tidelog").outputMode(job.output.mode)
+    options = {
+        "kafka.bootstrap.servers": job.bootstrap,
+        "topic": job.output.topic,
+        "checkpointLocation": checkpoint,
+        **job.output.options,
+    }
+    return writer.options(**options)
+
+
+def _as_records(output: Output, rows: "DataFrame") -> "DataFrame":
+    """A column ``value`` of text or bytes is the value; otherwise all columns are, as JSON."""
+    from pyspark.sql import functions
+
+    if output.key and output.key not in rows.columns:
+        raise OptionError(f"The output's key is {output.key!r}; there are {', '.join(rows.columns)}.")
+    columns = [functions.col(output.key).cast("string").alias("key")] if output.key else []
+    if "value" in rows.columns:
+        kept: list[str] = [name for name in ("value", "headers", "timestamp", "partition") if name in rows.columns]
+        if not output.key and "key" in rows.columns:
+            kept.append("key")
+        return rows.select(*kept, *columns)
+    return rows.select(functions.to_json(functions.struct(*rows.columns)).alias("value"), *columns)
+
+
+class _Appender:
+    """Adds one micro-batch to a table; a class, because Spark Connect sends it to the server."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, batch: "DataFrame", batch_id: int) -> None:
+        ParquetFiles(self._path).add(batch, batch_id, ())

@@ -1,0 +1,107 @@
+"""The file that says what a transformation does: YAML with the SQL in it, or SQL with the YAML in its first
+comment.
+
+Owns the words that may stand in it, and says which one is wrong. See docs/spark-pipelines.md for examples.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tidelog.spark.options import OptionError
+from tidelog.spark.pipelines.decoding import Decoding
+from tidelog.spark.pipelines.source import Topics
+from tidelog.spark.pipelines.transform import Output, Source, Transform
+
+_TOP = ("sources", "sql", "output", "checkpoint", "every", "bootstrap")
+_SOURCE = ("topic", "pattern", "format", "schema", "watermark", "bootstrap", "options")
+_OUTPUT = ("topic", "table", "key", "mode", "options")
+
+
+def read_transform(path: str, *, bootstrap: str) -> Transform:
+    """``bootstrap`` is the cluster of everything that does not name one."""
+    try:
+        text = Path(path).read_text()
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}.") from None
+    return parse_transform(text, path, bootstrap=bootstrap)
+
+
+def parse_transform(text: str, name: str, *, bootstrap: str) -> Transform:
+    said = _loaded(text, name)
+    _check(said, _TOP, name, needed=("sources", "sql", "output", "checkpoint"))
+    bootstrap = str(said.get("bootstrap", bootstrap))
+    sources = said["sources"]
+    if not isinstance(sources, dict) or not sources:
+        raise OptionError(f"{name}: 'sources' names no view.")
+    return Transform(
+        {view: _source(one, f"{name}: sources.{view}", bootstrap) for view, one in sources.items()},
+        str(said["sql"]),
+        _output(said["output"], f"{name}: output"),
+        str(said["checkpoint"]),
+        bootstrap,
+        None if said.get("every") is None else str(said["every"]),
+    )
+
+
+def _loaded(text: str, name: str) -> dict[str, Any]:
+    import yaml
+
+    comment, sql = _leading_comment(text) if name.endswith(".sql") else (text, "")
+    try:
+        said = yaml.safe_load(comment)
+    except yaml.YAMLError as error:
+        raise OptionError(f"{name} is no YAML: {' '.join(str(error).split())}.") from None
+    if not isinstance(said, dict):
+        raise OptionError(f"{name} says nothing; it needs sources, output and checkpoint.")
+    return {**said, "sql": sql} if sql.strip() else said
+
+
+def _leading_comment(text: str) -> tuple[str, str]:
+    lines = text.splitlines()
+    count = next((at for at, line in enumerate(lines) if not line.startswith("--")), len(lines))
+    inner = [line[2:].removeprefix(" ") for line in lines[:count]]
+    return "\n".join(inner), "\n".join(lines[count:])
+
+
+def _source(said: Any, where: str, bootstrap: str) -> Source:
+    _check(said, _SOURCE, where)
+    if bool(said.get("topic")) == bool(said.get("pattern")):
+        raise OptionError(f"{where} needs a topic or a pattern, and not both.")
+    topics = Topics(
+        str(said.get("bootstrap", bootstrap)),
+        str(said.get("topic", "")),
+        str(said.get("pattern", "")),
+        _options(said, where),
+    )
+    decoding = None
+    if said.get("format", "binary") != "binary":
+        decoding = Decoding(str(said["format"]), str(said.get("schema", "")))
+    return Source(topics, decoding, str(said.get("watermark", "")))
+
+
+def _output(said: Any, where: str) -> Output:
+    _check(said, _OUTPUT, where)
+    words = {key: str(said[key]) for key in ("topic", "table", "key", "mode") if key in said}
+    return Output(**words, options=_options(said, where))
+
+
+def _options(said: Mapping[str, Any], where: str) -> dict[str, str]:
+    options = said.get("options", {})
+    if not isinstance(options, dict):
+        raise OptionError(f"{where}.options is no list of names with values.")
+    return {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in options.items()
+    }
+
+
+def _check(said: Any, allowed: Iterable[str], where: str, needed: Iterable[str] = ()) -> None:
+    if not isinstance(said, dict):
+        raise OptionError(f"{where} is no list of names with values.")
+    for word in said:
+        if word not in allowed:
+            raise OptionError(f"{where} has no {word!r}; there are {', '.join(allowed)}.")
+    for word in needed:
+        if word not in said:
+            raise OptionError(f"{where} lacks {word!r}.")
