@@ -166,10 +166,12 @@ class PartitionTable:
         if BY_NAME[partition.mode].elects_itself:
             self._let_vote(mine, partition)
             return
+        if partition.leader_epoch < replica.epoch:
+            if hosted.election is not None and self.quorum is not None:
+                self.quorum.outvoted(hosted, partition)
+            return
         if hosted.election is not None and self.quorum is not None:
             self.quorum.dissolve(hosted)
-        if partition.leader_epoch < replica.epoch:
-            return
         replica.policy = BY_NAME[partition.mode]
         replicas, epoch = partition.replicas, partition.leader_epoch
         if len(replicas) != len(replica.replicas):
@@ -191,6 +193,8 @@ class PartitionTable:
             hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
+        if mine.stands_in:
+            hosted.run(replica.stand_in())
 
     def _let_vote(self, mine: Partition, partition: PartitionImage) -> None:
         """The replicas find out themselves who leads; the metadata says who they are."""
@@ -208,6 +212,8 @@ class PartitionTable:
     def _update_sealing(self, mine: Partition, topic: TopicImage, partition: PartitionImage) -> None:
         """Leaders say who holds what before the topic is replicated in another way."""
         hosted = mine.hosted
+        if hosted.replica.policy is not BY_NAME[partition.mode]:
+            return  # It votes on, above the epoch of the leader that was named: its seal must not be void.
         if hosted.replica.policy.seal is Seal.NONE:
             hosted.sealing = None
             return

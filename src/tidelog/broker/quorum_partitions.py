@@ -66,6 +66,9 @@ class QuorumPartitions:
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections that others told us of
         self._untold: dict[Key, int] = {}  # Led here, and the metadata does not say so: when to tell again.
+        self._ahead: dict[
+            Key, int
+        ] = {}  # Voted in a higher epoch than was named: when to tell again.
         self._changing: dict[Key, None] = {}  # Led here, and voters are to come or go.
         self._hand_overs: dict[Key, HandOver] = {}
         self._stepped_ms = 0
@@ -79,6 +82,10 @@ class QuorumPartitions:
     def assign(self, hosted: Hosted, partition: PartitionImage) -> None:
         """What the metadata says now. Raises StorageError where the replica cannot know how it voted."""
         key = _key(hosted)
+        known = self._images.get(key, partition)
+        if hosted.election is not None and known.mode_epoch != partition.mode_epoch:
+            # The controllers named its leaders for a while, and this replica has slept through it.
+            self.dissolve(hosted)
         self._images[key] = partition
         election = hosted.election
         if election is None:
@@ -96,7 +103,7 @@ class QuorumPartitions:
         """The replica begins to vote: it was opened, or was replicated in another way until now."""
         key = _key(hosted)
         replica, log = hosted.replica, hosted.log
-        file = VoterFile(self._storage, log.directory)
+        file = VoterFile(self._storage, log.directory, partition.mode_epoch)
         history = file.load()
         if history is None:
             history = VoterHistory(
@@ -109,7 +116,10 @@ class QuorumPartitions:
         if partition.leader_epoch > ballot.epoch:
             # Nobody has voted in it here; to begin there keeps epochs rising where another mode left off.
             ballot = Ballot(partition.leader_epoch)
-        is_new = saved is None and partition.leader_epoch == partition.mode_epoch
+        # Of this time of votes, there may have been others: nobody here has voted yet.
+        is_new = partition.leader_epoch == partition.mode_epoch and (
+            saved is None or saved.epoch < partition.mode_epoch
+        )
         election = Election(
             self._me,
             history.latest,
@@ -160,10 +170,25 @@ class QuorumPartitions:
         hosted.end_election()
         VoterFile(self._storage, hosted.log.directory).remove()
 
+    def outvoted(self, hosted: Hosted, partition: PartitionImage) -> None:
+        """The controllers name the leader, but in an epoch below one that was voted in here: they are told so
+        until they have gone above it.
+        """
+        key = _key(hosted)
+        self._images[key] = partition
+        self._ahead.setdefault(key, 0)
+
+    def _tell_epoch(self, key: Key, now_ms: int) -> None:
+        hosted, partition = self._host.hosted[key], self._images[key]
+        self._ahead[key] = now_ms + REPEAT_MS
+        epoch, known = hosted.replica.epoch, partition.partition_epoch
+        wish = InSyncWish(self._me, self.broker_epoch(), key[0], key[1], epoch, known, (), elected=True)
+        self.ask_controller(InSyncAsk(wish))
+
     def forget(self, hosted: Hosted) -> None:
         """The replica goes away."""
         key = _key(hosted)
-        for known in (self._voters, self._images, self._heard, self._untold, self._changing):
+        for known in (self._voters, self._images, self._heard, self._untold, self._changing, self._ahead):
             cast("dict[Key, object]", known).pop(key, None)
         hand_over = self._hand_overs.pop(key, None)
         if hand_over is not None:
@@ -281,6 +306,8 @@ class QuorumPartitions:
                 del self._untold[key]
             elif due_ms <= now_ms:
                 self._tell_controller(key)
+        for key in [key for key, due_ms in self._ahead.items() if due_ms <= now_ms]:
+            self._tell_epoch(key, now_ms)
         for key in list(self._changing):
             self._change_voters(key)
 

@@ -2,7 +2,8 @@
 
 The log says who votes, but nobody wants to read all of it to find out, and its beginning is deleted in time.
 The file is written before the log is: what it says of an offset behind the log's end was never appended. No
-file: nothing has changed since the partition was created.
+file: nothing has changed since the replicas began to vote. A partition may have been replicated in other ways
+in between: what an earlier time of votes left behind says nothing.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,14 @@ class _Set(msgspec.Struct):
     returning: list[Voter] = []
 
 
+class _Contents(msgspec.Struct):
+    since_epoch: int  # With this leader epoch the replicas began to vote.
+    sets: list[_Set]
+
+
 class VoterFile:
-    def __init__(self, storage: Storage, directory: str) -> None:
+    def __init__(self, storage: Storage, directory: str, since_epoch: int = 0) -> None:
+        self._since_epoch = since_epoch
         self._storage = storage
         self._directory = directory
         self._path = f"{directory}/{FILE_NAME}"
@@ -35,9 +42,12 @@ class VoterFile:
             text = read_whole(self._storage, self._path)
             if text is None:
                 return None
-            sets = msgspec.json.decode(text, type=list[_Set])
+            contents = msgspec.json.decode(text, type=_Contents)
         except (OSError, msgspec.DecodeError) as error:
             raise StorageError(f"cannot read {self._path}: {error}") from error
+        if contents.since_epoch != self._since_epoch:
+            return None
+        sets = contents.sets
         if not sets:
             raise StorageError(f"{self._path} names nobody")
         return VoterHistory.of((each.offset, VoterSet(each.voters, each.returning)) for each in sets)
@@ -48,7 +58,8 @@ class VoterFile:
         sets = [_Set(NO_OFFSET, list(first), list(first.returning))]
         sets += [_Set(offset, list(voters), list(voters.returning)) for offset, voters in later]
         try:
-            replace_whole(self._storage, self._path, msgspec.json.encode(sets))
+            contents = msgspec.json.encode(_Contents(self._since_epoch, sets))
+            replace_whole(self._storage, self._path, contents)
             self._storage.sync_directory(self._directory)
         except OSError as error:
             raise StorageError(f"cannot write {self._path}: {error}") from error
