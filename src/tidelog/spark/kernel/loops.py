@@ -172,9 +172,10 @@ def fill(told):  # type: ignore[no-untyped-def]
         end = load_64(batch + 8 * s.PAYLOAD_END)
         for _ in range(load_64(batch + 8 * s.COUNT)):
             size, at = _varint(at)
-            record_end = at + size
-            if size < _RECORD_SIZE_MIN or record_end > end:
+            # Differences, never sums: a length of 2**62 added to an address would come out small.
+            if size < _RECORD_SIZE_MIN or size > end - at:
                 return -1 - index
+            record_end = at + size
             timestamp_delta, at = _varint(at + 1)
             offset_delta, at = _varint(at)
             offset = base_offset + offset_delta
@@ -182,11 +183,11 @@ def fill(told):  # type: ignore[no-untyped-def]
                 at = record_end
                 continue
             length, at = _varint(at)
+            if length < -1 or length > record_end - at:
+                return -1 - index
             start = at
             if length > 0:
                 at += length
-            if length < -1 or at > record_end:
-                return -1 - index
             if want_key:
                 store_8(key_valid + row, np.int64(length >= 0))
                 if length > 0:
@@ -197,11 +198,11 @@ def fill(told):  # type: ignore[no-untyped-def]
                 store_32(key_ends + 4 * row + 4, key_size)
             if want_value or want_headers:
                 length, at = _varint(at)
+                if length < -1 or length > record_end - at:
+                    return -1 - index
                 start = at
                 if length > 0:
                     at += length
-                if length < -1 or at > record_end:
-                    return -1 - index
                 if want_value:
                     store_8(value_valid + row, np.int64(length >= 0))
                     if length > 0:
@@ -248,18 +249,18 @@ def measure_headers(told):  # type: ignore[no-untyped-def]
             return -1 - row
         for _ in range(entries):
             size, at = _varint(at)
-            at += size
-            if size < 0 or at > end:
+            if size < 0 or size > end - at:
                 return -1 - row
+            at += size
             names += size
             size, at = _varint(at)
+            if size < -1 or size > end - at:
+                return -1 - row
             if size < 0:
                 nulls += 1
             else:
                 at += size
                 contents += size
-            if size < -1 or at > end:
-                return -1 - row
         if at != end:
             return -1 - row
         total += entries

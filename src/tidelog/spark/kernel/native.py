@@ -15,7 +15,6 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -79,8 +78,8 @@ def _function(engine: Any, name: str) -> Loop:
     return call
 
 
-@cache
 def _target_machine() -> Any:
+    """A new one each time: an engine takes it over, and frees it with itself."""
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
