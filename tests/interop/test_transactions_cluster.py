@@ -85,7 +85,12 @@ class Writer(threading.Thread):
 
     def _begin(self) -> confluent_kafka.Producer:
         producer = confluent_kafka.Producer(
-            {"bootstrap.servers": self._cluster, "transactional.id": self._transactional_id, "linger.ms": 0}
+            {
+                "bootstrap.servers": self._cluster,
+                "transactional.id": self._transactional_id,
+                "linger.ms": 0,
+                "reconnect.backoff.max.ms": 500,
+            }
         )
         while True:
             try:

@@ -70,12 +70,15 @@ class Confluent(Transactor):
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
                 "linger.ms": 0,
+                # A broker that was killed is back in half a second; by default it would be tried every 10 s.
+                "reconnect.backoff.max.ms": 500,
                 # Otherwise it forgets all brokers when the only one is down for a moment, and then waits for
                 # a group's coordinator that it has forgotten as well.
                 "metadata.recovery.strategy": "none",
             }
         )
         self._producer.init_transactions(TIMEOUT_S)
+        self._groups: dict[str, confluent_kafka.Consumer] = {}  # only for their metadata; none of them reads
 
     def begin(self) -> None:
         self._producer.begin_transaction()
@@ -92,12 +95,12 @@ class Confluent(Transactor):
             raise confluent_kafka.KafkaException(refused[0])
 
     def send_offset(self, group: str, topic: str, offset: int) -> None:
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
-        try:
-            offsets = [confluent_kafka.TopicPartition(topic, 0, offset)]
-            self._producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S)
-        finally:
-            consumer.close()
+        if group not in self._groups:
+            settings = {"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 2}
+            self._groups[group] = confluent_kafka.Consumer(settings)
+        metadata = self._groups[group].consumer_group_metadata()
+        offsets = [confluent_kafka.TopicPartition(topic, 0, offset)]
+        self._producer.send_offsets_to_transaction(offsets, metadata, TIMEOUT_S)
 
     def commit(self) -> None:
         self._producer.commit_transaction(TIMEOUT_S)
@@ -106,6 +109,8 @@ class Confluent(Transactor):
         self._producer.abort_transaction(TIMEOUT_S)
 
     def close(self) -> None:
+        for consumer in self._groups.values():
+            consumer.close()
         del self._producer
 
     @staticmethod
@@ -147,6 +152,7 @@ class KafkaPython(Transactor):
             bootstrap_servers=bootstrap,
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
+            reconnect_backoff_max_ms=500,
         )
         self._producer.init_transactions()
 
