@@ -19,6 +19,7 @@ from tidelog.cli import (
     groups,
     log_dump,
     modes,
+    pipeline,
     produce,
     topics,
     txn,
@@ -46,6 +47,7 @@ class _Commands(TyperGroup):
             "controller",
             "config",
             "log",
+            "pipeline",
             "sim",
             "broker",
             "version",
@@ -140,6 +142,7 @@ app.add_typer(controllers.app, name="controller")
 app.add_typer(txn.app, name="txn")
 app.add_typer(configs.app, name="config")
 app.add_typer(log_dump.app, name="log")
+app.add_typer(pipeline.app, name="pipeline")
 app.command("sim")(sim)
 
 

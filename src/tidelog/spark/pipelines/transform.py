@@ -131,7 +131,9 @@ def _as_records(output: Output, rows: "DataFrame") -> "DataFrame":
         raise OptionError(f"The output's key is {output.key!r}; there are {', '.join(rows.columns)}.")
     columns = [functions.col(output.key).cast("string").alias("key")] if output.key else []
     if "value" in rows.columns:
-        kept: list[str] = [name for name in ("value", "headers", "timestamp", "partition") if name in rows.columns]
+        kept: list[str] = [
+            name for name in ("value", "headers", "timestamp", "partition") if name in rows.columns
+        ]
         if not output.key and "key" in rows.columns:
             kept.append("key")
         return rows.select(*kept, *columns)

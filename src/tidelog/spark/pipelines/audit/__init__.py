@@ -86,7 +86,9 @@ def audit(spark: "SparkSession", job: Audit, *, tell: Tell = tell_nobody) -> Aud
         found = judging.findings(spark, batches, table, job.compacted).persist()
         states = [_state(row.asDict(), watermarks) for row in judging.ends(spark, batches).collect()]
         counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
-        first = found.orderBy("topic", "partition", "offset", "broker", "kind").limit(FINDINGS_SHOWN).collect()
+        first = (
+            found.orderBy("topic", "partition", "offset", "broker", "kind").limit(FINDINGS_SHOWN).collect()
+        )
         tell(Progress(len(replicas), 0.0, 0, f"of {len(replicas)} replicas"))
         findings = _explained([Finding(**row.asDict()) for row in first], replicas)
         found.unpersist()

@@ -1,0 +1,156 @@
+"""What all ``tidelog pipeline`` commands share: the session, how far it is, a clean stop, and failures in one
+sentence."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidelog.spark.pipelines import Progress
+
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="A Spark cluster, such as spark://host:7077.",
+        show_default="this machine",
+    ),
+]
+Remote = Annotated[
+    str | None,
+    typer.Option("--remote", metavar="URL", help="A Spark Connect server, such as sc://host:15002."),
+]
+SparkSettings = Annotated[
+    list[str],
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be given several times."),
+]
+SourceOptions = Annotated[
+    list[str],
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help="An option of the data source, such as kafka.security.protocol=SSL; may be given several times.",
+    ),
+]
+Every = Annotated[
+    str | None,
+    typer.Option(
+        "--every",
+        metavar="TIME",
+        help="Go on until Ctrl-C and look for new records so often, such as '10 seconds'.",
+        show_default="what is there now, and no more",
+    ),
+]
+
+
+def pairs(given: list[str], option: str) -> dict[str, str]:
+    """``KEY=VALUE`` words as a mapping."""
+    found = {}
+    for word in given:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise CommandFailed(f"{option} {word} is not of the form KEY=VALUE.")
+        found[key.strip()] = value
+    return found
+
+
+@contextmanager
+def spark_session(
+    name: str, master: str | None, remote: str | None, settings: list[str]
+) -> "Iterator[SparkSession]":
+    """A session for one command; everything that can go wrong with Spark becomes one sentence."""
+    if master is not None and remote is not None:
+        raise CommandFailed("--master and --remote exclude each other.")
+    try:
+        from tidelog.spark.pipelines import open_session
+    except ModuleNotFoundError as error:
+        raise CommandFailed(
+            f"This needs {error.name}, which is not installed: pip install 'tidelog[spark]'."
+        ) from None
+    chosen = pairs(settings, "--conf")
+    with _explained():
+        session = open_session(f"tidelog pipeline {name}", master=master, remote=remote, settings=chosen)
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    from tidelog.spark import JavaMissing, OptionError
+    from tidelog.spark.client.errors import ClientError
+
+    try:
+        yield
+    except (JavaMissing, OptionError, ClientError) as error:
+        raise CommandFailed(str(error)) from None
+    except (PySparkException, Py4JError) as error:
+        raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None
+
+
+def _reason(text: str) -> str:
+    """The line that says it: a Python error inside a task, else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [
+        line
+        for line in lines
+        if ": " in line and line.split(":")[0].startswith(("tidelog.", "pyspark.errors"))
+    ]
+    reason = (told or lines or ["no reason was given"])[-1 if told else 0]
+    return reason.rpartition("errors.")[2] if told else reason
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Event]:
+    """Set by Ctrl-C or SIGTERM: the pipeline ends cleanly and goes on from there the next time."""
+    stop = Event()
+
+    def ask_to_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def shown_progress(name: str, quiet: bool) -> "Iterator[Callable[[Progress], None]]":
+    """A line on stderr that says how far it is; none where nobody looks."""
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(file=sys.stderr)
+    if quiet or not console.is_terminal:
+        yield lambda progress: None
+        return
+    columns: list[Any] = [
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[said]}"),
+        TimeElapsedColumn(),
+    ]  # fmt: skip
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name, total=None, said="starting Spark")
+
+        def tell(progress: "Progress") -> None:
+            speed = f", {progress.rows_per_second:,.0f}/s" if progress.rows_per_second else ""
+            bar.update(task, said=f"{progress.rows:,} {progress.what}{speed}")
+
+        yield tell
