@@ -48,8 +48,17 @@ def limits_of(config: TopicConfig, replicas: int, lag_max_ms: int) -> Limits:
 
 class Partition:
     __slots__ = (
-        "_alone", "_fetch_waiters", "_log_bytes", "config", "hosted", "log", "name", "on_role", "replica",
-        "rules", "stands_in",
+        "_alone",
+        "_fetch_waiters",
+        "_log_bytes",
+        "_stands_in",
+        "config",
+        "hosted",
+        "log",
+        "name",
+        "on_role",
+        "replica",
+        "rules",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +77,7 @@ class Partition:
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
         self._log_bytes = 0  # when the watermark last moved
-        self.stands_in = False  # Readers come here while nobody leads.
+        self._stands_in = False
         self.config = config
         self.rules = AppendRules.of(config)
         hosted.observer = self
@@ -78,6 +87,20 @@ class Partition:
         self.log.config = config
         self.rules = AppendRules.of(config)
         self.hosted.set_limits(limits)
+
+    @property
+    def stands_in(self) -> bool:
+        """Readers come here while nobody leads. Where replicas vote, each of them can be read then: what is
+        known to be committed stays so, whoever is elected.
+        """
+        replica = self.replica
+        if replica.policy.elects_itself:
+            return replica.role is Role.FOLLOWER and replica.leader == NO_BROKER
+        return self._stands_in
+
+    @stands_in.setter
+    def stands_in(self, value: bool) -> None:
+        self._stands_in = value
 
     @property
     def high_watermark(self) -> int:
@@ -237,8 +260,8 @@ class Partition:
     def _serves_beside(self, follower: bool, rack: str) -> bool:
         if self.hosted.restoring is not None:
             return False  # It may lack what readers have seen.
-        if self.stands_in or (self.replica.policy.elects_itself and self.replica.leader == NO_BROKER):
-            return True  # What is known to be committed stays so, whoever is elected.
+        if self.stands_in:
+            return True
         return follower and (bool(rack) or not self.replica.policy.backups_serve_readers)
 
     def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:

@@ -132,7 +132,7 @@ class QuorumVoters:
 
     def members(self, partition: PartitionImage, image: ClusterImage) -> tuple[tuple[int, int], ...]:
         """(voter, run) of every voter that counts: run is -1 unless it was taken in anew."""
-        return tuple(_members(self.latest, partition, image))
+        return tuple(_members(self.latest, partition, image, self._me))
 
     def is_done(self, partition: PartitionImage, image: ClusterImage) -> bool:
         """Whether the voters are as the metadata wants them."""
@@ -160,8 +160,7 @@ class QuorumVoters:
         for voter in latest.returning:
             if voter.voter_id in target and self._has_caught_up(voter.voter_id):
                 return latest.including(voter)
-        forgot = _forgotten(latest, partition, image)
-        for voter_id in forgot:
+        for voter_id in _forgotten(latest, partition, image, self._me):
             if self._has_caught_up(voter_id):
                 return latest.without(voter_id, self._anew(voter_id, image))
         for voter_id in target:
@@ -222,18 +221,20 @@ class QuorumVoters:
         self._take_force()
 
 
-def _members(voters: VoterSet, partition: PartitionImage, image: ClusterImage) -> Iterator[tuple[int, int]]:
+def _members(
+    voters: VoterSet, partition: PartitionImage, image: ClusterImage, leader: int
+) -> Iterator[tuple[int, int]]:
     known = {*partition.in_sync, *partition.eligible}
     for voter in voters:
         broker = image.brokers.get(voter.voter_id)
-        if voter.voter_id in known:
-            yield voter.voter_id, -1
+        if voter.voter_id in known or voter.voter_id == leader:
+            yield voter.voter_id, -1  # Who was elected holds everything that was ever committed.
         elif broker is not None and voter.run == broker.broker_epoch:
             yield voter.voter_id, voter.run
 
 
-def _forgotten(voters: VoterSet, partition: PartitionImage, image: ClusterImage) -> list[int]:
-    counted = {voter_id for voter_id, _ in _members(voters, partition, image)}
+def _forgotten(voters: VoterSet, partition: PartitionImage, image: ClusterImage, leader: int) -> list[int]:
+    counted = {voter_id for voter_id, _ in _members(voters, partition, image, leader)}
     return [
         voter_id
         for voter_id in sorted(voters.ids - counted)

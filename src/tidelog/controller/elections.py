@@ -137,7 +137,7 @@ def _told(
         return [
             record_of(topic.topic_id, wish.partition, mode_changes.outvoted(partition, wish.leader_epoch))
         ]
-    known = {*partition.in_sync, *partition.eligible}
+    known = {*partition.in_sync, *partition.eligible, wish.broker_id}
     voters = tuple(
         member
         for member, epoch in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from tidelog.config.modes import LEAST_REPLICAS
 from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leadership import Place, every_place, find
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import next_state
+from tidelog.controller.successions import elects_itself, next_state
 from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -33,15 +34,17 @@ def begin(
     mode_changes.check_no_change(place.topic)
     rules = rules_of(place.topic)
     _check_target(image, place, target, may_resize=may_resize)
-    before = _original(place.partition)
-    removing = tuple(replica for replica in before if replica not in target)
-    wanted = msgspec.structs.replace(
-        place.partition,
-        replicas=(*target, *removing),
-        adding=tuple(replica for replica in target if replica not in before),
-        removing=removing,
-    )
-    return _change(place, wanted, Standing.of(image, rank), rules)
+    return _change(place, _on_its_way(place.partition, target), Standing.of(image, rank), rules)
+
+
+def _on_its_way(partition: PartitionImage, target: Sequence[int]) -> PartitionImage:
+    before = _original(partition)
+    # Where replicas vote, who votes already leaves only when its leader lets it go.
+    leavers = partition.replicas if elects_itself(partition) else before
+    removing = tuple(replica for replica in leavers if replica not in target)
+    replicas = (*target, *removing)
+    adding = tuple(replica for replica in replicas if replica not in before)
+    return msgspec.structs.replace(partition, replicas=replicas, adding=adding, removing=removing)
 
 
 def cancel(
@@ -51,9 +54,7 @@ def cancel(
     place = find(image, name, index)
     if not place.partition.is_moving:
         raise TidelogError("no reassignment is under way", ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    before = msgspec.structs.replace(
-        place.partition, replicas=_original(place.partition), adding=(), removing=()
-    )
+    before = _on_its_way(place.partition, _original(place.partition))
     return _change(place, before, Standing.of(image, rank), rules_of(place.topic))
 
 
@@ -72,6 +73,12 @@ def _check_target(image: ClusterImage, place: Place, target: Sequence[int], *, m
     if not may_resize and len(target) != len(place.partition.target):
         raise TidelogError(
             f"the replication factor would become {len(target)}", ErrorCode.INVALID_REPLICATION_FACTOR
+        )
+    least = LEAST_REPLICAS[place.partition.mode]
+    if len(target) < least:
+        raise TidelogError(
+            f"mode {place.partition.mode} needs {least} replicas, not {len(target)}",
+            ErrorCode.INVALID_REPLICATION_FACTOR,
         )
     explicit = place.topic.configs.get("min.insync.replicas")
     if explicit is not None and int(explicit) > len(target):

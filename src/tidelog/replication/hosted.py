@@ -481,6 +481,8 @@ class Hosted:
         """
         if self.damaged_from is None or self.replica.role is not Role.FOLLOWER:
             return
+        if self.election is not None:
+            self.election.forgot = True  # What it drops, it had acknowledged.
         target = max(self.damaged_from, self.log.start_offset)
         self.damaged_from = None
         self.replica.high_watermark = min(self.replica.high_watermark, target)

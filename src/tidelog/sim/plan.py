@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tidelog.config.modes import AVAILABLE_MODES, ISR, PRIMARY_BACKUP
+from tidelog.config.modes import AVAILABLE_MODES, ISR, PRIMARY_BACKUP, QUORUM
 
 NEVER = "9223372036854775807"
 
@@ -37,6 +37,7 @@ class Plan(NamedTuple):
     administrated: bool = False  # topics come and go, replicas move
     changing: bool = False  # the main topic's replication mode changes again and again
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
+    spared: tuple[str, ...] = ()  # none of these
     weather: WeatherPlan | None = None  # None: as chance will have it
     pace_ms: tuple[float, float] = (100, 2000)  # between two faults
     faults_ms: float = 20_000.0
@@ -89,6 +90,11 @@ def _draw_primary_backup(chance: random.Random, plan: Plan) -> Plan:
     return plan._replace(min_in_sync=chance.choice([1, 2, 2, 3]), followers_read=False, unclean=False)
 
 
+def _draw_quorum(chance: random.Random, plan: Plan) -> Plan:
+    """A majority that forgets is no majority: whatever is acknowledged is on disk."""
+    return plan._replace(synced=True, unclean=False)
+
+
 def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
     """Every ok is to mean the same in all modes, so that it does not matter under which one it was given: on
     disk, and never from the leader alone.
@@ -106,6 +112,7 @@ CHANGES = "changes"  # from mode to mode
 BY_MODE: dict[str, ModePlan] = {
     ISR: ModePlan(_isr_configs, _other_isr_configs),
     PRIMARY_BACKUP: ModePlan(_primary_backup_configs, _other_primary_backup_configs, _draw_primary_backup),
+    QUORUM: ModePlan(lambda plan: {}, lambda chance, replicas: {"flush.messages": "1"}, _draw_quorum),
     CHANGES: ModePlan(lambda plan: {}, lambda chance, replicas: {}, _draw_changes),
 }
 

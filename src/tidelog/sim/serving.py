@@ -4,15 +4,19 @@ Reading goes through the handler's own code; only the answer's frame is left out
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.fetch import PendingFetch
+from tidelog.broker.links import LocalLinks
+from tidelog.broker.partition import Partition
+from tidelog.broker.transaction_produce import when_admitted
+from tidelog.broker.handlers.fetch import READ_COMMITTED, PendingFetch
 from tidelog.broker.handlers.metadata import describe_topic
 from tidelog.broker.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.storage import Region
 from tidelog.protocol.fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest, PartitionAnswer
-from tidelog.sim.clients.client import Call, LookupCall, ProduceCall, ReadCall, Reply
+from tidelog.sim.clients.client import Call, LookupCall, ProduceCall, ReadCall, Reply, RequestCall
 
 PRODUCE_VERSION = 12
 FETCH_VERSION = 12
@@ -29,6 +33,8 @@ def serve(broker: Broker, call: Call, answer: Answer) -> None:
             _read(broker, call, answer)
         case LookupCall():
             _look_up(broker, call, answer)
+        case RequestCall():
+            _request(broker, call, answer)
 
 
 def _produce(broker: Broker, call: ProduceCall, answer: Answer) -> None:
@@ -37,8 +43,35 @@ def _produce(broker: Broker, call: ProduceCall, answer: Answer) -> None:
         answer(Reply(call.number, error))
         return
     records = memoryview(bytearray(call.records))
+    if call.transactional_id is None:
+        _append(broker, partition, call, records, answer, in_transaction=False)
+        return
+    when_admitted(
+        broker,
+        partition,
+        call.transactional_id,
+        records,
+        PRODUCE_VERSION,
+        lambda batch, in_transaction: _append(
+            broker, partition, call, batch, answer, in_transaction=in_transaction
+        ),
+        lambda refusal: answer(Reply(call.number, refusal.code)),
+    )
+
+
+def _append(
+    broker: Broker,
+    partition: Partition,
+    call: ProduceCall,
+    records: memoryview,
+    answer: Answer,
+    *,
+    in_transaction: bool,
+) -> None:
     try:
-        appended = partition.append(records, broker.services.now_ms(), PRODUCE_VERSION, call.acks)
+        appended = partition.append(
+            records, broker.services.now_ms(), PRODUCE_VERSION, call.acks, in_transaction=in_transaction
+        )
     except TidelogError as refusal:
         answer(Reply(call.number, refusal.code))
         return
@@ -68,7 +101,7 @@ class _Read(PendingFetch):
             MAX_WAIT_MS,
             1,
             call.max_bytes,
-            0,
+            READ_COMMITTED if call.committed else 0,
             NO_SESSION,
             FINAL_EPOCH,
             [(call.topic, [wanted])],
@@ -84,7 +117,18 @@ class _Read(PendingFetch):
         [told] = answers
         records = bytes(told.records.read()) if isinstance(told.records, Region) else b""
         start, diverging = told.log_start_offset, told.diverging
-        self._answer(Reply(self._number, told.error, -1, -1, records, start, diverging))
+        aborted = tuple(told.aborted or ())
+        self._answer(Reply(self._number, told.error, -1, -1, records, start, diverging, aborted=aborted))
+
+
+def _request(broker: Broker, call: RequestCall, answer: Answer) -> None:
+    def done(outcome: Any) -> None:
+        if isinstance(outcome, TidelogError):
+            answer(Reply(call.number, outcome.code))
+        else:
+            answer(Reply(call.number, ErrorCode.NONE, body=outcome))
+
+    LocalLinks(broker).request(broker.broker_id, call.api_key, call.body, done)
 
 
 def _nowhere(_: object) -> None:
@@ -100,6 +144,6 @@ def _look_up(broker: Broker, call: LookupCall, answer: Answer) -> None:
     if topic is None:
         answer(Reply(call.number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return
-    described = describe_topic(topic, broker.image, reads=call.reads)["partitions"]
+    described = describe_topic(broker.newest(topic), broker.image, reads=call.reads)["partitions"]
     leaders = tuple((each["leader_id"], each["leader_epoch"]) for each in described)
     answer(Reply(call.number, ErrorCode.NONE, leaders=leaders))

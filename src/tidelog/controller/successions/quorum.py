@@ -47,7 +47,8 @@ def _heir(partition: PartitionImage, standing: Standing) -> int:
     able = [voter for voter in partition.in_sync if voter in standing.willing and voter != leader]
     if partition.heir in able:
         return partition.heir
-    return standing.best(able) if able and leader not in standing.willing else NO_BROKER
+    stays = leader in standing.willing and leader not in partition.offline
+    return NO_BROKER if stays or not able else standing.best(able)
 
 
 def hand_over(partition: PartitionImage, heir: int) -> PartitionImage:

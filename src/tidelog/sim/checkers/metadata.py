@@ -6,6 +6,7 @@ from hashlib import sha256
 import msgspec
 
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.successions import elects_itself
 from tidelog.sim.checkers.violation import Violation
 
 
@@ -52,6 +53,7 @@ class MetadataChecker:
             self._note(f"{name}: decided {describe(new)}")
         if new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch:
             raise Violation(f"{name}: the controllers went back from {old} to {new}")
-        if new.leader >= 0 and new.leader != old.leader and new.leader_epoch == old.leader_epoch:
+        led = new.leader >= 0 and (old.leader >= 0 or not elects_itself(new))
+        if led and new.leader != old.leader and new.leader_epoch == old.leader_epoch:
             raise Violation(f"{name}: another leader in the same epoch, {old} and {new}")
         self.on_decided(topic, index, old)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.config import AVAILABLE_MODES, BrokerConfig
+from tidelog.config.modes import LEAST_REPLICAS
 from tidelog.config.topic import REPLICATION_MODE
 from tidelog.controller import configs, leadership, reassignment, topics
 from tidelog.controller.image import ClusterImage, TopicImage
@@ -67,7 +68,7 @@ class Admin:
         chance = self._world.chance
         self._created += 1
         name = f"x{self._created}"
-        replicas = chance.randint(1, min(3, len(self._cluster.brokers)))
+        replicas = max(chance.randint(1, min(3, len(self._cluster.brokers))), LEAST_REPLICAS[self._mode])
         settings = {"replication.mode": self._mode, **BY_MODE[self._mode].other_configs(chance, replicas)}
         if chance.random() < 0.5:
             settings["flush.messages"] = "1"

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from tidelog.sim.checkers.promises.isr import IsrPromise
 from tidelog.sim.checkers.promises.primary_backup import PrimaryBackupPromise
 from tidelog.sim.checkers.promises.promise import Place, Promise, Surroundings
+from tidelog.sim.checkers.promises.quorum import QuorumPromise
 
 __all__ = ["PROMISES", "Place", "Promise", "Surroundings"]
 
 PROMISES: dict[str, Callable[[Surroundings], Promise]] = {
     "primary-backup": PrimaryBackupPromise,
     "isr": IsrPromise,
+    "quorum": QuorumPromise,
 }
 """Replication mode → what it promises."""
