@@ -68,6 +68,19 @@ FLEXIBLE_FROM: dict[int, int] = {
 }
 
 
+class Room:
+    """Memory that answers are received into, one after the other: fresh memory costs more than the copy."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def of(self, size: int) -> bytearray:
+        """At least so many bytes; what they hold is whatever was there before."""
+        if size > len(self._bytes):
+            self._bytes = bytearray(size + size // 8)
+        return self._bytes
+
+
 class Connection:
     """Connected and authenticated when made; any OSError means that it is of no more use."""
 
@@ -122,15 +135,18 @@ class Connection:
         # The header of an ApiVersions answer never has tags: it is read before versions are known.
         self._awaited.append((correlation_id, flexible and api != Api.API_VERSIONS))
 
-    def receive(self) -> memoryview:
-        """The body of the answer to the oldest request, with :data:`PADDING_BYTES` behind its end."""
+    def receive(self, room: "Room | None" = None) -> memoryview:
+        """The body of the answer to the oldest request, with :data:`PADDING_BYTES` behind its end.
+
+        With a ``room`` it lies there, and is gone when the next one is received into it.
+        """
         correlation_id, has_tags = self._awaited.pop(0)
         head = bytearray(_FRAME.size)
         self._fill(memoryview(head))
         size, answered_id = _FRAME.unpack(head)
         if answered_id != correlation_id or not 4 <= size <= _ANSWER_BYTES_MAX:
             raise ConnectionError(f"{self.address[0]}:{self.address[1]} does not answer like a Kafka broker")
-        body = bytearray(size - 4 + PADDING_BYTES)
+        body = bytearray(size - 4 + PADDING_BYTES) if room is None else room.of(size - 4 + PADDING_BYTES)
         view = memoryview(body)[: size - 4]
         self._fill(view)
         return view[_behind_tags(view) :] if has_tags else view

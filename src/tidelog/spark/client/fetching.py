@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tidelog.errors import ErrorCode
 from tidelog.spark.client import messages
 from tidelog.spark.client.cluster import Cluster, Patience
-from tidelog.spark.client.connection import Api, Connection
+from tidelog.spark.client.connection import Api, Connection, Room
 from tidelog.spark.client.errors import OffsetOutOfRange, Refused, UnknownTopic, is_retriable
 from tidelog.spark.client.messages import FetchedPartition
 
@@ -39,6 +39,7 @@ class PartitionFetcher:
         self._patience = patience
         self._offset = 0
         self._asked: Connection | None = None
+        self._room = Room()
         self._unknown_left = _UNKNOWN_TOPIC_TRIES
 
     def ask(self, offset: int, max_bytes: int | None = None) -> None:
@@ -57,7 +58,10 @@ class PartitionFetcher:
         self._send()
 
     def take(self) -> FetchedPartition:
-        """The answer to what was asked for last, from whoever leads the partition by then."""
+        """The answer to what was asked for last, from whoever leads the partition by then.
+
+        Its records are gone when the next answer is taken.
+        """
         while True:
             if self._asked is None:
                 self._send()
@@ -65,7 +69,7 @@ class PartitionFetcher:
             if connection is None:
                 continue
             try:
-                answer = messages.fetched(connection.receive())
+                answer = messages.fetched(connection.receive(self._room))
             except OSError as error:
                 self._lost(connection, error)
                 continue

@@ -43,6 +43,11 @@ def _loops() -> list[native.Loop]:
     )
 
 
+def warm() -> None:
+    """Make the machine code now: for images that are read-only later."""
+    _loops()
+
+
 class Table:
     """The outline of fetched batches, one row each."""
 
