@@ -183,3 +183,17 @@ def test_a_follower_whose_proposal_is_refused_confirms_nothing() -> None:
     driven.run(replica.propose_itself())
     driven.run(replica.proposal_refused())
     assert (replica.proposed, replica.high_watermark) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "confirmed"),
+    [({"min_in_sync": 1}, 3), ({"min_in_sync": 2}, 3), ({"min_in_sync": 3}, 1), ({"durable": True}, 1)],
+)
+def test_what_a_backup_holds_is_on_two_disks(limits: dict[str, int], confirmed: int) -> None:
+    driven = Driven("primary-backup", me=2, **limits)
+    driven.run(driven.replica.follow(1, 1, (1, 2), 0))
+    driven.log.write(1, 3)
+    driven.run(driven.replica.received(1, 1))
+    driven.run(driven.replica.follow(2, -1, (1, 2), 1))
+    driven.run(driven.replica.stand_in())
+    assert driven.replica.high_watermark == confirmed
