@@ -24,6 +24,7 @@ ANY_REPLICA = -2  # as the asker's id: whoever has the log shall answer, how far
 LATEST = -1
 POLL_S = 0.05
 COPIED_WITHIN_S = 30.0
+STANDSTILL_S = 1.0
 LEADS_WITHIN_S = 15.0
 
 
@@ -70,7 +71,7 @@ def promote(
         if not yes:
             _show(found, copies, to, as_json=json)
             return
-        forced = _promote(client, found, to, cluster)
+        forced = _promote(client, found, to)
         _report(client, found, to, copies, forced=forced, as_json=json)
 
 
@@ -198,7 +199,7 @@ def _names(brokers: Sequence[int]) -> str:
 # --- doing it -----------------------------------------------------------------------------------------------
 
 
-def _promote(client: ClusterClient, partition: Partition, to: int, cluster: Cluster) -> bool:
+def _promote(client: ClusterClient, partition: Partition, to: int) -> bool:
     """Whether it had to be forced."""
     name = partition.name
     order = [to, *(replica for replica in partition.replicas if replica != to)]
@@ -206,8 +207,9 @@ def _promote(client: ClusterClient, partition: Partition, to: int, cluster: Clus
         outcome = cluster_admin.reassign(client, {name: order})[name]
         if not outcome.done:
             raise CommandFailed(f"{outcome.words or outcome.error} ({outcome.error}).", outcome.error)
-        all_there = not any(cluster.brokers[replica].fenced for replica in partition.replicas)
-        if _leads(client, partition, to, COPIED_WITHIN_S if all_there else 1.0):
+        # While somebody leads, everything is there to be copied. Otherwise somebody is missed, and waiting
+        # for that one is what the operator has decided against.
+        if _leads(client, partition, to, STANDSTILL_S if partition.leader < 0 else COPIED_WITHIN_S):
             return False
     outcome = cluster_admin.elect(client, [name], unclean=True)[name]
     if not outcome.done:
