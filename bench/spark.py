@@ -166,7 +166,7 @@ def _document(number: int, size: int) -> bytes:
         number % 1000,
         (b"Berlin", b"Lisboa", b"Oslo")[number % 3],
     )
-    filler = b"%x" % (number * 2_654_435_761 % (1 << 64)) * (size // 8)
+    filler = b"%016x" % (number * 2_654_435_761 % (1 << 64)) * (size // 16 + 1)
     return (start + filler)[: size - 2] + b'"}'
 
 

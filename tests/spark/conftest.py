@@ -1,6 +1,7 @@
 """One Spark session and one broker for all Spark tests: a session takes seconds to start.
 
 Tests that kill brokers take ``tidelog_cluster`` of their own; tests that kill Spark start it in a process.
+``TIDELOG_TEST_KAFKA``, a directory of Apache Kafka's jars, makes the shared broker a Kafka.
 """
 
 import os
@@ -58,7 +59,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The broker of the whole run, which nobody may kill."""
-    with running_broker(tmp_path_factory.mktemp("spark-broker"), BROKER_SETTINGS) as running:
+    kind: type[Broker] = Broker
+    if jars := os.environ.get("TIDELOG_TEST_KAFKA"):
+        from interop.apache_kafka import KafkaBroker
+
+        KafkaBroker.jars = Path(jars)
+        kind = KafkaBroker
+    with running_broker(tmp_path_factory.mktemp("spark-broker"), BROKER_SETTINGS, kind=kind) as running:
         yield running
 
 
