@@ -148,6 +148,10 @@ class QuorumVoters:
         """Go one step towards what the metadata wants, if its time has come."""
         if not self.is_settled:
             return
+        if self._me not in self.latest:
+            # Whoever was elected before it heard that it votes no more, and made sure that all others hear.
+            self._hosted.elect(self._election.resign(self._services.uptime_ms()))
+            return
         wanted = self._next(partition, image)
         if wanted is not None and self._could_decide(wanted):
             try:

@@ -156,6 +156,7 @@ class Election:
         self.forgot = False
         # Somebody else has our name, and leads; or we did, before we started anew.
         self.is_mistaken_for_leader = False
+        self.hearsay_max = 1 << 31  # By how many epochs we may be behind and believe who names a leader.
         # It is no voter any more, but the set that says so is not committed. The others may not have heard of
         # that set, and wait for our vote without end: we must be able to lead them to it.
         self.needed = False
@@ -185,7 +186,7 @@ class Election:
 
     @property
     def may_stand(self) -> bool:
-        return self.is_voter or self.needed
+        return (self.is_voter or self.needed) and not self.forgot
 
     @property
     def ballot(self) -> Ballot:
@@ -471,11 +472,15 @@ class Election:
             self.deadline_ms = now_ms + self.timing.silence_ms
         return effects
 
-    def leader_named(self, leader: int, epoch: int, now_ms: int) -> ElectionEffects:
+    def leader_named(self, leader: int, epoch: int, now_ms: int, *, sure: bool = False) -> ElectionEffects:
         """Somebody says that ``leader`` leads ``epoch``: worth a try, for the length of a round.
 
-        A leader that we have given up gets a short try only: whoever names it may not have noticed yet.
+        A leader that we have given up gets a short try only: whoever names it may not have noticed yet. Where
+        epochs jump, nobody voted: controllers name the leader now, perhaps us, and will say so themselves.
+        What we would get by following that leader could make us believe that votes still count.
         """
+        if leader == self.me or (not sure and epoch - self.epoch > self.hearsay_max):
+            return []
         given_up = (leader, epoch) == self._given_up
         effects = self._attach(leader, epoch)
         if effects:

@@ -27,19 +27,18 @@ class QuorumPromise(Promise):
         return self.is_whole(place)
 
     def committed(self, place: Place, leader: Hosted) -> None:
-        """A majority of the voters must hold it on disk."""
+        """So many of the voters whose logs are open lack it at most that the others can be a majority."""
         voters = leader.replica.replicas
         offset = leader.replica.high_watermark
-        holders = {
+        lacking = {
             node.me
             for node in self._around.nodes()
             if node.me in voters
             and place.key in node.host.hosted
-            and node.host.hosted[place.key].log.synced_end_offset >= offset
+            and node.host.hosted[place.key].log.synced_end_offset < offset
         }
-        dead = len(voters) - sum(node.me in voters for node in self._around.nodes())
-        if self.is_synced(place.topic) and len(holders) + dead < len(voters) // 2 + 1:
+        if self.is_synced(place.topic) and 2 * (len(voters) - len(lacking)) <= len(voters):
             raise Violation(
-                f"{place.name}: broker {leader.replica.me} takes {offset} for committed, which only "
-                f"{sorted(holders)} of {list(voters)} have on disk"
+                f"{place.name}: broker {leader.replica.me} takes {offset} for committed, and {sorted(lacking)} "
+                f"of {list(voters)} do not have it on disk"
             )
