@@ -39,6 +39,6 @@ class QuorumPromise(Promise):
         }
         if self.is_synced(place.topic) and 2 * (len(voters) - len(lacking)) <= len(voters):
             raise Violation(
-                f"{place.name}: broker {leader.replica.me} takes {offset} for committed, and {sorted(lacking)} "
-                f"of {list(voters)} do not have it on disk"
+                f"{place.name}: broker {leader.replica.me} takes {offset} for committed, "
+                f"and {sorted(lacking)} of {list(voters)} do not have it on disk"
             )
