@@ -10,11 +10,15 @@ import os
 import sys
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 settings.register_profile(
-    "tidelog", deadline=None, derandomize=os.environ.get("TIDELOG_TEST_EXAMPLES") == "same"
+    "tidelog",
+    deadline=None,
+    derandomize=os.environ.get("TIDELOG_TEST_EXAMPLES") == "same",
+    # Explaining traces every line of a failing example, many times: the test's own timeout would come first.
+    phases=[phase for phase in Phase if phase is not Phase.explain],
 )
 settings.load_profile("tidelog")
