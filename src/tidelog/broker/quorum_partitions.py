@@ -18,6 +18,7 @@ from tidelog.broker.quorum_voters import QuorumVoters
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
+from tidelog.controller.mode_changes import EPOCHS_AHEAD
 from tidelog.controller.successions import elects_itself
 from tidelog.log.storage import Storage
 from tidelog.replication.ballot_book import BallotBook, PartitionBallots
@@ -66,9 +67,7 @@ class QuorumPartitions:
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections that others told us of
         self._untold: dict[Key, int] = {}  # Led here, and the metadata does not say so: when to tell again.
-        self._ahead: dict[
-            Key, int
-        ] = {}  # Voted in a higher epoch than was named: when to tell again.
+        self._ahead: dict[Key, int] = {}  # Voted in a higher epoch than was named: when to tell again.
         self._changing: dict[Key, None] = {}  # Led here, and voters are to come or go.
         self._hand_overs: dict[Key, HandOver] = {}
         self._stepped_ms = 0
@@ -95,7 +94,8 @@ class QuorumPartitions:
         ):
             now_ms = self._services.uptime_ms()
             if partition.leader not in (NO_BROKER, self._me):
-                hosted.elect(election.leader_named(partition.leader, partition.leader_epoch, now_ms))
+                named = election.leader_named(partition.leader, partition.leader_epoch, now_ms, sure=True)
+                hosted.elect(named)
         if hosted.replica.role is Role.LEADER:
             self._look_after(hosted)
 
@@ -131,6 +131,7 @@ class QuorumPartitions:
             self._first_delay_ms(partition) if is_new else None,
         )
         election.forgot = self._forgot(partition)
+        election.hearsay_max = EPOCHS_AHEAD // 2
         hosted.begin_election(election, PartitionBallots(self._book, key))
         voters = QuorumVoters(
             hosted, election, history, file, self._services, lambda: self.broker_epoch(),
@@ -143,7 +144,8 @@ class QuorumPartitions:
         self._host.voting.add(hosted, election)
         if not is_new and partition.leader not in (NO_BROKER, self._me):
             now_ms = self._services.uptime_ms()
-            hosted.elect(election.leader_named(partition.leader, partition.leader_epoch, now_ms))
+            named = election.leader_named(partition.leader, partition.leader_epoch, now_ms, sure=True)
+            hosted.elect(named)
         return election
 
     def _first_delay_ms(self, partition: PartitionImage) -> int:

@@ -10,11 +10,13 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
 from tidelog.replication.effects import ProposeInSync
+from tidelog.replication.election import Ballot, Election, Timing
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
 from tidelog.replication.sealing import LOOK_AGAIN_MS, Sealing, seal_at_end
+from tidelog.replication.voters import VoterSet
 from tidelog.sim.disk import SimulatedDisk
 
 ALL = (1, 2, 3)
@@ -214,3 +216,29 @@ def test_one_copy_is_enough_where_one_makes_an_ok() -> None:
 
 def test_an_empty_log_has_no_seal() -> None:
     assert seal_at_end(Voter().log, 0) is None
+
+
+class TestLeadersThatNobodyVotedFor:
+    """Where epochs jump, the controllers have taken over: who has not heard of it waits for their word."""
+
+    @pytest.fixture
+    def election(self) -> Election:
+        election = Election(1, VoterSet.of([1, 2, 3]), Ballot(4), Timing(), now_ms=0, chance=0.0)
+        election.hearsay_max = 500
+        return election
+
+    def test_hearsay_of_a_far_epoch_is_not_believed(self, election: Election) -> None:
+        assert election.leader_named(2, 1005, 10) == []
+        assert election.epoch == 4
+
+    def test_the_metadata_is(self, election: Election) -> None:
+        assert election.leader_named(2, 1005, 10, sure=True)
+        assert (election.epoch, election.leader) == (1005, 2)
+
+    def test_elections_that_were_missed_are(self, election: Election) -> None:
+        election.leader_named(2, 9, 10)
+        assert (election.epoch, election.leader) == (9, 2)
+
+    def test_to_be_named_oneself_means_nothing(self, election: Election) -> None:
+        assert election.leader_named(1, 5, 10) == []
+        assert election.epoch == 4
