@@ -20,6 +20,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.records import BrokerRegistered, MetadataRecord, TopicCreated
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.standing import DRAIN_SETTING, Standing
+from tidelog.controller.successions.steps import minimum
 from tidelog.errors import TidelogError
 
 TOPIC_ID = UUID(int=9)
@@ -202,7 +203,7 @@ class ClusterMachine(RuleBasedStateMachine):
         assert not set(now.in_sync) & set(now.eligible)
         if now.leader != -1:
             rules = self.rules_of(self.image.topics["t"])
-            assert not now.eligible or len(now.in_sync) < elections.minimum(now, rules)
+            assert not now.eligible or len(now.in_sync) < minimum(now, rules)
             serving = Standing.of(self.image).serving
             assert now.leader in now.in_sync
             able = serving - set(now.offline)
