@@ -20,8 +20,8 @@ from tidelog.spark.client.errors import ClusterUnreachable, UnknownTopic
 from tidelog.spark.reading.batch import TidelogReader
 from tidelog.spark.reading.batches import CorruptRecords
 from tidelog.spark.reading.columns import default_schema
+from tidelog.spark.reading.loss import DataLoss
 from tidelog.spark.reading.settings import read_settings
-from tidelog.spark.reading.tasks import DataLoss
 from tidelog.testing import Cluster
 
 from .golden import produce, read

@@ -17,9 +17,9 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from tidelog.spark.reading.columns import default_schema
+from tidelog.spark.reading.loss import DataLoss
 from tidelog.spark.reading.settings import read_settings
 from tidelog.spark.reading.stream import TidelogStreamReader
-from tidelog.spark.reading.tasks import DataLoss
 from tidelog.testing import Cluster
 
 from .golden import produce

@@ -7,14 +7,10 @@ Answers come in the order of the requests, so several may be on their way (:meth
 
 import contextlib
 import socket
-import ssl
 import struct
-import tempfile
 from enum import IntEnum
-from pathlib import Path
 
-from tidelog.spark.client.sasl import authenticate
-from tidelog.spark.client.settings import ClientSettings, TlsSettings
+from tidelog.spark.client.settings import ClientSettings
 
 PADDING_BYTES = 64
 """Behind every answer lie so many zero bytes: compiled readers may look past its end by a varint."""
@@ -93,12 +89,24 @@ class Connection:
         try:
             sock.settimeout(settings.request_timeout_ms / 1000)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket = _wrapped(sock, host, settings.tls) if settings.tls is not None else sock
-            if settings.sasl is not None:
-                authenticate(self.call, settings.sasl)
+            self._socket = self._secured(sock, settings)
+            self._authenticate(settings)
         except BaseException:
             sock.close()
             raise
+
+    def _secured(self, sock: socket.socket, settings: ClientSettings) -> socket.socket:
+        if settings.tls is None:
+            return sock
+        from tidelog.spark.client.tls import wrapped  # most workers never need it
+
+        return wrapped(sock, self.address[0], settings.tls)
+
+    def _authenticate(self, settings: ClientSettings) -> None:
+        if settings.sasl is not None:
+            from tidelog.spark.client.sasl import authenticate
+
+            authenticate(self.call, settings.sasl)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -127,7 +135,7 @@ class Connection:
         size = _HEAD.size - 4 + len(self._client_id) + flexible + sum(map(len, body))
         head = _HEAD.pack(size, api, version, correlation_id, len(self._client_id)) + self._client_id
         pieces = [head + b"\x00" if flexible else head, *body]
-        if size < 1 << 16 or isinstance(self._socket, ssl.SSLSocket):
+        if size < 1 << 16:
             self._socket.sendall(b"".join(pieces))
         else:
             for piece in pieces:
@@ -181,17 +189,3 @@ def _uvarint(body: memoryview, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
-
-
-def _wrapped(sock: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:
-    context = ssl.create_default_context(cafile=tls.trusted_path, cadata=tls.trusted)
-    context.check_hostname = tls.check_host
-    if tls.chain is not None:
-        # OpenSSL reads certificates of its own only from files.
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write("\n".join(filter(None, (tls.key, tls.chain))))
-            file.flush()
-            context.load_cert_chain(file.name, password=tls.key_password)
-    elif tls.chain_path is not None:
-        context.load_cert_chain(str(Path(tls.chain_path)), tls.key_path, tls.key_password)
-    return context.wrap_socket(sock, server_hostname=host)

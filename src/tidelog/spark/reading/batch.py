@@ -1,22 +1,23 @@
 """The reader behind ``spark.read``: offsets are settled once, when the query is planned."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidelog.spark.client.cluster import Cluster
 from tidelog.spark.client.messages import TopicPartition
-from tidelog.spark.options import OptionError, warn_once
+from tidelog.spark.options import OptionError
 from tidelog.spark.reading.columns import check_schema
 from tidelog.spark.reading.filters import Pushed
+from tidelog.spark.reading.loss import tell_loss
 from tidelog.spark.reading.planning import Offsets, Planner
-from tidelog.spark.reading.ranges import TopicRange, split
+from tidelog.spark.reading.ranges import TopicRange, read_task, split
 from tidelog.spark.reading.settings import ReadSettings
-from tidelog.spark.reading.tasks import FAIL_HINT, DataLoss, read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class _PushFilters:
@@ -57,11 +58,8 @@ class TidelogReader(DataSourceReader):
         ranges = [TopicRange(*one, start[one], end[one]) for one in found if self._pushed.allows(*one)]
         return list(split(ranges, settings.min_partitions, settings.max_records_per_partition))
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, TopicRange):  # what Spark makes of "no partitions"
-            return iter(())
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        return read_range(partition, schema, self._settings.task)
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        return read_task(partition, self._schema, self._settings.task)
 
     def _check(self, planner: Planner, found: list[TopicPartition], start: Offsets, end: Offsets) -> None:
         """Offsets that a user named must be there, or a task would wait for what never comes."""
@@ -76,9 +74,7 @@ class TidelogReader(DataSourceReader):
                     f"{name} has offsets {earliest[one]} to {latest[one]} (exclusive), "
                     f"and [{start[one]}, {end[one]}) was to be read"
                 )
-                if self._settings.task.fail_on_data_loss:
-                    raise DataLoss(f"{what}. Records are lost, or the options name too much; {FAIL_HINT}.")
-                warn_once(f"{what}. Going on, because failOnDataLoss is false.")
+                tell_loss(what, self._settings.task.fail_on_data_loss)
                 start[one] = min(max(start[one], earliest[one]), latest[one])
                 end[one] = max(min(end[one], latest[one]), start[one])
             elif start[one] > end[one]:

@@ -10,9 +10,8 @@ from enum import Enum
 
 from tidelog.spark.client.fetching import FetchSettings
 from tidelog.spark.client.messages import EARLIEST, LATEST, TopicPartition
-from tidelog.spark.client.settings import ISOLATION, client_settings
+from tidelog.spark.client.settings import ISOLATION, ClientSettings, client_settings
 from tidelog.spark.options import OptionError, Options
-from tidelog.spark.reading.tasks import TaskSettings
 
 CHOOSERS = ("assign", "subscribe", "subscribePattern")
 STRATEGIES = ("error", "latest")
@@ -45,6 +44,16 @@ _ONLY_BATCH = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 DEFAULT_FETCH_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """Everything a task needs besides its range; picklable."""
+
+    client: ClientSettings
+    fetch: FetchSettings
+    fail_on_data_loss: bool
+    patience_ms: int  # how long to go on trying while nothing works
 
 
 class At(Enum):

@@ -6,11 +6,9 @@ in which checkpoints are written. Partitions that appear later are read from the
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -23,13 +21,15 @@ from pyspark.sql.types import StructType
 from tidelog.spark.client.cluster import Cluster
 from tidelog.spark.client.errors import UnknownTopic
 from tidelog.spark.client.messages import TopicPartition
-from tidelog.spark.options import warn_once
 from tidelog.spark.reading.columns import check_schema
 from tidelog.spark.reading.limits import share
+from tidelog.spark.reading.loss import tell_loss
 from tidelog.spark.reading.planning import Offsets, Planner
-from tidelog.spark.reading.ranges import TopicRange, split
+from tidelog.spark.reading.ranges import TopicRange, read_task, split
 from tidelog.spark.reading.settings import ReadSettings
-from tidelog.spark.reading.tasks import FAIL_HINT, DataLoss, read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Wire = dict[str, dict[str, int]]
 
@@ -113,11 +113,8 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         settings = self._settings
         return list(split(ranges, settings.min_partitions, settings.max_records_per_partition))
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, TopicRange):
-            return iter(())
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        return read_range(partition, schema, self._settings.task)
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        return read_task(partition, self._schema, self._settings.task)
 
     def stop(self) -> None:
         if self._cluster is not None:
@@ -136,7 +133,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return planner.partitions()
         except UnknownTopic as error:
-            self._tell_loss(str(error), error)
+            self._tell_loss(str(error).rstrip("."), error)
             return []
 
     def _begin_fresh(self, planner: Planner, fresh: list[TopicPartition]) -> Offsets:
@@ -147,14 +144,12 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for one, offset in begin.items():
             name = f"{one[0]}-{one[1]}"
             if one not in end:
-                self._tell_loss(f"{name}, which was read up to offset {offset}, is not there any more.")
+                self._tell_loss(f"{name}, which was read up to offset {offset}, is not there any more")
             elif end[one] < offset and self._target is None:
-                self._tell_loss(f"{name} ends at offset {end[one]}, and was read up to {offset} already.")
+                self._tell_loss(f"{name} ends at offset {end[one]}, and was read up to {offset} already")
 
     def _tell_loss(self, what: str, error: Exception | None = None) -> None:
-        if self._settings.task.fail_on_data_loss:
-            raise DataLoss(f"{what} Records are lost; {FAIL_HINT}.") from error
-        warn_once(f"{what} Going on, because failOnDataLoss is false.")
+        tell_loss(what, self._settings.task.fail_on_data_loss, error)
 
     def _delays(self, begin: Offsets, end: Offsets) -> bool:
         """Whether to wait for more, as minOffsetsPerTrigger and maxTriggerDelay ask for."""

@@ -5,34 +5,17 @@ that is gone. ``failOnDataLoss`` decides between an error that says what is lost
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tidelog.spark.client.cluster import Cluster
 from tidelog.spark.client.errors import OffsetOutOfRange, UnknownTopic
-from tidelog.spark.client.fetching import FetchSettings, PartitionFetcher
+from tidelog.spark.client.fetching import PartitionFetcher
 from tidelog.spark.client.messages import EARLIEST, LATEST
-from tidelog.spark.client.settings import ClientSettings
-from tidelog.spark.options import warn_once
 from tidelog.spark.reading.batches import BatchDecoder
+from tidelog.spark.reading.loss import tell_loss
 from tidelog.spark.reading.ranges import TopicRange
-
-FAIL_HINT = "set failOnDataLoss=false to go on with what there is"
-
-
-class DataLoss(Exception):
-    """Records that the query was to read are gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSettings:
-    """Everything a task needs besides its range; picklable."""
-
-    client: ClientSettings
-    fetch: FetchSettings
-    fail_on_data_loss: bool
-    patience_ms: int
+from tidelog.spark.reading.settings import TaskSettings
 
 
 def read_range(wanted: TopicRange, schema: pa.Schema, settings: TaskSettings) -> Iterator[pa.RecordBatch]:
@@ -47,7 +30,8 @@ def read_range(wanted: TopicRange, schema: pa.Schema, settings: TaskSettings) ->
             except OffsetOutOfRange as error:
                 start = _after_loss(cluster, wanted, rest.position, settings, error)
             except UnknownTopic as error:
-                _tell_loss(f"{error}; what was to be read: {wanted!r}", settings, error)
+                what = str(error).rstrip(".")
+                tell_loss(f"{what}; what was to be read: {wanted!r}", settings.fail_on_data_loss, error)
                 return
 
 
@@ -97,13 +81,8 @@ def _after_loss(
     earliest = cluster.list_offsets({partition: EARLIEST})[partition]
     latest = cluster.list_offsets({partition: LATEST})[partition]
     lost = f"{wanted.topic}-{wanted.partition} now has offsets {earliest} to {latest} (exclusive)"
-    _tell_loss(f"{error}: {lost}, and {wanted!r} was to be read", settings, error)
+    what = f"{error}: {lost}, and {wanted!r} was to be read"
+    tell_loss(what, settings.fail_on_data_loss, error)
     if position < earliest:
         return min(earliest, wanted.end_offset)
     return wanted.end_offset  # the log ends before it: there is nothing to come
-
-
-def _tell_loss(what: str, settings: TaskSettings, error: Exception) -> None:
-    if settings.fail_on_data_loss:
-        raise DataLoss(f"{what}. Records are lost; {FAIL_HINT}.") from error
-    warn_once(f"{what}. Going on, because failOnDataLoss is false.")
