@@ -5,7 +5,7 @@ A story is a function that tells one: its docstring is the title, its module the
 
 from collections.abc import Callable, Sequence
 
-from tidelog.sim.stories import controllers, isr
+from tidelog.sim.stories import changes, controllers, isr, quorum_topics
 from tidelog.sim.telling import Telling
 
 Told = Callable[[], Telling]
@@ -15,7 +15,11 @@ def _named(mode: str, told: Sequence[Told]) -> dict[str, Told]:
     return {f"{mode}_{each.__name__}": each for each in told}
 
 
-STORIES: dict[str, Told] = _named("isr", isr.STORIES) | _named("controllers", controllers.STORIES)
+STORIES: dict[str, Told] = (
+    _named("isr", isr.STORIES)
+    | _named("controllers", controllers.STORIES)
+    | _named("quorum", quorum_topics.STORIES)
+)
 """Name → what tells it."""
 
 

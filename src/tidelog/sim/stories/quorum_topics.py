@@ -1,0 +1,275 @@
+"""Mode ``quorum``: three replicas that vote, and whose every ok means that a majority has it on disk."""
+
+from tidelog.config.modes import QUORUM
+from tidelog.errors import ErrorCode
+from tidelog.replication.replica import Role
+from tidelog.sim.story import TOPIC, Story
+from tidelog.sim.telling import expect
+
+
+class Vote(Story):
+    """Who leads is known to the replicas first."""
+
+    def __init__(self, brokers: int = 3) -> None:
+        super().__init__(brokers, replication_mode=QUORUM)
+
+    def elected(self) -> str:
+        """The leader of the highest epoch, as the living replicas have it."""
+        led = [
+            (hosted.replica.epoch, self._names[machine.node_id])
+            for machine, hosted in self.cluster.hosted(TOPIC, 0)
+            if hosted.replica.role is Role.LEADER
+        ]
+        return max(led, default=(0, "nobody"))[1]
+
+    def await_leader(self, *, not_by: str = "A") -> str:
+        self.until(lambda: self.elected() not in ("nobody", *not_by), "an election")
+        self.run(100)
+        leader = self.elected()
+        self.tell(f"  {leader} is elected")
+        return leader
+
+    def await_return(self, of: str) -> None:
+        self.until(self.all_in_sync, f"the return of {of}")
+        self.run(500)
+        self.tell_logs()
+
+
+def leader_killed() -> Vote:
+    """1. The leader is killed: the others vote one of them in, writes go on, and the old leader drops what
+    only it had.
+    """
+    story = Vote()
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("A", "BC")
+    story.send()
+    story.run(50)
+    story.tell_logs()
+    story.kill("A")
+    story.heal()
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    story.start("A")
+    story.await_return("A")
+    return story
+
+
+def follower_killed() -> Vote:
+    """2. A follower is killed: the other two are a majority, and nothing is noticed."""
+    story = Vote()
+    story.kill("B")
+    expect(story.write(), ErrorCode.NONE)
+    story.start("B")
+    story.await_return("B")
+    return story
+
+
+def both_followers_killed() -> Vote:
+    """3. Both followers are killed: the leader hears no majority and steps down. Nothing more is taken; what
+    is committed stays readable.
+    """
+    story = Vote()
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("BC")
+    story.until(lambda: story.elected() == "nobody", "the leader's resignation")
+    expect(story.write(at="A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.read(at="A"), ["r1"])
+    story.start("B")
+    expect(story.write(at=story.await_leader(not_by="")), ErrorCode.NONE)
+    return story
+
+
+def leader_and_follower_killed() -> Vote:
+    """4. The leader and a follower are killed: the third one alone elects nobody, and serves what is known to
+    be committed.
+    """
+    story = Vote()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("AB")
+    story.run(5000)
+    expect(story.elected(), "nobody")
+    expect(story.write(at="C"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.read(at="C"), ["r1"])
+    story.start("B")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    return story
+
+
+def all_killed() -> Vote:
+    """6. All are killed, and one comes back first that lacks the last record: it waits for a majority, of
+    which the most complete one leads.
+    """
+    story = Vote()
+    story.kill("C")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("AB")
+    story.start("C")
+    story.run(3000)
+    expect(story.elected(), "nobody")
+    story.start("B")
+    expect(story.await_leader(), "B")
+    expect(story.write(at="B"), ErrorCode.NONE)
+    story.start("A")
+    story.await_return("A")
+    return story
+
+
+def leader_frozen() -> Vote:
+    """7. The leader is frozen for 30 s: the others elect one of them; what it had under way is never ok, and
+    it steps down when it hears of the higher epoch.
+    """
+    story = Vote()
+    expect(story.write(), ErrorCode.NONE)
+    story.freeze("A")
+    waiting = story.send(at="A")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    story.run(28_000)
+    story.thaw("A")
+    expect(story.await_answer(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    story.await_return("A")
+    return story
+
+
+def leader_cut_off_with_a_client() -> Vote:
+    """8. The leader is cut off from everybody but a client: it steps down within an election time; the other
+    side votes.
+    """
+    story = Vote()
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("A", "BCXYZ")
+    waiting = story.send(at="A")
+    leader = story.await_leader()
+    expect(story.await_answer(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.write(at="A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.write(at=leader), ErrorCode.NONE)
+    story.heal()
+    story.await_return("A")
+    return story
+
+
+def all_lose_power() -> Vote:
+    """9. All three lose power at once: an ok meant "on a majority's disks", so nothing is lost."""
+    story = Vote()
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.power_off("ABC")
+    story.run(500)
+    story.start("ABC")
+    leader = story.await_leader(not_by="")
+    story.until(story.all_in_sync, "the return of everybody")
+    story.run(500)
+    expect(story.read(at=leader), ["r1", "r2", "r3"])
+    return story
+
+
+def leader_loses_its_disk() -> Vote:
+    """10. The leader comes back with an empty disk: it has forgotten how it voted and what it acknowledged,
+    and does not vote until the others have taken it in anew.
+    """
+    story = Vote()
+    expect(story.write(), ErrorCode.NONE)
+    story.lose_disk("A")
+    leader = story.await_leader()
+    story.kill("C" if leader == "B" else "B")
+    story.start("A")
+    story.run(3000)
+    story.tell_logs()
+    story.kill(leader)
+    story.run(3000)
+    expect(story.elected(), "nobody")
+    story.start("BC")
+    story.await_leader(not_by="")
+    story.await_return("A")
+    return story
+
+
+def slow_follower() -> Vote:
+    """11. A slow follower: the other two are a majority, and nothing is noticed."""
+    story = Vote()
+    story.slow_down("A", "B", 400)
+    expect(story.write(), ErrorCode.NONE)
+    story.heal()
+    story.await_return("B")
+    return story
+
+
+def disk_full() -> Vote:
+    """12. The leader's disk is full: it resigns, and another one is voted in."""
+    story = Vote()
+    expect(story.write(), ErrorCode.NONE)
+    story.fill_disk("A")
+    expect(story.write(), ErrorCode.KAFKA_STORAGE_ERROR)
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    return story
+
+
+def active_controller_killed() -> Vote:
+    """14. The active controller is killed: nobody needs it to elect a leader."""
+    story = Vote()
+    story.kill("X")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    return story
+
+
+def controllers_majority_killed() -> Vote:
+    """15. Most of the controllers are killed, and then the leader: the others vote all the same. The
+    controllers write it down when they are back.
+    """
+    story = Vote()
+    story.kill("XY")
+    story.run(3000)
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    story.start("X")
+    story.until(lambda: story.leader() in ("B", "C"), "the controllers' word for it")
+    return story
+
+
+def retry_of_an_idempotent_producer() -> Vote:
+    """16. A client that heard nothing sends its record again, to the next leader: it is there once."""
+    story = Vote()
+    story.deafen_client("A")
+    sent = story.send(idempotent=True)
+    story.run(300)
+    story.kill("A")
+    leader = story.await_leader()
+    expect(story.await_answer(story.send_again(sent, leader)), ErrorCode.NONE)
+    expect(story.read(at=leader), ["r1"])
+    return story
+
+
+def two_of_five_killed() -> Vote:
+    """Five replicas survive two: writes go on with any three, and stop with two."""
+    story = Vote(5)
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("AB")
+    leader = story.await_leader(not_by="AB")
+    expect(story.write(at=leader), ErrorCode.NONE)
+    story.kill("C" if leader != "C" else "D")
+    story.until(lambda: story.elected() == "nobody", "the leader's resignation")
+    expect(story.write(at=leader), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    story.start("AB")
+    expect(story.write(at=story.await_leader(not_by="")), ErrorCode.NONE)
+    return story
+
+
+STORIES = (
+    leader_killed,
+    follower_killed,
+    both_followers_killed,
+    leader_and_follower_killed,
+    all_killed,
+    leader_frozen,
+    leader_cut_off_with_a_client,
+    all_lose_power,
+    leader_loses_its_disk,
+    slow_follower,
+    disk_full,
+    active_controller_killed,
+    controllers_majority_killed,
+    retry_of_an_idempotent_producer,
+    two_of_five_killed,
+)
