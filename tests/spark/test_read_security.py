@@ -211,12 +211,7 @@ def test_tls(door: Callable[..., int], create_topic: Callable[..., str], certifi
     assert topics(port, security_protocol="SSL", **trusted) > 0
     text = certificate.read_text().partition("-----BEGIN CERT")
     pem = "".join(text[1:])
-    assert (
-        topics(
-            port, security_protocol="SSL", ssl_truststore_certificates=text[text.index("-----BEGIN CERT") :]
-        )
-        > 0
-    )
+    assert topics(port, security_protocol="SSL", ssl_truststore_certificates=pem) > 0
     with pytest.raises(ClusterUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
         topics(port, security_protocol="SSL")
 
