@@ -203,11 +203,11 @@ class Admission:
             for topic in transaction.topic_results
             for result in topic.results_by_partition
         }
-        for name in names:
+        for name in sorted(names):
             self._settle(asked, name, codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR))
 
     def _settle_all(self, asked: _Asked, names: set[TopicPartition], code: ErrorCode) -> None:
-        for name in names:
+        for name in sorted(names):
             self._settle(asked, name, code)
 
     # -- going on ----------------------------------------------------------------------

@@ -86,7 +86,7 @@ class MarkerSender:
 
     def _look_for_leaders(self, order: MarkerOrder, partitions: Iterable[TopicPartition]) -> None:
         leaderless = set()
-        for partition in list(partitions):
+        for partition in sorted(partitions):
             leader = self._leader_of(partition)
             if leader is None:
                 order.missing.discard(partition)  # Deleted.
