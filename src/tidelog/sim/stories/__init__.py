@@ -5,7 +5,7 @@ A story is a function that tells one: its docstring is the title, its module the
 
 from collections.abc import Callable, Sequence
 
-from tidelog.sim.stories import changes, controllers, isr, quorum_topics
+from tidelog.sim.stories import changes, controllers, isr, primary_backup, primary_backup_async, quorum_topics
 from tidelog.sim.telling import Telling
 
 Told = Callable[[], Telling]
@@ -17,8 +17,10 @@ def _named(mode: str, told: Sequence[Told]) -> dict[str, Told]:
 
 STORIES: dict[str, Told] = (
     _named("isr", isr.STORIES)
+    | _named("primary_backup", (*primary_backup_async.STORIES, *primary_backup.STORIES))
     | _named("controllers", controllers.STORIES)
     | _named("quorum", quorum_topics.STORIES)
+    | _named("change", changes.STORIES)
 )
 """Name → what tells it."""
 

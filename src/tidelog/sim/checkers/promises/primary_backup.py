@@ -1,4 +1,4 @@
-"""Mode ``primary-backup``. An ok means: on the primary and on ``copies - 1`` backups (``min.insync.replicas``;
+"""Mode ``primary-backup``. An ok means: on the primary and ``copies - 1`` backups (``min.insync.replicas``;
 one copy is the asynchronous form). When an acknowledged record may be gone:
 
 ====================== ====================================================================================
@@ -9,7 +9,7 @@ by default             the primary and ``copies - 1`` backups have lost power, a
                        the primary alone is enough
 ``flush.messages=1``   the same, but for lost disks instead of lost power
 degradation allowed    as with one copy
-an operator forces it  what nobody has who can be asked (not done in the seeds)
+an operator forces it  the primary that is to lead lacks them then (not done in the seeds)
 ====================== ====================================================================================
 
 Whoever lost something gets it back: a backup when it has caught up, a primary before it leads. Kept from
@@ -33,6 +33,7 @@ class PrimaryBackupPromise(Promise):
         self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
         self._forgiven: dict[Key, tuple[int, dict[int, int]]] = {}  # what was judged last
         self._copies: dict[Key, int] = {}  # the fewest that were ever enough
+        self.may_be_forced: set[Key] = set()  # where an operator has asked for it
 
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
@@ -105,10 +106,17 @@ class PrimaryBackupPromise(Promise):
         if not set(partition.in_sync) <= set(partition.replicas):
             raise Violation(f"{place.name}: a member that is no replica: {partition}")
         if partition.unclean_epoch > before.unclean_epoch:
-            raise Violation(f"{place.name}: forced, and nobody asked for it: {partition}")
+            self._forced(place)
         leader = acting_leader(partition)
         if leader >= 0 and leader != acting_leader(before):
             self._check_leader(place, leader)
+
+    def _forced(self, place: Place) -> None:
+        if place.key not in self.may_be_forced:
+            raise Violation(f"{place.name}: forced, and nobody asked for it: {place.partition}")
+        floor = self.end_of(place.key, place.partition.leader)
+        self._around.note(f"{place.name}: forced, from {floor} on all is given up")
+        self._around.forgive(place, floor)
 
     def _check_leader(self, place: Place, leader: int) -> None:
         """Whoever begins to lead holds everything that was confirmed."""

@@ -1,0 +1,245 @@
+"""Mode ``primary-backup`` with one copy: an ok means that the primary has it."""
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.stories.primary_backup_group import (
+    both_killed,
+    controllers_killed,
+    disk_full,
+    force,
+    frozen,
+    group,
+    is_back,
+    is_missed,
+    is_whole,
+    promote,
+    serves,
+)
+from tidelog.sim.story import Story
+from tidelog.sim.telling import expect
+
+
+def async_primary_killed() -> Story:
+    """1. The primary is killed: nobody writes until it is back, readers go on from the backup as far as that
+    got, and what it lacks lies on the primary's disk.
+    """
+    story = group(1)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "B")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    story.heal()
+    story.until(lambda: is_missed(story), "the end of the leadership")
+    expect(story.write(at="B"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.read(at="B"), ["r1"])
+    story.start("A")
+    story.until(lambda: is_whole(story), "the return of A")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    expect(story.read(), ["r1", "r2", "r4"])
+    expect(story.read(at="B"), [])  # Readers have gone back.
+    story.tell_logs()
+    return story
+
+
+def async_backup_killed() -> Story:
+    """2 and 3. The backup is killed: writes go on, it catches up later."""
+    story = group(1)
+    story.kill("B")
+    expect(story.write(), ErrorCode.NONE)
+    story.start("B")
+    story.until(lambda: is_whole(story), "the return of B")
+    story.run(500)
+    story.tell_logs()
+    return story
+
+
+def async_both_killed() -> Story:
+    """4 and 6. Both are killed: the group stands still. The backup returns first and serves readers only;
+    with the primary everything is there again.
+    """
+    return both_killed(group(1))
+
+
+def async_primary_frozen() -> Story:
+    """7. The primary freezes for 30 s: what it had under way is answered when it goes on, readers move to the
+    backup meanwhile.
+    """
+    return frozen(group(1))
+
+
+def async_primary_cut_off_with_a_client() -> Story:
+    """8. The primary is cut off from everybody but a client: it goes on and acknowledges, and the backup
+    serves the readers on its side as far as it got.
+    """
+    story = group(1)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "BXYZ")
+    story.until(lambda: is_missed(story), "the end of the leadership")
+    expect(story.write(at="A"), ErrorCode.NONE)
+    expect(story.read(at="A"), ["r1", "r2"])
+    expect(story.read(at="B"), ["r1"])
+    story.heal()
+    story.until(lambda: is_whole(story), "the return of A")
+    story.run(500)
+    expect(story.read(), ["r1", "r2"])
+    story.tell_logs()
+    return story
+
+
+def async_primary_loses_power() -> Story:
+    """9. The primary loses power, and with it what it had not synced: what the backup has of it comes back,
+    the rest is gone, though it was acknowledged.
+    """
+    story = group(1)
+    for _ in range(2):
+        expect(story.write(), ErrorCode.NONE)
+        story.run(700)
+    story.cut("A", "B")
+    expect(story.write(), ErrorCode.NONE)
+    story.power_off("A")
+    story.run(5000)
+    story.heal()
+    story.start("A")
+    story.until(lambda: is_back(story), "the return of A")
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
+def async_primary_loses_power_flushed() -> Story:
+    """9. The same with flush.messages=1: an ok means synced, so nothing is lost."""
+    story = group(1, flush_messages="1")
+    story.cut("A", "B")
+    expect(story.write(), ErrorCode.NONE)
+    story.power_off("A")
+    story.run(5000)
+    story.heal()
+    story.start("A")
+    story.until(lambda: is_back(story), "the return of A")
+    expect(story.read(), ["r1"])
+    return story
+
+
+def async_primary_loses_its_disk() -> Story:
+    """10. The primary comes back with an empty disk: what the backup lacks is lost, and nobody knows how much
+    that is. It does not lead, and the backup keeps what it has, until the operator promotes it.
+    """
+    story = _lost_disk(group(1))
+    promote(story, "B")
+    story.run(3000)
+    expect(serves(story), False)  # That alone gives nothing up.
+    force(story)
+    story.until(lambda: is_whole(story), "the promotion of B")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    expect(story.read(), ["r1", "r3"])
+    story.tell_logs()
+    return story
+
+
+def async_primary_loses_its_disk_and_goes_on() -> Story:
+    """10. The same, and the operator gives up what is lost: the primary takes over what the backup has, and
+    leads.
+    """
+    story = _lost_disk(group(1))
+    force(story)
+    story.until(lambda: is_whole(story), "the return of A")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    expect(story.read(), ["r1", "r3"])
+    story.tell_logs()
+    return story
+
+
+def _lost_disk(story: Story) -> Story:
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "B")
+    expect(story.write(), ErrorCode.NONE)
+    story.lose_disk("A")
+    story.heal()
+    story.start("A")
+    story.run(5000)
+    expect(serves(story), False)
+    expect(story.read(at="B"), ["r1"])
+    story.tell_logs()
+    return story
+
+
+def async_backup_slow() -> Story:
+    """11. A slow backup: nobody waits for it."""
+    story = group(1)
+    story.slow_down("A", "B", 4000)
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.read(), ["r1"])
+    return story
+
+
+def async_disk_full() -> Story:
+    """12. The primary's disk is full: writes are refused, readers go on from the backup."""
+    return disk_full(group(1))
+
+
+def async_controllers_killed() -> Story:
+    """14 and 15. The active controller is killed, then most of them: no effect."""
+    return controllers_killed(group(1))
+
+
+def async_promoted_while_the_primary_is_away() -> Story:
+    """9 and 10. Different histories: the backup was promoted and has written, and the old primary comes back
+    with a record that only it had. It gives that up, by the epoch that wrote it.
+    """
+    story = group(1)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "B")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    story.heal()
+    story.until(lambda: is_missed(story), "the end of the leadership")
+    promote(story, "B")
+    force(story)
+    story.until(lambda: serves(story), "the promotion of B")
+    expect(story.write(), ErrorCode.NONE)
+    story.tell_logs()
+    story.start("A")
+    story.until(lambda: is_whole(story), "the return of A")
+    story.run(500)
+    story.tell_logs()
+    return story
+
+
+def async_promoted_by_plan() -> Story:
+    """A backup is promoted while the primary is there: it first copies what came last, and nothing is lost,
+    though one copy was enough for an ok.
+    """
+    story = group(1)
+    story.slow_down("A", "B", 300)
+    waiting = [story.send() for _ in range(3)]
+    promote(story, "B")
+    for each in waiting:
+        expect(story.await_answer(each), ErrorCode.NONE)
+    story.until(lambda: is_whole(story) and story.leader() == "B", "the promotion of B")
+    story.run(1000)
+    expect(story.read(), ["r1", "r2", "r3"])
+    story.tell_logs()
+    return story
+
+
+STORIES = (
+    async_primary_killed,
+    async_backup_killed,
+    async_both_killed,
+    async_primary_frozen,
+    async_primary_cut_off_with_a_client,
+    async_primary_loses_power,
+    async_primary_loses_power_flushed,
+    async_primary_loses_its_disk,
+    async_primary_loses_its_disk_and_goes_on,
+    async_backup_slow,
+    async_disk_full,
+    async_controllers_killed,
+    async_promoted_while_the_primary_is_away,
+    async_promoted_by_plan,
+)
