@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
+from threading import Event
 
 import pytest
 from confluent_kafka import Producer
@@ -62,6 +63,22 @@ def test_an_archive_is_brought_up_to_date_and_restored(
     ]
     with pytest.raises(OptionError, match="has no records where partition = 9"):
         restore(spark, Restore(job.target, bootstrap, where="partition = 9"))
+
+
+def test_an_archive_stops_on_request_and_goes_on_later(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    topic = create_topic(2)
+    produce(bootstrap, topic, [str(number).encode() for number in range(400)])
+    few = Topics(bootstrap, topic, options={"maxOffsetsPerTrigger": "50"})
+    job = Archive(few, str(tmp_path / "archive"), merge_bytes=0)
+    stop = Event()
+    first = archive(spark, job, stop=stop, tell=lambda progress: stop.set())
+    assert first.stopped and 0 < first.records < 400
+    second = archive(spark, Archive(Topics(bootstrap, topic), job.target, merge_bytes=0))
+    assert not second.stopped and first.records + second.records == second.total == 400
+    found = read_archive(spark, job.target).select("value").collect()
+    assert sorted(int(bytes(row.value)) for row in found) == list(range(400))
 
 
 def test_what_cannot_be_decoded_is_kept_apart_and_counted(

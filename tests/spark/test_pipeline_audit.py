@@ -77,21 +77,23 @@ def test_replicas_of_a_sound_cluster_are_equal(
 
 
 def test_a_changed_record_is_located(copies: list[Path], judge: Judge) -> None:
-    path = segment(copies[1])
-    position, header = places(path)[3]
-    data = bytearray(path.read_bytes())
-    at = data.index(b"value", position)
-    data[at] = ord("V")
-    path.write_bytes(data)
+    sound = segment(copies[0]).read_bytes()
+    position, header = places(segment(copies[0]))[3]
+    data = bytearray(sound)
+    data[data.index(b"value", position)] = ord("V")
+    segment(copies[0]).write_bytes(data)
     report = judge(copies)
     assert not report.holds and report.counts == {"corrupt": 1, "differs": 1}
-    assert {(one.offset, one.broker) for one in report.findings} == {(header.base_offset, "broker-2")}
+    assert {(one.offset, one.broker) for one in report.findings} == {(header.base_offset, "broker-1")}
+    segment(copies[0]).write_bytes(sound)
 
     # With a CRC that fits, only the comparison finds it, and says which record it is.
     batches.seal(memoryview(data)[position:], 0, header.size)
+    path = segment(copies[1])
     path.write_bytes(data)
     (finding,) = judge(copies).findings
-    assert finding.kind == "differs" and finding.place == f"{path.name}, byte {position}"
+    assert (finding.kind, finding.broker) == ("differs", "broker-2")
+    assert finding.place == f"{path.name}, byte {position}"
     assert f"record {header.base_offset} differs in value" in finding.detail
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FINDINGS_SHOWN = 100
+_UNKNOWN = 2**62  # as a high watermark: everything counts as committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,11 @@ def audit(spark: "SparkSession", job: Audit, *, tell: Tell = tell_nobody) -> Aud
         rows = [(topic, partition, offset) for (topic, partition), offset in watermarks.items()]
         table = spark.createDataFrame(rows, "topic string, partition int, high_watermark long")
         found = judging.findings(spark, batches, table, job.compacted).persist()
-        states = [_state(row.asDict(), watermarks) for row in judging.ends(spark, batches).collect()]
+        reached = {
+            (row["topic"], row["partition"], row["broker"]): (row["start"], row["end"])
+            for row in judging.ends(spark, batches).collect()
+        }
+        states = [_state(one, reached, watermarks[one.topic, one.partition]) for one in replicas]
         counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
         first = (
             found.orderBy("topic", "partition", "offset", "broker", "kind").limit(FINDINGS_SHOWN).collect()
@@ -115,14 +120,17 @@ def _watermarks(replicas: list[Replica]) -> dict[tuple[str, int], int]:
     for one in replicas:
         place = (one.topic, one.partition)
         known[place] = max(known.get(place, -1), one.high_watermark)
-    return {place: offset if offset >= 0 else 2**62 for place, offset in known.items()}
+    return {place: offset if offset >= 0 else _UNKNOWN for place, offset in known.items()}
 
 
-def _state(row: Mapping[str, object], watermarks: Mapping[tuple[str, int], int]) -> ReplicaState:
-    topic, partition, broker = str(row["topic"]), int(str(row["partition"])), str(row["broker"])
-    end, watermark = int(str(row["end"])), watermarks[topic, partition]
-    behind = max(watermark - end, 0) if watermark < 2**62 else 0
-    return ReplicaState(topic, partition, broker, int(str(row["start"])), end, min(end, watermark), behind)
+def _state(
+    replica: Replica, reached: Mapping[tuple[str, int, str], tuple[int, int]], watermark: int
+) -> ReplicaState:
+    """One without a single batch counts as well: it is behind by everything."""
+    topic, partition, broker = replica.topic, replica.partition, replica.broker
+    start, end = reached.get((topic, partition, broker), (0, 0))
+    behind = max(watermark - end, 0) if watermark != _UNKNOWN else 0
+    return ReplicaState(topic, partition, broker, start, end, min(end, watermark), behind)
 
 
 def _explained(findings: list[Finding], replicas: list[Replica]) -> list[Finding]:

@@ -52,10 +52,12 @@ from (
 ) where base_offset > first_offset
 """
 
-# The replica that reaches furthest speaks for the partition; where several do, the one named first.
+# Of the replicas with the fewest faults the one that reaches furthest speaks for the partition.
 _ENDS = """
 select topic, partition, broker, min(base_offset) as start, max(next_offset) as end,
-  first_value(broker) over (partition by topic, partition order by max(next_offset) desc, broker) as reference
+  first_value(broker) over (
+    partition by topic, partition order by count_if(fault is not null), max(next_offset) desc, broker
+  ) as reference
 from {batches} group by topic, partition, broker
 """
 

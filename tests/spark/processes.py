@@ -1,0 +1,58 @@
+"""Pipelines as processes of their own, to be killed: a driver with its JVM and its Python workers is one
+group."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+POLL_S = 0.1
+WAIT_S = 240.0
+
+QUICK = ("--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.driver.memory=600m")
+
+
+class Pipeline:
+    """``tidelog pipeline …`` in the background."""
+
+    def __init__(self, words: Sequence[str], log: Path) -> None:
+        self._log = log
+        command = [sys.executable, "-m", "tidelog", "pipeline", *words, *QUICK, "--json"]
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=file, env=environment, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """Driver, JVM and workers at once, as when their machine dies."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def ask_to_stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def result(self) -> Any:
+        """What it printed, once it ended well."""
+        output, _ = self.process.communicate(timeout=WAIT_S)
+        assert self.process.returncode == 0, self._log.read_text()[-4000:]
+        return json.loads(output)
+
+    def __enter__(self) -> "Pipeline":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+def wait_until(condition: Callable[[], bool], otherwise: Callable[[], str] = lambda: "") -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen within {WAIT_S:g} s {otherwise()}"
+        time.sleep(POLL_S)

@@ -1,0 +1,51 @@
+"""Topics to topics on a real Spark cluster, with an executor killed on the way."""
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from .arrived import consume
+from .conftest import CreateTopic
+from .processes import Pipeline, wait_until
+from .standalone import running_standalone
+
+RECORDS = 12_000
+
+
+@pytest.mark.timeout(600)
+def test_a_transformation_survives_an_executor(
+    bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    source, target = create_topic(4), create_topic(3)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(RECORDS):
+        producer.produce(source, value=str(number))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    file = tmp_path / "copy.yaml"
+    file.write_text(
+        f"""
+        sources: {{numbers: {{topic: {source}, options: {{maxOffsetsPerTrigger: 1500}}}}}}
+        sql: select value from numbers
+        output: {{topic: {target}}}
+        checkpoint: {tmp_path / "state"}
+        """
+    )
+    commits = tmp_path / "state/query/commits"
+    log = tmp_path / "transform.log"
+    executor = ["--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1"]
+    with running_standalone(tmp_path) as spark:
+        words = ["transform", str(file), "--bootstrap", bootstrap, "--master", spark.master, *executor]
+        with Pipeline(words, log) as driver:
+            wait_until(lambda: len(list(commits.glob("[0-9]*"))) >= 2, log.read_text)
+            victims = spark.executors()
+            assert len(victims) == 2
+            os.kill(victims[0], signal.SIGKILL)
+            assert driver.result()["rows"] >= RECORDS - 3000
+        assert consume(bootstrap, target)
+    found = Counter(int(one.value or b"-1") for one in consume(bootstrap, target))
+    assert found == Counter(range(RECORDS))

@@ -1,0 +1,112 @@
+"""kill -9 of the driver and of a broker in the middle of archive and transform, then resumed and counted."""
+
+import json
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidelog.spark.pipelines.files import ParquetFiles
+from tidelog.testing import Cluster
+
+from .arrived import consume
+from .processes import Pipeline, wait_until
+
+RECORDS = 15_000
+IN_STEPS = ("--option", "maxOffsetsPerTrigger=1500")
+
+
+def create(cluster: Cluster, *names: str) -> None:
+    """Asked again where a controller that is replaced cannot say whether the topic was made."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for name in names:
+        cluster.wait_for(partial(created, admin, name), f"{name} was not created")
+
+
+def created(admin: AdminClient, name: str) -> bool:
+    try:
+        admin.create_topics([NewTopic(name, 3, 3)])[name].result(30)
+    except KafkaException as error:
+        return bool(error.args[0].name() == "TOPIC_ALREADY_EXISTS")
+    return True
+
+
+def produce(cluster: Cluster, topic: str, numbers: range) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+    for number in numbers:
+        producer.produce(topic, key=str(number), value=json.dumps({"n": number}))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.timeout(600)
+def test_an_archive_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, tmp_path: Path) -> None:
+    cluster, target = tidelog_cluster, str(tmp_path / "archive")
+    create(cluster, "in")
+    produce(cluster, "in", range(RECORDS))
+    words = ["archive", "in", "--to", target, "--bootstrap", cluster.bootstrap]
+    table = ParquetFiles(f"{target}/records")
+    log = tmp_path / "archive.log"
+
+    with Pipeline([*words, *IN_STEPS], log) as driver:
+        wait_until(lambda: len(table.batches()) >= 2, log.read_text)
+        driver.kill()
+    done = sum(one.rows for one in table.batches())
+    assert 0 < done < RECORDS
+
+    with Pipeline([*words, *IN_STEPS], log) as driver:
+        seen = len(table.batches())
+        wait_until(lambda: len(table.batches()) > seen, log.read_text)
+        leader = cluster.leader_of("in", 0)
+        leader.kill()
+        report = driver.result()
+    leader.start()
+    assert report["total"] == RECORDS and not report["stopped"]
+    keys = Counter(
+        ds.dataset([f"{table.path}/{one}" for one in table.files()]).to_table(["key"])["key"].to_pylist()
+    )
+    assert keys == Counter(str(number).encode() for number in range(RECORDS))
+
+
+@pytest.mark.timeout(600)
+def test_a_transformation_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, tmp_path: Path) -> None:
+    cluster = tidelog_cluster
+    create(cluster, "in", "out")
+    produce(cluster, "in", range(RECORDS))
+    file = tmp_path / "double.yaml"
+    file.write_text(
+        f"""
+        sources:
+          numbers: {{topic: in, format: json, schema: "n long", options: {{maxOffsetsPerTrigger: 1500}}}}
+        sql: select n, n * 2 as twice from numbers
+        output: {{topic: out, key: n}}
+        checkpoint: {tmp_path / "state"}
+        """
+    )
+    words = ["transform", str(file), "--bootstrap", cluster.bootstrap]
+    commits = tmp_path / "state/query/commits"
+    log = tmp_path / "transform.log"
+
+    def batches() -> int:
+        return len(list(commits.glob("[0-9]*")))
+
+    with Pipeline(words, log) as driver:
+        wait_until(lambda: batches() >= 2, log.read_text)
+        driver.kill()
+    assert 0 < len(consume(cluster.bootstrap, "out")) < RECORDS
+
+    with Pipeline(words, log) as driver:
+        seen = batches()
+        wait_until(lambda: batches() > seen, log.read_text)
+        leader = cluster.leader_of("out", 0)
+        leader.kill()
+        report = driver.result()
+    assert not report["stopped"]
+    leader.start()
+    cluster.await_in_sync("in", "out")
+    found = Counter(json.loads(one.value or b"{}")["twice"] for one in consume(cluster.bootstrap, "out"))
+    assert found == Counter(2 * number for number in range(RECORDS))
