@@ -102,6 +102,11 @@ class Membership:
         if not self._stopped and self._timer is not None and (self.broker_epoch < 0 or self.fenced):
             self._beat_now()
 
+    def show_life(self) -> None:
+        """The controllers may wonder who is still there."""
+        if not self._stopped and self._timer is not None:
+            self._beat_now()
+
     def metadata_says(self, broker_epoch: int, *, fenced: bool) -> None:
         """What the metadata log holds about this broker."""
         if broker_epoch == self.broker_epoch and not fenced:

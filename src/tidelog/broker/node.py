@@ -265,7 +265,7 @@ class Node:
         if hosted is self.metadata.hosted and self.metadata.leader >= 0:
             if self.metadata.leader != self.me:
                 self._last_active = self.metadata.leader
-            self.membership.hurry()
+            self.membership.show_life()
         self.on_role(hosted)
 
     def _activity_changed(self, active: bool) -> None:
@@ -325,7 +325,9 @@ class Node:
     def _invite_returned(self, image: ClusterImage) -> None:
         """A proposal with a fenced member is refused; once it is back, nobody else would bring it up."""
         serving = {broker.broker_id for broker in image.brokers.values() if not broker.fenced}
-        returned, self._serving = serving - self._serving, serving
+        returned, lost, self._serving = serving - self._serving, self._serving - serving, serving
+        if lost:
+            self.membership.show_life()
         if returned:
             for hosted in list(self.host.hosted.values()):
                 if not returned.isdisjoint(hosted.replica.progress):

@@ -29,7 +29,7 @@ from tidelog.controller.messages import (
 )
 from tidelog.controller.records import BrokerRegistered, MetadataRecord
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.standing import Standing
+from tidelog.controller.standing import NEWCOMER, UNHEARD, Standing
 from tidelog.controller.store import Decide, MetadataStore
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -60,6 +60,12 @@ class Controller:
         self._balanced_ms = 0
         self._balance_interval_ms = 0  # 0: leaders stay where they are
         self.active = False
+        self._me = config.node_id
+        # Signs of life and losses in the order in which they came: a clock would not tell two of the same
+        # moment apart.
+        self._events = 0
+        self._heard: dict[int, int] = {}  # the last sign of life of each broker
+        self._doubt = 0  # the last loss
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:
@@ -79,6 +85,7 @@ class Controller:
         self._balanced_ms = now_ms
         self._registered_ms.clear()
         self._must_know.clear()
+        self._doubt_all()
         self._deadlines = {
             broker_id: max(
                 silent_since_ms.get(broker_id, now_ms) + self._timing.session_ms,
@@ -114,6 +121,7 @@ class Controller:
         unless it is known to be ``dead``.
         """
         if self.active and broker_id in self._deadlines:
+            self._doubt_all()
             deadline = now_ms if dead else now_ms + self._timing.grace_ms
             self._deadlines[broker_id] = min(self._deadlines[broker_id], deadline)
             if dead:
@@ -135,7 +143,23 @@ class Controller:
         a moment ago wait before they connect to it again.
         """
         since_ms = self._registered_ms.get(broker_id)
-        return since_ms is not None and self._now_ms - since_ms <= NEWCOMER_MS
+        newcomer = NEWCOMER if since_ms is not None and self._now_ms - since_ms <= NEWCOMER_MS else 0
+        return newcomer if self._is_heard(broker_id) else newcomer | UNHEARD
+
+    def _is_heard(self, broker_id: int) -> bool:
+        return broker_id == self._me or self._heard.get(broker_id, -1) >= self._doubt
+
+    def _doubt_all(self) -> None:
+        """Somebody is lost. Whoever is to go on without it must be heard again first."""
+        self._events += 1
+        self._doubt = self._events
+
+    def _hear(self, broker_id: int) -> None:
+        unheard = not self._is_heard(broker_id)
+        self._events += 1
+        self._heard[broker_id] = self._events
+        if unheard:
+            self._submit(lambda latest: [*elections.settle_all(latest, self._rules.at(latest), self._rank)])
 
     # --- order ----------------------------------------------------------------------------------------------
 
@@ -192,6 +216,8 @@ class Controller:
                 raise TidelogError(
                     f"broker {ask.broker_id} is registered and alive", ErrorCode.DUPLICATE_BROKER_REGISTRATION
                 )
+            if known is not None and not known.fenced:
+                self._doubt_all()  # Its end went unnoticed, so others' may have.
             empty = known is not None and not same
             if empty:
                 logger.warning("broker %s has come back with another disk", ask.broker_id)
@@ -221,6 +247,7 @@ class Controller:
             answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced=True))
             return
         self._deadlines[ask.broker_id] = now_ms + self._timing.session_ms
+        self._hear(ask.broker_id)
         if ask.leaving:
             self._relieve(ask, answer)
             return

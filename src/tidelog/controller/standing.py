@@ -9,7 +9,10 @@ from tidelog.controller.image import ClusterImage
 DRAIN_SETTING = "broker.drain"
 
 Rank = Callable[[int], int]
-"""Who is preferred among brokers that may lead: smaller is better, equals go by their place."""
+"""What speaks against a broker: none, one or both of these."""
+
+NEWCOMER = 1  # It has only just come back: it leads only where nobody else can.
+UNHEARD = 2  # Nothing was heard of it since somebody was lost: it may be lost, too.
 
 
 def all_alike(broker_id: int) -> int:
@@ -35,6 +38,9 @@ class Standing(NamedTuple):
         }
         return cls(serving, serving - unwilling, rank)
 
+    def hears(self, broker_id: int) -> bool:
+        return not self.rank(broker_id) & UNHEARD
+
     def best(self, candidates: Iterable[int]) -> int:
         """Of some that could lead, in their order: one that should, and only else one that should not."""
-        return min(candidates, key=lambda broker: (broker not in self.willing, self.rank(broker)))
+        return min(candidates, key=lambda broker: (broker not in self.willing, self.rank(broker) & NEWCOMER))

@@ -165,8 +165,24 @@ class TestRegistration:
     def test_the_same_disk_shows_that_the_old_process_is_dead(self, cluster: Cluster) -> None:
         got = cluster.register(A, run=2)
         assert got.error is ErrorCode.NONE
+        assert cluster.partition().leader == -1
+        cluster.beat(B)
         assert cluster.partition().leader == B
         assert A not in cluster.partition().in_sync
+
+    def test_nobody_is_dropped_in_favour_of_the_dead(self) -> None:
+        """All died unnoticed, one of them with its newest records: whoever comes back first is whole."""
+        cluster = Cluster(**{"node.id": 9})
+        cluster.come(A, B, C)
+        cluster.store.write([TopicCreated("t", TOPIC_ID, [[A, B, C]], {"min.insync.replicas": "1"})])
+        cluster.register(A, run=2)
+        cluster.register(C, run=2)
+        assert set(cluster.partition().in_sync) == {A, B, C}
+        cluster.register(B, run=2, forgot=True)
+        cluster.beat(B)
+        assert cluster.partition().leader == -1
+        cluster.beat(C)
+        assert (cluster.partition().leader, cluster.partition().in_sync) == (C, (C,))
 
     def test_a_second_broker_of_the_same_number_is_refused(self, cluster: Cluster) -> None:
         before = cluster.store.image
@@ -261,6 +277,7 @@ class TestSilence:
 
     def test_who_comes_back_leads_only_if_nobody_else_can(self, cluster: Cluster) -> None:
         cluster.register(A, run=2)
+        cluster.beat(B)
         cluster.beat(A)
         assert cluster.join(B, C, A).error is ErrorCode.NONE
         cluster.controller.broker_lost(B, cluster.now_ms, dead=True)
@@ -331,6 +348,7 @@ class TestStopping:
         cluster.beat(A, leaving=True)
         cluster.beat(A, leaving=True)
         cluster.register(A, run=2)
+        cluster.beat(B)
         cluster.beat(A)
         node = cluster.store.image.brokers[A]
         assert (node.fenced, node.leaving) == (False, False)
@@ -380,6 +398,7 @@ class TestOrder:
 
     def test_leaders_go_home_after_a_while(self, cluster: Cluster) -> None:
         cluster.register(A, run=2)
+        cluster.beat(B)
         cluster.beat(A)
         cluster.join(B, C, A)
         assert cluster.partition().leader == B
@@ -391,6 +410,7 @@ class TestOrder:
         cluster.come(A, B)
         cluster.store.write([TopicCreated("t", TOPIC_ID, [[A, B]], {})])
         cluster.register(A, run=2)
+        cluster.beat(B)
         cluster.beat(A)
         cluster.join(B, A)
         cluster.pass_time(120_000)

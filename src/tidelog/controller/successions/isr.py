@@ -27,11 +27,21 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
     ):
         return partition
     members = tuple(replica for replica in partition.in_sync if serves(partition, replica, standing))
+    if members and len(members) < len(partition.in_sync) and not any(map(standing.hears, members)):
+        return _wait_for_word(partition, members)
     if members:
         settled = _led_by_member(partition, members, standing, rules)
     else:
         settled = _led_by_other(partition, standing, rules)
     return _finish_move(settled, standing)
+
+
+def _wait_for_word(partition: PartitionImage, members: tuple[int, ...]) -> PartitionImage:
+    """Members are lost, and the others perhaps as well: nobody is dropped in favour of the dead. If those
+    come back without their newest records, whoever was dropped for them held everything.
+    """
+    leader = partition.leader if partition.leader in members else NO_BROKER
+    return led_by(partition, leader, partition.in_sync, partition.eligible)
 
 
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
