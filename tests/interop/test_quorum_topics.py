@@ -3,7 +3,6 @@
 ``TIDELOG_TEST_FAULT_ROUNDS=30`` runs as many rounds of faults instead of the short series.
 """
 
-import time
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from tidelog.testing import Cluster, Network, NetworkUnavailable, running_cluster
 
 from .calls import eventually
-from .cluster_load import Load, admin_client, create_topic
+from .cluster_load import Load, create_topic
 from .test_cluster_faults import (
     CUT,
     FREEZE,
@@ -64,3 +63,86 @@ def test_acknowledged_records_survive_every_fault(cluster: Cluster) -> None:
     load.finish()
     print(load.check())  # noqa: T201
     assert_replicas_agree(cluster)
+
+
+class Ledger:
+    """One idempotent producer for several topics; who was acknowledged, and what is there in the end."""
+
+    def __init__(self, cluster: Cluster, topics: tuple[str, ...], partitions: int) -> None:
+        self._cluster = cluster
+        self._topics = topics
+        self._partitions = partitions
+        self._sent = 0
+        self.acknowledged: dict[tuple[str, int], list[bytes]] = {
+            (topic, partition): [] for topic in topics for partition in range(partitions)
+        }
+
+    def write(self, timeout_s: float) -> set[str]:
+        """A record to every partition; the topics of which none was acknowledged in time."""
+        producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": self._cluster.bootstrap, "enable.idempotence": True, "acks": "all",
+                "message.timeout.ms": int(timeout_s * 1000), **IMPATIENT,
+            }
+        )  # fmt: skip
+        answered: dict[str, int] = dict.fromkeys(self._topics, 0)
+
+        def delivered(error: object, message: confluent_kafka.Message) -> None:
+            if error is None:
+                answered[message.topic()] += 1
+                self.acknowledged[message.topic(), message.partition()].append(message.value())
+
+        for topic, partition in self.acknowledged:
+            self._sent += 1
+            producer.produce(topic, str(self._sent).encode(), partition=partition, on_delivery=delivered)
+        producer.flush(timeout_s + 30)
+        return {topic for topic, acks in answered.items() if acks < self._partitions}
+
+    def check(self) -> None:
+        """Every acknowledged record is there, and in the order in which it was acknowledged."""
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": self._cluster.bootstrap, "group.id": "unused", **IMPATIENT}
+        )
+        consumer.assign([confluent_kafka.TopicPartition(*place, 0) for place in self.acknowledged])
+        found: dict[tuple[str, int], list[bytes]] = {place: [] for place in self.acknowledged}
+
+        def is_all_there() -> bool:
+            for message in consumer.consume(1000, 0.2):
+                if message.error() is None:
+                    found[message.topic(), message.partition()].append(message.value())
+            return all(set(self.acknowledged[place]) <= set(values) for place, values in found.items())
+
+        eventually(is_all_there, "everything acknowledged is read")
+        consumer.close()
+        for place, values in found.items():
+            kept = [value for value in values if value in set(self.acknowledged[place])]
+            assert kept == self.acknowledged[place], place
+
+
+@pytest.mark.timeout(300)
+def test_five_replicas_by_votes_and_by_the_controllers_survive_the_same(tmp_path: Path) -> None:
+    """The classic exercise: a DLedger cluster of 5 nodes with 50 queues, and the isr settings that are worth
+    the same. Both go on with any two brokers dead, and both refuse with three.
+    """
+    topics = ("ledger", "isr")
+    with running_cluster(tmp_path, 5) as cluster:
+        create_topic(cluster.bootstrap, "ledger", 50, 5, replication_mode="quorum")
+        create_topic(cluster.bootstrap, "isr", 50, 5, min_insync_replicas=3)
+        ledger = Ledger(cluster, topics, 50)
+        assert ledger.write(60) == set()
+        for dead in ((1, 2), (4, 5)):
+            for number in dead:
+                cluster[number].kill()
+            assert ledger.write(60) == set()
+            for number in dead:
+                cluster[number].start()
+            cluster.await_ready()
+            cluster.await_in_sync(*topics)
+        for number in (1, 3, 5):
+            cluster[number].kill()
+        assert ledger.write(5) == set(topics)
+        for number in (1, 3, 5):
+            cluster[number].start()
+        cluster.await_ready()
+        cluster.await_in_sync(*topics)
+        ledger.check()
