@@ -115,12 +115,6 @@ class IsrPromise(Promise):
             unsound = self._unsound.get(place.key, {})
             if elected not in unsound:
                 raise Violation(f"{place.name}: an unclean election without leave: {partition}")
-            # Mostly judged when the last of them lost power. Known gap: whoever registers anew leaves the set
-            # in favour of members whose death nobody has noticed; if the last of those lost power, it leads
-            # with what it has, though others were whole.
-            if unsound[elected] < self._around.committed_end(place.key):
-                self._around.note(f"{place.name}: the last member lost power, from {unsound[elected]} on …")
-                self._around.forgive(place, unsound[elected])
             return
         floor = self.end_of(place.key, partition.leader)
         self._around.note(f"{place.name}: unclean election, from {floor} on all is given up")
