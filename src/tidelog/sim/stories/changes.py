@@ -1,0 +1,154 @@
+"""A topic whose replication mode changes while it is used: what each step waits for, and what a crash at its
+worst moment does. In a log ∎ is a seal, · a leader-change record, v a set of voters.
+"""
+
+from tidelog.config.modes import WITHOUT_MEANING
+from tidelog.config.topic import REPLICATION_MODE
+from tidelog.controller import configs, mode_changes
+from tidelog.controller.image import ClusterImage, TopicImage
+from tidelog.controller.records import MetadataRecord
+from tidelog.controller.rules import Rulebook
+from tidelog.errors import ErrorCode
+from tidelog.protocol.batch import iterate
+from tidelog.protocol.records import ControlType, control_type, decode_batch
+from tidelog.sim.story import TOPIC, Story
+from tidelog.sim.telling import expect
+
+SIGNS: dict[int, str] = {ControlType.SEAL: "∎", ControlType.LEADER_CHANGE: "·", ControlType.KRAFT_VOTERS: "v"}
+
+
+class ChangeStory(Story):
+    def topic(self) -> TopicImage:
+        return self.cluster.checker.metadata.newest.topics[TOPIC]
+
+    def change(self, mode: str) -> None:
+        self.tell(f"the topic shall be replicated by {mode}")
+        rules = Rulebook(self.cluster.config)
+
+        def decide(image: ClusterImage) -> list[MetadataRecord]:
+            kept = {
+                name: text
+                for name, text in image.topics[TOPIC].configs.items()
+                if name not in WITHOUT_MEANING[mode]
+            }
+            return configs.change_topic(image, TOPIC, {**kept, REPLICATION_MODE: mode}, rules)
+
+        self.cluster.decide(decide)
+
+    def has_changed(self) -> bool:
+        return not mode_changes.under_way(self.topic()) and self.partition().leader >= 0
+
+    def await_change(self, mode: str) -> None:
+        self.until(lambda: self.partition().mode == mode and self.has_changed(), f"the change to {mode}")
+
+    def state(self) -> str:
+        return f"{self.partition().mode}: {super().state()}"
+
+    def _log(self, letter: str) -> str:
+        hosted = self.hosted(letter)
+        log, watermark = hosted.log, hosted.replica.high_watermark
+        words = [letter]
+        offset = log.start_offset
+        while offset < log.end_offset:
+            data = bytes(log.read(offset, 1 << 20, log.end_offset, at_least_one_batch=True).read())
+            for position, header in iterate(data):
+                for record in decode_batch(data[position : position + header.size]):
+                    if record.offset == watermark:
+                        words.append("|")
+                    kind = control_type(record.key) if header.is_control else None
+                    words.append(SIGNS.get(kind, "?") if kind is not None else (record.value or b"").decode())
+                offset = header.next_offset
+        return " ".join(words) + (" |" if watermark >= log.end_offset else "")
+
+
+def round_trip() -> ChangeStory:
+    """From isr to quorum, on to primary-backup, and back to isr: every record stays, in its order."""
+    story = ChangeStory()
+    expect(story.write(), ErrorCode.NONE)
+    for mode in ("quorum", "primary-backup", "isr"):
+        story.change(mode)
+        story.await_change(mode)
+        story.until(story.all_in_sync, "that all have caught up")
+        story.run(100)
+        expect(story.write(), ErrorCode.NONE)
+        story.run(300)
+        story.tell_logs()
+    expect(story.read(), ["r1", "r2", "r3", "r4"])
+    return story
+
+
+def majority_is_waited_for() -> ChangeStory:
+    """From isr to quorum with one member in sync: two who lack records could elect each other, so the change
+    waits until a majority is in sync.
+    """
+    story = ChangeStory()
+    story.kill("BC")
+    story.until(lambda: story.in_sync() == "A", "the departure of both")
+    expect(story.write(acks=1), ErrorCode.NONE)
+    story.change("quorum")
+    story.run(1000)
+    expect(story.partition().mode, "isr")
+    story.start("B")
+    story.await_change("quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.start("C")
+    story.run(1500)
+    story.tell_logs()
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
+def sealed_without_controllers() -> ChangeStory:
+    """From quorum to isr while the controllers cannot be reached: the log is sealed, nothing more is taken,
+    and the leader's death changes nothing; when the controllers are back, the change is made.
+    """
+    story = ChangeStory(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.change("isr")
+    story.run(10)
+    story.until(lambda: story.hosted("A").replica.sealed_end_offset is not None, "the seal")
+    story.kill("XYZ")
+    story.kill("A")
+    story.until(lambda: any(_leads(story, letter) for letter in "BC"), "an election")
+    story.run(500)
+    story.tell_logs()
+    for letter in "BC":
+        if _leads(story, letter):
+            expect(story.write(at=letter), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            expect(story.read(at=letter), ["r1"])
+    story.start("XYZ")
+    story.await_change("isr")
+    story.start("A")
+    story.until(story.all_in_sync, "the return of A")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.tell_logs()
+    return story
+
+
+def primary_is_waited_for() -> ChangeStory:
+    """From primary-backup to isr while the primary is away: it may hold what nobody else has, so the change
+    waits for it.
+    """
+    story = ChangeStory(replication_mode="primary-backup", min_insync_replicas="1")
+    story.cut("A", "BC")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    story.heal()
+    story.until(lambda: story.partition().leader < 0, "the end of A")
+    story.change("isr")
+    story.run(500)
+    expect(story.partition().mode, "primary-backup")
+    story.start("A")
+    story.await_change("isr")
+    story.until(story.all_in_sync, "that all have caught up")
+    expect(story.read(), ["r1"])
+    return story
+
+
+def _leads(story: ChangeStory, letter: str) -> bool:
+    replica = story.hosted(letter).replica
+    return replica.leader == replica.me
+
+
+STORIES = (round_trip, majority_is_waited_for, sealed_without_controllers, primary_is_waited_for)
