@@ -22,6 +22,7 @@ from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.cluster import ClusterChecker
 from tidelog.sim.clients.client import Call, Client, Reply
 from tidelog.sim.disk import Survive
+from tidelog.sim.links import LinkAsk, LinkGot, SimLinks
 from tidelog.sim.machine import DATA, Machine
 from tidelog.sim.network import Network
 from tidelog.sim.process import SimServices
@@ -42,6 +43,7 @@ class BrokerMachine(Machine):
         self.cluster = cluster
         self.node: Node | None = None
         self.broker: Broker | None = None
+        self.links: SimLinks | None = None  # to other brokers
         self._directory: DataDirectory | None = None
         self._listens = False  # to clients
         self._settled = False  # what lies on its disk and belongs to no topic is put aside
@@ -62,6 +64,7 @@ class BrokerMachine(Machine):
             cluster.checker.power_lost(self.node_id, self.disk, {})
         node = self.node = self._make_node(config, directory, services)
         self.broker = Broker(config, node.metadata, node.partitions, services)
+        self.links = self.broker.links = SimLinks(self.broker, self.send, lambda: node.metadata.leader)
         node.on_metadata = self._metadata_changed
         act, node.metadata.on_change = node.metadata.on_change, lambda image: self._applied(node, image, act)
         node.on_role = cluster.checker.role_changed
@@ -114,7 +117,8 @@ class BrokerMachine(Machine):
                 directory.finish_checkpoint(checkpoint)
                 directory.remove_doomed(services.now_ms())
             except StorageError as error:
-                self.world.note(f"node {self.node_id}: {error.message}")
+                # Without the reason: it names a temporary file, and no two runs call that the same.
+                self.world.note(f"node {self.node_id} cannot write its checkpoints: {error.code.name}")
 
         services.offload(checkpoint.run, written)
         services.later(CHECKPOINT_MS, lambda: self._checkpoint(services))
@@ -126,11 +130,19 @@ class BrokerMachine(Machine):
         if not self._listens:
             self._listens = node.ready  # From when the cluster has let it in, whatever becomes of it.
         if type(message) not in CALLS:
-            node.receive(message)
+            self._receive_from_node(node, message)
         elif self._listens:
             serve(broker, message, lambda reply: self._reply(message.client, reply))
         else:
             self._reply(message.client, Reply(message.number, ErrorCode.NETWORK_EXCEPTION))
+
+    def _receive_from_node(self, node: Node, message: Any) -> None:
+        if self.links is not None and type(message) is LinkAsk:
+            self.links.asked(message)
+        elif self.links is not None and type(message) is LinkGot:
+            self.links.answered(message)
+        else:
+            node.receive(message)
 
     def _reply(self, client: int, reply: Reply) -> None:
         self.send(client, reply._replace(left_ms=self.world.now_ms), in_order=True)
@@ -138,12 +150,14 @@ class BrokerMachine(Machine):
     def peer_lost(self, peer: int) -> None:
         if self.node is not None and peer < FIRST_CLIENT:
             self.node.peer_lost(peer)
+            if self.links is not None:
+                self.links.lost(peer)
 
     def hosted(self) -> Mapping[PartitionKey, Hosted]:
         return {} if self.node is None else self.node.host.hosted
 
     def dying(self) -> None:
-        self.node = self.broker = self._directory = None
+        self.node = self.broker = self.links = self._directory = None
         self._listens = False
 
     def lose_power(self, survive: Survive | None = None) -> None:
@@ -171,6 +185,8 @@ class SimCluster:
             "log.segment.bytes": 8192,
             "log.index.interval.bytes": 512,
             "log.index.size.max.bytes": 2048,
+            "transaction.state.log.num.partitions": 1,
+            "offsets.topic.num.partitions": 1,
             **(settings or {}),
         }
         self.brokers = range(1, brokers + 1)

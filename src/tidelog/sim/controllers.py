@@ -275,8 +275,8 @@ class ControllersCluster:
         committed, history = quorum.hosted.replica.high_watermark, quorum.voters.history
         if history.before(history.latest_offset) != history.before(committed):
             raise Violation(
-                f"node {quorum.election.me} changes its voters at {history.latest_offset}, and only what lies "
-                f"before {committed} is committed of earlier changes"
+                f"node {quorum.election.me} changes its voters at {history.latest_offset}, and of earlier "
+                f"changes only what lies before {committed} is committed"
             )
 
     def _told(self, error: TidelogError | None) -> None:

@@ -33,6 +33,8 @@ class Plan(NamedTuple):
     min_in_sync: int = 2
     unclean: bool = False
     producers: tuple[ProducerPlan, ...] = ()
+    transactors: int = 0  # transactional producers
+    groups: bool = False  # readers keep their places with a coordinator
     followers_read: bool = False
     administrated: bool = False  # topics come and go, replicas move
     changing: bool = False  # the main topic's replication mode changes again and again
@@ -107,12 +109,21 @@ def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
     )  # fmt: skip
 
 
+def _draw_transactions(chance: random.Random, plan: Plan) -> Plan:
+    return plan._replace(
+        mode=ISR, transactors=chance.choice([2, 3]), groups=True, followers_read=False, unclean=False,
+        producers=plan.producers[:2],
+    )  # fmt: skip
+
+
+TRANSACTIONS = "transactions"  # and groups, on topics of mode isr
 CHANGES = "changes"  # from mode to mode
 
 BY_MODE: dict[str, ModePlan] = {
     ISR: ModePlan(_isr_configs, _other_isr_configs),
     PRIMARY_BACKUP: ModePlan(_primary_backup_configs, _other_primary_backup_configs, _draw_primary_backup),
     QUORUM: ModePlan(lambda plan: {}, lambda chance, replicas: {"flush.messages": "1"}, _draw_quorum),
+    TRANSACTIONS: ModePlan(_isr_configs, _other_isr_configs, _draw_transactions),
     CHANGES: ModePlan(lambda plan: {}, lambda chance, replicas: {}, _draw_changes),
 }
 

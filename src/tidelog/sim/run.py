@@ -5,13 +5,18 @@ must work again within bounded time.
 from collections.abc import Mapping
 from typing import Any
 
+from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.controller import mode_changes
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.replication.replica import Role
+from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.clients.admin import Admin
+from tidelog.sim.clients.client import Client
+from tidelog.sim.clients.group import GroupOffsets
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.clients.reader import Reader
+from tidelog.sim.clients.transactor import Transactor
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.collecting import collected_afterwards
 from tidelog.sim.controllers import run_controllers
@@ -25,6 +30,7 @@ WAIT_MS = 15_000.0  # within which a healthy cluster must be whole again
 # Not yet: a damaged segment is neither noticed nor restored by the cluster itself.
 LEFT_OUT = ("flipped bit",)
 SETTINGS = {"replica.lag.time.max.ms": 2000}  # In twenty seconds something shall happen.
+TAKEN_OVER_MS = (2000, 15_000)  # how long a transactional producer lives
 
 
 CONTROLLERS = "controllers"  # nothing but the quorum that replicates the metadata
@@ -57,13 +63,14 @@ class Simulation:
             self.cluster.network,
             self.cluster.machines,
             only=plan.faults,
-            without=LEFT_OUT,
+            without=(*LEFT_OUT, *plan.spared),
             pace_ms=plan.pace_ms,
             brokers=self.cluster.brokers,
             replaceable=self._is_replaceable,
             favourites=self.cluster.leaders,
         )
         self.producers: list[Producer] = []
+        self.transactors: list[Transactor] = []
         self.readers: list[Reader] = []
         self.admin = Admin(self.cluster, TOPIC, self.cluster.config, plan.mode)
         self.admin.on_created = self._serve_topic
@@ -100,6 +107,8 @@ class Simulation:
             raise Violation("a new cluster creates no topic:\n" + self._story())
         for producer in self.plan.producers:
             self._add_producer(TOPIC, producer)
+        for number in range(self.plan.transactors):
+            self._add_transactor(f"x{number}")
         for index in range(self.plan.partitions):
             self._add_reader(TOPIC, index)
         if self.plan.administrated:
@@ -118,9 +127,39 @@ class Simulation:
     def _add_reader(self, topic: str, index: int) -> None:
         history = self.cluster.checker.history(topic, index)
         anywhere = self.plan.followers_read
-        reader = Reader(self.cluster.client(), history, topic, index, anywhere=anywhere)
+        client, checker = self.cluster.client(), self.cluster.checker
+        reader = Reader(
+            client,
+            history,
+            topic,
+            index,
+            anywhere=anywhere,
+            transactions=checker.transactions if self.plan.transactors else None,
+            group=self._group_of(client, topic, index) if self.plan.groups else None,
+        )
         self.readers.append(reader)
         reader.start()
+
+    def _group_of(self, client: Client, topic: str, index: int) -> GroupOffsets:
+        checker = self.cluster.checker
+        topic_id = checker.metadata.newest.topics[topic].topic_id
+        return GroupOffsets(client, topic_id, index, lambda: (CONSUMER_OFFSETS, 0) in checker.given_up)
+
+    def _add_transactor(self, name: str) -> None:
+        """It will be replaced by another one, which does not know whether it is still alive."""
+        checker = self.cluster.checker
+        transactor = Transactor(
+            self.cluster.client(), name, TOPIC, self.plan.partitions, checker.history, checker.transactions
+        )
+        self.transactors.append(transactor)
+        transactor.start()
+
+        def replace() -> None:
+            if self.nemesis.raging:
+                transactor.gone = True
+                self._add_transactor(name)
+
+        self.world.after(self.world.chance.uniform(*TAKEN_OVER_MS), replace)
 
     def _serve_topic(self, topic: str, wish: TopicWish) -> None:
         """A topic was created: one producer and one reader for its first partition."""
@@ -143,7 +182,8 @@ class Simulation:
     def _is_whole(self) -> bool:
         """Everybody lives, every partition is led, all its replicas count and nobody else has it."""
         image = self.cluster.checker.metadata.newest
-        if set(self.admin.topics) | {TOPIC} != image.topics.keys() or self.cluster.leftovers():
+        topics = {name for name in image.topics if name not in INTERNAL_TOPICS}
+        if set(self.admin.topics) | {TOPIC} != topics or self.cluster.leftovers():
             return False
         if any(mode_changes.under_way(topic) for topic in image.topics.values()):
             return False
@@ -163,9 +203,12 @@ class Simulation:
             for producer in self.producers
             if producer.acks and not producer.stopped
         }
+        ended = {each: each.ended for each in self.transactors if not each.gone}
 
         def some_wait() -> bool:
-            return any(producer.acknowledged <= count for producer, count in waiting.items())
+            return any(producer.acknowledged <= count for producer, count in waiting.items()) or any(
+                transactor.ended <= count for transactor, count in ended.items()
+            )
 
         if not self.world.run_while(some_wait, WAIT_MS):
             raise Violation("a healthy cluster takes no writes:\n" + self._story())
@@ -174,21 +217,41 @@ class Simulation:
         """No more writes: readers reach the end, replicas become equal."""
         for producer in self.producers:
             producer.stopped = True
+        for transactor in self.transactors:
+            transactor.stopped = True
+        for reader in self.readers:
+            reader.committing = False
         self.world.run_until(self.world.now_ms + 500)
         if not self.world.run_while(lambda: not self._is_settled(), WAIT_MS):
             raise Violation("a healthy cluster does not settle:\n" + self._story())
 
     def _is_settled(self) -> bool:
-        for reader in self.readers:
-            if reader.stopped:
-                continue
-            replicas = self.cluster.hosted(reader.topic, reader.partition)
-            leaders = [hosted for _, hosted in replicas if hosted.replica.role is Role.LEADER]
-            ends = {hosted.log.end_offset for _, hosted in replicas}
-            marks = {hosted.replica.high_watermark for _, hosted in replicas}
-            if len(leaders) != 1 or len(ends) != 1 or marks != ends or {reader.position} != ends:
-                return False
-        return True
+        if any(transactor.busy and not transactor.gone for transactor in self.transactors):
+            return False
+        ends = {
+            (place.topic.name, place.number): self._end_of(place) for place in self.cluster.checker.places()
+        }
+        return None not in ends.values() and all(
+            reader.stopped
+            or self._may_hang(reader)
+            or reader.position == ends[reader.topic, reader.partition]
+            for reader in self.readers
+        )
+
+    def _may_hang(self, reader: Reader) -> bool:
+        """Where the end of a transaction was lost, readers of committed records wait until an operator aborts
+        it.
+        """
+        given_up = self.cluster.checker.given_up
+        lost = (reader.topic, reader.partition) in given_up or (TRANSACTION_STATE, 0) in given_up
+        return lost and self.plan.transactors > 0
+
+    def _end_of(self, place: Place) -> int | None:
+        """Where the partition ends; None while its replicas do not agree."""
+        replicas = [hosted for _, hosted in self.cluster.hosted(place.topic.name, place.number)]
+        ends = {end for each in replicas for end in (each.log.end_offset, each.replica.high_watermark)}
+        leaders = [hosted for hosted in replicas if hosted.replica.role is Role.LEADER]
+        return ends.pop() if len(ends) == 1 and len(leaders) == 1 else None
 
     def _result(self) -> RunResult:
         world = self.world

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 from uuid import UUID
 
+from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
 from tidelog.broker.metadata_opening import METADATA_KEY
 from tidelog.broker.node import Node
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
@@ -15,6 +16,7 @@ from tidelog.sim.checkers.history import PartitionHistory
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
 from tidelog.sim.checkers.replicas import ReplicaChecker
+from tidelog.sim.checkers.transactions import TransactionHistory
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.machine import DATA
@@ -30,6 +32,8 @@ class ClusterChecker:
         self.metadata.on_decided = self._decided
         around = Surroundings(self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end)
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
+        self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
+        self.transactions = TransactionHistory()
         self._names: dict[PartitionKey, str] = {}
         self._histories: dict[tuple[str, int], PartitionHistory] = {}
 
@@ -134,6 +138,7 @@ class ClusterChecker:
                 self.promise(place).confessed(place, node_id)
 
     def _forgive(self, place: Place, floor: int) -> None:
+        self.given_up.add((place.topic.name, place.number))
         self.replicas.forget(place.key, floor)
         history = self._histories.get((place.topic.name, place.number))
         if history is not None:
@@ -159,6 +164,8 @@ class ClusterChecker:
         """After the calm: every replica equal to the last byte, and every history borne out by the log."""
         for place in self.places():
             self._check_partition(place)
+        if not any(topic == TRANSACTION_STATE for topic, _ in self.given_up):
+            self.transactions.check(self.given_up)
 
     def _check_partition(self, place: Place) -> None:
         key = place.key

@@ -100,7 +100,7 @@ class Admin:
 
     def grow(self) -> None:
         topic = self._some_topic()
-        if topic is not None and topic.name != self._main_topic:
+        if topic is not None and topic.name in self.topics:
             total = len(topic.partitions) + 1
             self._try(f"grow {topic.name} to {total} partitions", lambda image: [
                 topics.add_partitions(image, topic.name, total, None)
@@ -108,7 +108,7 @@ class Admin:
 
     def configure(self) -> None:
         topic, chance = self._some_topic(), self._world.chance
-        if topic is None or topic.name == self._main_topic:
+        if topic is None or topic.name not in self.topics:
             return
         wanted = {**topic.configs, "segment.bytes": str(chance.choice([4096, 16384]))}
         wanted |= BY_MODE[self._mode].other_configs(chance, len(topic.partitions[0].replicas))

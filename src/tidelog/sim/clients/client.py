@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tidelog.errors import ErrorCode
+from tidelog.protocol.messages import Fields
 from tidelog.sim.network import Network
 from tidelog.sim.world import World
 
@@ -38,6 +39,7 @@ class ProduceCall(NamedTuple):
     records: bytes
     acks: int
     timeout_ms: int
+    transactional_id: str | None = None
 
 
 class ReadCall(NamedTuple):
@@ -49,6 +51,16 @@ class ReadCall(NamedTuple):
     leader_epoch: int
     last_epoch: int  # of the last record the reader has
     max_bytes: int
+    committed: bool = False  # read_committed
+
+
+class RequestCall(NamedTuple):
+    """Any API but the hot ones."""
+
+    client: int
+    number: int
+    api_key: int
+    body: Fields
 
 
 class LookupCall(NamedTuple):
@@ -68,9 +80,11 @@ class Reply(NamedTuple):
     diverging: tuple[int, int] | None = None
     leaders: tuple[tuple[int, int], ...] = ()  # of each partition: (leader, epoch)
     left_ms: float = 0.0  # when the answer left the broker
+    aborted: tuple[tuple[int, int], ...] = ()  # transactions: (producer id, first offset)
+    body: Any = None  # of a request's answer
 
 
-Call = ProduceCall | ReadCall | LookupCall
+Call = ProduceCall | ReadCall | LookupCall | RequestCall
 Done = Callable[[Reply], None]
 
 

@@ -16,6 +16,7 @@ from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, Reply
 PATIENCE_MS = 12_000.0  # delivery.timeout.ms
 BROKER_TIMEOUT_MS = 1500
 PRODUCE_PAUSE_MS = 60.0  # on average
+FIRST_PRODUCER_ID = 1_000_000  # Brokers give out smaller ones.
 BATCH_SIZES = (1, 1, 1, 4)
 
 
@@ -123,7 +124,7 @@ class Producer:
         return bytes(
             encode_batch(
                 records,
-                producer_id=self._client.client_id,
+                producer_id=FIRST_PRODUCER_ID + self._client.client_id,
                 producer_epoch=batch.epoch,
                 base_sequence=batch.sequence,
             )

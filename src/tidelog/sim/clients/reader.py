@@ -1,11 +1,15 @@
 """A reader of one partition: polls, commits where it is, and now and then dies and goes on from there."""
 
+from collections.abc import Sequence
+
 from tidelog.errors import CorruptBatch, ErrorCode
-from tidelog.protocol.batch import iterate
+from tidelog.protocol.batch import BatchHeader, iterate
 from tidelog.sim.checkers.batches import entries
 from tidelog.sim.checkers.history import PartitionHistory
+from tidelog.sim.checkers.transactions import TransactionHistory
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.clients.client import Client, ReadCall, Reply
+from tidelog.sim.clients.group import GroupOffsets
 
 POLL_PAUSE_MS = 60.0
 MAX_BYTES = 4096
@@ -13,11 +17,37 @@ RESTARTS = 0.01  # probability after each poll
 COMMITS = 0.2
 
 
+class AbortedBatches:
+    """Which batches of one answer belong to transactions that were aborted, as a consumer works it out."""
+
+    def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
+        self._coming = sorted(aborted, key=lambda each: each[1])  # (producer id, first offset)
+        self._open: set[int] = set()
+
+    def contain(self, header: BatchHeader) -> bool:
+        """To be asked for every batch in turn; one that ends a transaction may be the first of the answer."""
+        while self._coming and self._coming[0][1] < header.next_offset:
+            self._open.add(self._coming.pop(0)[0])
+        if header.is_control:
+            self._open.discard(header.producer_id)
+        return header.is_transactional and header.producer_id in self._open
+
+
 class Reader:
     def __init__(
-        self, client: Client, history: PartitionHistory, topic: str, partition: int, *, anywhere: bool = False
+        self,
+        client: Client,
+        history: PartitionHistory,
+        topic: str,
+        partition: int,
+        *,
+        anywhere: bool = False,
+        transactions: TransactionHistory | None = None,
+        group: GroupOffsets | None = None,
     ) -> None:
-        """``anywhere``: reads from any broker that has the partition, not only from its leader."""
+        """``anywhere``: reads from any broker that has the partition, not only from its leader.
+        ``transactions``: takes only what is committed, and tells there. ``group``: keeps its place there.
+        """
         self._client = client
         client.reads = True
         self._world = client.world
@@ -25,11 +55,14 @@ class Reader:
         self.topic = topic
         self.partition = partition
         self._anywhere = anywhere
+        self._transactions = transactions
+        self._group = group
         self._doubts = False  # the next poll goes to the leader
         self._position = 0
         self._last_epoch = -1
         self._committed = 0
         self._session = history.begin(client.client_id, 0)
+        self.committing = True
         self.stopped = False
 
     @property
@@ -48,7 +81,7 @@ class Reader:
             return
         call = ReadCall(
             self._client.client_id, self._client.next_number(), self.topic, self.partition,
-            self._position, known[1], self._last_epoch, MAX_BYTES,
+            self._position, known[1], self._last_epoch, MAX_BYTES, self._transactions is not None,
         )  # fmt: skip
         broker = self._client.any_broker() if self._anywhere and not self._doubts else known[0]
         self._doubts = False
@@ -65,11 +98,13 @@ class Reader:
         elif reply.error is not ErrorCode.NONE:
             self._client.look_up(self.topic)
         elif reply.left_ms > self._history.forgiven_ms:
-            self._take(reply.records, at_leader=at_leader)
-            self._maybe_commit()
+            self._take(reply.records, reply.aborted, at_leader=at_leader)
+            if self._maybe_commit():
+                return
         self.start()
 
-    def _take(self, records: bytes, *, at_leader: bool) -> None:
+    def _take(self, records: bytes, aborted: Sequence[tuple[int, int]], *, at_leader: bool) -> None:
+        aborting = AbortedBatches(aborted)
         for position, header in iterate(records):
             if header.next_offset <= self._position:
                 self._history.went_back(self._session, header.base_offset, self._position)
@@ -82,17 +117,32 @@ class Reader:
             if not at_leader and any(map(self._history.is_ghost, found)):
                 self._doubts = True
                 return
+            hidden = aborting.contain(header)
             for entry in found:
                 self._history.read(self._session, entry)
+                if self._transactions is not None and not hidden:
+                    self._transactions.seen(entry.value)
             self._position = header.next_offset
             self._last_epoch = header.leader_epoch
 
-    def _maybe_commit(self) -> None:
-        if self._world.chance.random() < COMMITS:
+    def _maybe_commit(self) -> bool:
+        """Whether it has died, and goes on by itself."""
+        if self.committing and self._world.chance.random() < COMMITS:
             self._committed = self._position
-        if self._world.chance.random() < RESTARTS:
-            self._world.note(f"reader {self._client.client_id} restarts at {self._committed}")
-            self._go_to(self._committed)
+            if self._group is not None:
+                self._group.commit(self._position)
+        if self._world.chance.random() >= RESTARTS:
+            return False
+        if self._group is not None:
+            self._group.fetch(self._restart)
+        else:
+            self._restart(self._committed)
+        return True
+
+    def _restart(self, offset: int) -> None:
+        self._world.note(f"reader {self._client.client_id} restarts at {offset}")
+        self._go_to(offset)
+        self.start()
 
     def _go_to(self, offset: int) -> None:
         self._position = offset

@@ -1,0 +1,74 @@
+"""A group of one reader, which assigns itself its partition and keeps its place with the coordinator."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.checkers.offsets import CommittedOffsets
+from tidelog.sim.clients.client import Client
+from tidelog.sim.clients.coordinator import GROUP, CoordinatorLink
+
+OFFSET_COMMIT, OFFSET_FETCH = 8, 9
+
+
+class GroupOffsets:
+    def __init__(
+        self, client: Client, topic_id: UUID, partition: int, is_given_up: Callable[[], bool]
+    ) -> None:
+        self._name = f"g{client.client_id}"
+        self._link = CoordinatorLink(client, GROUP, self._name)
+        self._topic_id = topic_id
+        self._partition = partition
+        self._is_given_up = is_given_up  # whether the coordinators' log has lost something
+        self._checked = CommittedOffsets(self._name)
+        self._busy = False
+
+    def commit(self, offset: int) -> None:
+        """One at a time; not waited for."""
+        if self._busy:
+            return
+        self._busy = True
+        self._checked.asked(offset)
+        partition = {
+            "partition_index": self._partition, "committed_offset": offset, "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }  # fmt: skip
+        body = {
+            "group_id": self._name, "generation_id_or_member_epoch": -1, "member_id": "",
+            "group_instance_id": None, "topics": [{"topic_id": self._topic_id, "partitions": [partition]}],
+        }  # fmt: skip
+
+        def heard(code: ErrorCode, answer: Any) -> None:
+            self._busy = False
+            if code is ErrorCode.NONE:
+                self._checked.told(offset)
+
+        self._link.ask(OFFSET_COMMIT, lambda: body, _commit_code, heard)
+
+    def fetch(self, done: Callable[[int], None]) -> None:
+        """``done`` gets the committed offset; 0 when there is none."""
+        topic = {"topic_id": self._topic_id, "partition_indexes": [self._partition]}
+        group = {"group_id": self._name, "member_id": None, "member_epoch": -1, "topics": [topic]}
+        body = {"groups": [group], "require_stable": True}
+
+        def heard(code: ErrorCode, answer: Any) -> None:
+            offset = -1 if code is not ErrorCode.NONE else _fetched(answer).committed_offset
+            if code is ErrorCode.NONE:
+                self._checked.found(offset, given_up=self._is_given_up())
+            done(max(offset, 0))
+
+        self._link.ask(OFFSET_FETCH, lambda: body, _fetch_code, heard)
+
+
+def _commit_code(answer: Any) -> ErrorCode:
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def _fetched(answer: Any) -> Any:
+    return answer.groups[0].topics[0].partitions[0]
+
+
+def _fetch_code(answer: Any) -> ErrorCode:
+    group = answer.groups[0]
+    return ErrorCode(group.error_code or _fetched(answer).error_code)

@@ -1,0 +1,193 @@
+"""A transactional producer: values for one or more partitions at a time, which shall be seen together or not
+at all. Now and then somebody else takes over its transactional id while it still goes on: a zombie, which
+must not commit any more.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.errors import ErrorCode
+from tidelog.protocol.records import Record, encode_batch
+from tidelog.sim.checkers.history import PartitionHistory, Write
+from tidelog.sim.checkers.transactions import Transaction, TransactionHistory, Value
+from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, Reply
+from tidelog.sim.clients.coordinator import TRANSACTION, CoordinatorLink
+
+INIT_PRODUCER_ID, END_TXN = 22, 26
+BROKER_TIMEOUT_MS = 1500
+TIMEOUT_MS = 5000  # transaction.timeout.ms
+PAUSE_MS = 150.0  # between transactions, on average
+ABORTS = 0.25  # how often it changes its mind
+PATIENCE_MS = 4000.0  # for one value
+ADMISSION = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""A partition's leader could not ask the coordinator about the transaction yet."""
+
+
+class Transactor:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        topic: str,
+        partitions: int,
+        histories: Callable[[str, int], PartitionHistory],
+        transactions: TransactionHistory,
+    ) -> None:
+        self._client = client
+        self._world = client.world
+        self._name = name  # transactional.id
+        self._topic = topic
+        self._partitions = partitions
+        self._histories = histories
+        self._transactions = transactions
+        self._link = CoordinatorLink(client, TRANSACTION, name)
+        self._producer = (-1, -1)  # id and epoch
+        self._sequences: dict[int, int] = {}
+        self._numbers = 0
+        self._open: Transaction | None = None
+        self.ended = 0
+        self.stopped = False  # begins no more transactions
+        self.gone = False  # somebody else has its transactional id for good
+
+    def start(self) -> None:
+        if self.gone:
+            return
+        self._link.ask(INIT_PRODUCER_ID, self._init_body, _code, self._started)
+
+    def _init_body(self) -> dict[str, Any]:
+        return {
+            "transactional_id": self._name, "transaction_timeout": TIMEOUT_MS, "producer_id": -1,
+            "producer_epoch": -1, "enable2_pc": False, "keep_prepared_txn": False,
+        }  # fmt: skip
+
+    def _started(self, code: ErrorCode, answer: Any) -> None:
+        self._note(f"init {code.name}")
+        if code is not ErrorCode.NONE:
+            self._later(self.start)
+            return
+        self._transactions.taken_over(self._name, self._client.client_id)
+        self._become(answer)
+        self._later(self._begin)
+
+    def _become(self, answer: Any) -> None:
+        """A new epoch begins its sequences anew."""
+        producer = (answer.producer_id, answer.producer_epoch)
+        if producer != self._producer:
+            self._producer, self._sequences = producer, {}
+
+    def _later(self, callback: Callable[[], None]) -> None:
+        self._world.after(self._world.chance.expovariate(1 / PAUSE_MS), callback)
+
+    def _note(self, text: str) -> None:
+        self._world.note(f"transactor {self._client.client_id} ({self._name}): {text}")
+
+    # --- one transaction ------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self.stopped:
+            return
+        chance = self._world.chance
+        transaction = self._open = self._transactions.begin(self._name, self._client.client_id)
+        places = [chance.randrange(self._partitions) for _ in range(chance.randint(1, 3))]
+        self._write_next(transaction, places)
+
+    def _write_next(self, transaction: Transaction, places: list[int]) -> None:
+        if places:
+            partition, *rest = places
+            self._numbers += 1
+            value = b"%s/%d/%d" % (self._name.encode(), self._client.client_id, self._numbers)
+            write = Write(self._client.client_id, self._numbers, -1, idempotent=True)
+            self._histories(self._topic, partition).sent(value, write)
+            self._transactions.wrote(transaction, Value(self._topic, partition, value))
+            done = lambda: self._write_next(transaction, rest)  # noqa: E731
+            self._send(partition, value, self._world.now_ms, done)
+        else:
+            self._end(commit=self._world.chance.random() >= ABORTS)
+
+    def _send(self, partition: int, value: bytes, born_ms: float, done: Callable[[], None]) -> None:
+        def again() -> None:
+            if self._world.now_ms - born_ms > PATIENCE_MS:
+                self._end(commit=False)
+            else:
+                self._world.after(
+                    self._client.backoff_ms(), lambda: self._send(partition, value, born_ms, done)
+                )
+
+        def answered(reply: Reply) -> None:
+            if reply.error is ErrorCode.NONE:
+                self._sequences[partition] = self._sequences.get(partition, 0) + 1
+                history = self._histories(self._topic, partition)
+                if reply.left_ms > history.forgiven_ms:
+                    history.told(value, reply.offset, reply.epoch)
+                done()
+            elif reply.error in RETRIABLE or reply.error in ADMISSION:
+                self._client.look_up(self._topic)
+                again()
+            else:
+                self._note(f"{value!r} {reply.error.name}")
+                self._end(commit=False)
+
+        known = self._client.leader_of(self._topic, partition)
+        if known is None:
+            again()
+            return
+        call = ProduceCall(
+            self._client.client_id, self._client.next_number(), self._topic, partition,
+            self._encode(partition, value), -1, BROKER_TIMEOUT_MS, self._name,
+        )  # fmt: skip
+        self._client.ask(known[0], call, answered)
+
+    def _encode(self, partition: int, value: bytes) -> bytes:
+        producer_id, epoch = self._producer
+        record = Record(0, int(self._world.now_ms), None, value, ())
+        sequence = self._sequences.get(partition, 0)
+        return bytes(
+            encode_batch(
+                [record],
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+                transactional=True,
+            )
+        )
+
+    def _end(self, *, commit: bool) -> None:
+        transaction = self._open
+        if transaction is None:
+            return
+        self._transactions.ending(transaction, commit=commit)
+        producer_id, epoch = self._producer
+        body = {
+            "transactional_id": self._name, "producer_id": producer_id, "producer_epoch": epoch,
+            "committed": commit,
+        }  # fmt: skip
+
+        def heard(code: ErrorCode, answer: Any) -> None:
+            self._note(f"{'commit' if commit else 'abort'} {code.name}")
+            self._open = None
+            if code is ErrorCode.NONE:
+                self._transactions.ended(transaction, commit=commit)
+                self.ended += 1
+                self._become(answer)
+                self._later(self._begin)
+            elif self.gone:
+                self._link.closed = True
+            else:
+                self._later(self.start)  # Its epoch is over, or nothing was ever written: it begins anew.
+
+        self._link.ask(END_TXN, lambda: body, _code, heard)
+
+    @property
+    def busy(self) -> bool:
+        return self._open is not None
+
+
+def _code(answer: Any) -> ErrorCode:
+    return ErrorCode(answer.error_code)

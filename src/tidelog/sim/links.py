@@ -1,0 +1,74 @@
+"""Requests between brokers, and of clients that want what no hot path serves: over the simulated network to
+the handlers, which see what they see when a frame comes in.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.links import Done, LocalLinks
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.messages import Fields
+
+TIMEOUT_MS = 10_000
+
+
+class LinkAsk(NamedTuple):
+    sender: int
+    number: int
+    api_key: int
+    body: Fields
+
+
+class LinkGot(NamedTuple):
+    sender: int
+    number: int
+    answer: Any  # the entity, or a TidelogError
+
+
+class Send(Protocol):
+    def __call__(self, to: int, message: Any, *, in_order: bool) -> None: ...
+
+
+class SimLinks(LocalLinks):
+    def __init__(self, broker: Broker, send: Send, controller: Callable[[], int]) -> None:
+        super().__init__(broker)
+        self._send = send
+        self._controller = controller
+        self._number = 0
+        self._waiting: dict[int, tuple[int, Done]] = {}  # question → who is asked, and who waits
+
+    def controller(self) -> int:
+        return self._controller()
+
+    def request(self, broker_id: int, api_key: int, body: Fields, done: Done) -> None:
+        if broker_id == self._broker.broker_id:
+            super().request(broker_id, api_key, body, done)
+            return
+        self._number += 1
+        number = self._number
+        self._waiting[number] = broker_id, done
+        self._send(broker_id, LinkAsk(self._broker.broker_id, number, api_key, body), in_order=True)
+        self._broker.services.later(TIMEOUT_MS, lambda: self._fail(number, ErrorCode.REQUEST_TIMED_OUT))
+
+    def asked(self, ask: LinkAsk) -> None:
+        """Another broker wants something of this one."""
+
+        def done(answer: Any) -> None:
+            self._send(ask.sender, LinkGot(self._broker.broker_id, ask.number, answer), in_order=True)
+
+        super().request(self._broker.broker_id, ask.api_key, ask.body, done)
+
+    def answered(self, got: LinkGot) -> None:
+        waiting = self._waiting.pop(got.number, None)
+        if waiting is not None:
+            waiting[1](got.answer)
+
+    def lost(self, peer: int) -> None:
+        for number in [number for number, (asked, _) in self._waiting.items() if asked == peer]:
+            self._fail(number, ErrorCode.NETWORK_EXCEPTION)
+
+    def _fail(self, number: int, code: ErrorCode) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            waiting[1](TidelogError(f"broker {waiting[0]} did not answer", code))

@@ -1,0 +1,145 @@
+"""The seeds with transactions and groups can find bugs: each mutation breaks one rule of the coordinators or
+of what readers of committed records are shown, and one of a bounded number of seeds must notice.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from tidelog.broker import transaction_markers
+from tidelog.broker.coordinators.group_machine import GroupMachine
+from tidelog.broker.handlers import write_txn_markers
+from tidelog.broker.partition import Partition
+from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.log.reading import Reading
+from tidelog.protocol.markers import Marker
+from tidelog.sim.checkers import Violation
+from tidelog.sim.plan import TRANSACTIONS
+from tidelog.sim.run import run
+from tidelog.transactions import rules
+
+MAX_SEEDS = 30
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+# --- what readers are shown ---------------------------------------------------------------------------------
+
+
+def show_open_transactions(patch: pytest.MonkeyPatch) -> None:
+    """Readers of committed records do not wait for the end of a transaction."""
+    patch.setattr(Partition, "last_stable_offset", property(lambda self: self.high_watermark))
+
+
+def hide_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Readers are not told which transactions were aborted."""
+    patch.setattr(Reading, "aborted_in", lambda self, offset, size, end_offset: [])
+
+
+# --- how transactions end -----------------------------------------------------------------------------------
+
+
+def commit_what_is_aborted(patch: pytest.MonkeyPatch) -> None:
+    """Whatever the producer wanted, its partitions hear that it is committed."""
+    _change_markers(patch, lambda place, marker: marker._replace(commits=True))
+
+
+def disagree(patch: pytest.MonkeyPatch) -> None:
+    """Only one partition hears that a transaction is committed."""
+    _change_markers(
+        patch, lambda place, marker: marker._replace(commits=marker.commits and place.partition == 0)
+    )
+
+
+def _change_markers(patch: pytest.MonkeyPatch, change: Callable[[Any, Marker], Marker]) -> None:
+    original = transaction_markers.write_marker
+
+    def write(broker: Any, name: Any, producer_id: int, epoch: int, marker: Marker, *rest: Any) -> None:
+        original(broker, name, producer_id, epoch, change(name, marker), *rest)
+
+    patch.setattr(transaction_markers, "write_marker", write)
+    patch.setattr(write_txn_markers, "write_marker", write)
+
+
+def forget_a_marker(patch: pytest.MonkeyPatch) -> None:
+    """A partition that refused the end of a transaction is not asked again."""
+    patch.setattr(transaction_markers, "_is_settled", lambda order, partition, code: True)
+
+
+# --- who may write ------------------------------------------------------------------------------------------
+
+
+def fence_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Whoever takes over a transactional id goes on in its predecessor's epoch."""
+    original = rules.start
+
+    def start(transaction: Any, *args: Any, **options: Any) -> Any:
+        new = original(transaction, *args, **options)
+        same = transaction.producer_id == new.producer_id and transaction.epoch >= 0
+        return new.to(new.state, epoch=transaction.epoch) if same else new
+
+    patch.setattr(rules, "start", start)
+
+
+# --- groups -------------------------------------------------------------------------------------------------
+
+
+def acknowledge_before_replication(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator answers when its own log has a record."""
+    patch.setattr(Partition, "when_acknowledged", _at_once(Partition.when_acknowledged))
+
+
+def _at_once(original: Callable[..., None]) -> Callable[..., None]:
+    def when_acknowledged(
+        self: Partition, end_offset: int, acks: int, timeout_ms: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        if self.name.topic.startswith("__"):
+            done(ErrorCode.NONE)
+        else:
+            original(self, end_offset, acks, timeout_ms, done)
+
+    return when_acknowledged
+
+
+def begin_with_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator does not read its log."""
+    patch.setattr(GroupMachine, "replay", lambda self, record, batch: None)
+
+
+class Mutation(NamedTuple):
+    patch: Patch
+    wanted: dict[str, Any] = {}  # noqa: RUF012 - what the seeds are about; never changed
+
+
+MOVING = {"faults": ("kill", "restart"), "pace_ms": (100, 700)}
+
+MUTATIONS = [
+    Mutation(show_open_transactions),
+    Mutation(hide_nothing),
+    Mutation(commit_what_is_aborted),
+    Mutation(disagree),
+    Mutation(forget_a_marker, {"faults": ("kill", "cut", "halves")}),
+    Mutation(fence_nobody),
+    Mutation(acknowledge_before_replication, MOVING),
+    Mutation(begin_with_nothing, MOVING),
+]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.patch.__name__)
+def test_a_seed_notices(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation.patch(monkeypatch)
+    for seed in range(MAX_SEEDS):
+        try:
+            run(TRANSACTIONS, seed, **mutation.wanted)
+        except (Violation, InvariantViolation):
+            return
+    pytest.fail(f"{MAX_SEEDS} seeds ran without noticing {mutation.patch.__name__}")
