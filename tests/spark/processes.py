@@ -1,5 +1,6 @@
 """Pipelines as processes of their own, to be killed: a driver with its JVM and its Python workers is one
-group."""
+group.
+"""
 
 import json
 import os

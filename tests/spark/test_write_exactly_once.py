@@ -2,7 +2,8 @@
 Spark.
 
 Each test writes batches the way Spark does (tasks, then the driver's commit; after a failure the same batch
-again) and looks at what confluent-kafka reads as committed."""
+again) and looks at what confluent-kafka reads as committed.
+"""
 
 import uuid
 from collections import Counter

@@ -193,7 +193,8 @@ def audit(
     """Compare all replicas of topics; exits with 1 and says where, unless they are sound and equal.
 
     Example: tidelog pipeline audit orders --dir .tidelog/broker-1 --dir .tidelog/broker-2 --dir
-    .tidelog/broker-3"""
+    .tidelog/broker-3
+    """
     with spark_session("audit", master, remote, conf) as spark:
         from tidelog.spark.pipelines.audit import Audit
         from tidelog.spark.pipelines.audit import audit as run

@@ -1,5 +1,6 @@
 """What all ``tidelog pipeline`` commands share: the session, how far it is, a clean stop, and failures in one
-sentence."""
+sentence.
+"""
 
 import signal
 import sys

@@ -1,34 +1,52 @@
 """Finished pipelines: plain functions over a Spark session, to be called, composed, or run with ``tidelog
 pipeline``.
 
-================= ==========================================================================
-:mod:`.archive`   topics to tables
-:mod:`.restore`   tables to topics
-:mod:`.transform` SQL from topics to topics or tables
-:mod:`.audit`     all replicas of a topic compared
-:mod:`.indicators` records of an experiment to performance, consistency and availability
-================= ==========================================================================
+============== ===========================================================================
+archive        topics to tables
+restore        tables to topics
+transform      SQL from topics to topics or tables
+audit          all replicas of a topic compared
+indicators     records of an experiment to performance, consistency and availability
+============== ===========================================================================
 
 Each takes what it has to do as one value, tells how far it is (``tell``) and stops on request (``stop``). All
-of them work against any Kafka-compatible cluster."""
+of them work against any Kafka-compatible cluster.
+"""
 
 from tidelog.spark.pipelines.archive import Archive, ArchiveReport, archive, read_archive
+from tidelog.spark.pipelines.audit import Audit, AuditReport, audit
 from tidelog.spark.pipelines.decoding import Decoding
+from tidelog.spark.pipelines.indicators import Indicators, IndicatorsReport, indicators, write_report
 from tidelog.spark.pipelines.restore import Restore, RestoreReport, restore
 from tidelog.spark.pipelines.running import Progress
 from tidelog.spark.pipelines.session import open_session
 from tidelog.spark.pipelines.source import Topics
+from tidelog.spark.pipelines.transform import Output, Source, Transform, TransformReport, transform
+from tidelog.spark.pipelines.transform_file import read_transform
 
 __all__ = [
     "Archive",
     "ArchiveReport",
+    "Audit",
+    "AuditReport",
     "Decoding",
+    "Indicators",
+    "IndicatorsReport",
+    "Output",
     "Progress",
     "Restore",
     "RestoreReport",
+    "Source",
     "Topics",
+    "Transform",
+    "TransformReport",
     "archive",
+    "audit",
+    "indicators",
     "open_session",
     "read_archive",
+    "read_transform",
     "restore",
+    "transform",
+    "write_report",
 ]

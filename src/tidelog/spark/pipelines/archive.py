@@ -13,7 +13,8 @@ stop.
 
 The offsets of a micro-batch are noted in the checkpoint before it is read, so a batch that is run again has
 the same records, and :mod:`tidelog.spark.pipelines.files` (or Delta's own transaction numbers) adds them
-once."""
+once.
+"""
 
 from dataclasses import dataclass, field
 from threading import Event

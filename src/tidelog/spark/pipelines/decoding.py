@@ -1,7 +1,8 @@
 """Values that are JSON or Avro become columns; those that are not are set apart, never dropped.
 
 Owns what "decodable" means. JSON is decoded by Spark itself. Avro needs Spark's own module (``spark-avro``),
-which is not part of the ``pyspark`` package: where the session has it, it is used."""
+which is not part of the ``pyspark`` package: where the session has it, it is used.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,8 @@ FORMATS = ("json", "avro", "confluent-avro")
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """What the values are: a format and a schema in its own language (Spark's DDL for JSON, JSON for
-    Avro)."""
+    Avro).
+    """
 
     format: str
     schema: str

@@ -16,7 +16,8 @@ on moving, or begins anew.
 
 *Merged*: the new file is written aside, the plan is noted, the new file is moved into place and the old ones
 are removed; a plan that is found is carried out first of all. Between the last two steps a reader may see
-records twice."""
+records twice.
+"""
 
 import json
 import re

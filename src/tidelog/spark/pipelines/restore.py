@@ -2,7 +2,8 @@
 
 Owns where records go: to the topic and partition they came from, or to another topic, by key. Each file's
 worth of records is written in a transaction of its own and all of them are committed at the end, so a restore
-that fails leaves nothing behind that readers of committed records would see."""
+that fails leaves nothing behind that readers of committed records would see.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
 """Streaming queries run to their end, or until somebody asks them to stop; what they do meanwhile is told.
 
 Owns the waiting. A stop loses nothing: what a micro-batch had not finished is done again from the checkpoint
-the next time."""
+the next time.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_S = 0.25
+RESTARTS_MAX = 5
+
+# Spark gives a Python process ten seconds to start, which a busy machine may exceed: the query fails, but
+# nothing is wrong with it.
+_TOO_BUSY = "Python worker failed to connect back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +51,50 @@ def run(
     stop: Event | None = None,
     tell: Tell = tell_nobody,
 ) -> Outcome:
-    """Run queries over what is there now, or with ``every`` (such as ``10 seconds``) until ``stop`` is set.
+    """Run queries over what is there now, one after the other; or with ``every`` (such as ``10 seconds``)
+    side by side, until ``stop`` is set.
 
     The first one is the one that is told of; if one fails, all end.
     """
     counter = _Counter(tell)
+    asked = stop or Event()
+    if every is not None:
+        _run_together([writer.trigger(processingTime=every) for writer in writers], asked, counter)
+        return Outcome(counter.rows, asked.is_set())
+    for number, writer in enumerate(writers):
+        if not asked.is_set():
+            _run_together([writer.trigger(availableNow=True)], asked, counter if number == 0 else None)
+    return Outcome(counter.rows, asked.is_set())
+
+
+def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "_Counter | None") -> None:
     queries: list[StreamingQuery] = []
+    restarts_left = RESTARTS_MAX
     try:
         for writer in writers:
-            trigger = {"availableNow": True} if every is None else {"processingTime": every}
-            queries.append(writer.trigger(**trigger).start())
-        while not _all_ended(queries) and not (stop is not None and stop.is_set()):
+            queries.append(writer.start())
+        while not stop.is_set():
+            for number, failure in _failures(queries):
+                if _TOO_BUSY not in str(failure) or not restarts_left:
+                    raise failure
+                restarts_left -= 1
+                queries[number] = writers[number].start()
+            if not any(query.isActive for query in queries):
+                break
             time.sleep(POLL_S)
-            counter.take(queries[0].recentProgress)
+            if counter is not None:
+                counter.take(queries[0].recentProgress)
     finally:
         # Also after a failure or Ctrl-C: nothing may go on in the background.
         for query in queries:
             query.stop()
-    counter.take(queries[0].recentProgress)
-    return Outcome(counter.rows, stop is not None and stop.is_set())
+    if counter is not None:
+        counter.take(queries[0].recentProgress)
 
 
-def _all_ended(queries: "Sequence[StreamingQuery]") -> bool:
-    """Raises what a query failed with."""
-    for query in queries:
-        if not query.isActive and (failure := query.exception()) is not None:
-            raise failure
-    return not any(query.isActive for query in queries)
+def _failures(queries: "Sequence[StreamingQuery]") -> "list[tuple[int, Exception]]":
+    ended = [(number, query.exception()) for number, query in enumerate(queries) if not query.isActive]
+    return [(number, failure) for number, failure in ended if failure is not None]
 
 
 class _Counter:

@@ -2,7 +2,8 @@
 three.
 
 Owns how a session comes into being and what it needs to know of Tidelog. A pipeline takes any session that it
-is given: this is for the command line and for those who have none yet."""
+is given: this is for the command line and for those who have none yet.
+"""
 
 import os
 import sys

@@ -2,7 +2,8 @@
 
 Owns what runs; what a file may say is :mod:`tidelog.spark.pipelines.transform_file`'s business. Every source
 is a view with its topic's columns, its value decoded to columns of its own where a schema is given. Values
-that the schema does not fit go to a table beside the checkpoint and are counted."""
+that the schema does not fit go to a table beside the checkpoint and are counted.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,15 +1,18 @@
 """Writing DataFrames to topics: Arrow in, record batches out.
 
-========================== ===============================================================
-:mod:`.settings`           the options
-:mod:`.columns`            Arrow columns as flat arrays
-:mod:`.kernel`             rows to records, compiled
-:mod:`.encoder`            open batches in bounded memory, sealed with checksum and sequence
-:mod:`.sender`             batches to leaders, in order, with retries
-:mod:`.task`               the loop of one task
-:mod:`.transactions`       exactly once: one transaction for each task, one decision for each micro-batch
-:mod:`.writers`            what Spark calls
-========================== ===============================================================
+================== =====================================================================================
+settings           the options
+columns            Arrow columns as flat arrays
+places, loops      what the compiled loops are told, and the loops
+kernel             the loops behind plain calls
+encoder            open batches in bounded memory, sealed with checksum and sequence
+messages           the requests, as bytes
+sender             batches to leaders, in order, with retries
+task               the loop of one task
+coordinator        questions to the coordinators of transactions and groups
+transactions       exactly once: a transaction for each task, one decision for each micro-batch
+writers            what Spark calls
+================== =====================================================================================
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """Questions to the coordinator of a transaction or a group, wherever it is by now.
 
 Owns finding it, asking again where it moved, loads or is busy, and the time that may take. What an answer
-means is the caller's business: every error that is not about the coordinator is handed on."""
+means is the caller's business: every error that is not about the coordinator is handed on.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar

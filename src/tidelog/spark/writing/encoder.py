@@ -2,7 +2,8 @@
 
 Owns the arena, the headers, compression and the sequence numbers that make a retried batch harmless. Knows
 nothing of brokers: what is sealed is handed over with :meth:`Encoder.take_sealed` and given back with
-:meth:`Encoder.release`."""
+:meth:`Encoder.release`.
+"""
 
 import random
 from collections import Counter

@@ -1,7 +1,8 @@
 """The compiled loops behind plain calls, and the rows they work on.
 
 Owns which arrays there are and where their addresses go (:mod:`tidelog.spark.writing.places`); whoever calls
-keeps the arrays alive for the length of the call."""
+keeps the arrays alive for the length of the call.
+"""
 
 import ctypes
 from functools import cache

@@ -3,7 +3,8 @@
 All but DescribeTransactions in the encoding before flexible versions, so nothing has to be negotiated.
 Transactions are those of the first protocol: the epoch stays the same from one end to the next, which is what
 makes an end that is asked for twice, perhaps by another process, recognisable
-(:mod:`tidelog.spark.writing.transactions`)."""
+(:mod:`tidelog.spark.writing.transactions`).
+"""
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence

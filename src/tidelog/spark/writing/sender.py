@@ -4,7 +4,8 @@ time is up.
 Owns what is under way: at most one request for each broker and one batch for each partition, so that a retry
 never overtakes. While a broker works, the caller encodes: :meth:`Sender.offer` sends what can be sent and
 returns; :meth:`Sender.wait` blocks for an answer. A batch keeps its producer, epoch and sequence in every
-retry: the broker recognises what it already has."""
+retry: the broker recognises what it already has.
+"""
 
 import select
 import time

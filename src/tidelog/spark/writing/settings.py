@@ -1,7 +1,8 @@
 """The options of a writer: those of Spark's Kafka sink, with ``kafka.*`` for the producer's settings.
 
 Owns which options there are, what they may be and which go together. Picklable: executors get it with their
-task."""
+task.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

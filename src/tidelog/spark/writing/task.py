@@ -1,7 +1,8 @@
 """One task's rows, from Arrow batches to acknowledged record batches.
 
 Owns the loop: columns to rows, rows to open batches, full batches to brokers, and waiting only when there is
-no room left. Whose records they are, and whether a transaction is around them, comes from outside."""
+no room left. Whose records they are, and whether a transaction is around them, comes from outside.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator

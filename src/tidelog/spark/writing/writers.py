@@ -2,7 +2,8 @@
 
 Owns which of the two guarantees is kept and how (:mod:`tidelog.spark.writing.transactions` says why it
 holds). Spark makes a writer anew in each process and for each micro-batch, so nothing is remembered here:
-what the driver must know travels in the tasks' messages."""
+what the driver must know travels in the tasks' messages.
+"""
 
 import contextlib
 import uuid
@@ -141,7 +142,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         iterator: Iterator["pa.RecordBatch"],
     ) -> Written:
         """The batch was decided before: commit what this task wrote then, or write it again if it was
-        aborted."""
+        aborted.
+        """
         earlier = decision.of_task(place.task)
         if earlier is None or Transactions(coordinators).commit(earlier.name(place.sink), earlier.producer):
             for _ in iterator:  # or Spark complains that nobody listens

@@ -2,7 +2,8 @@
 disorder.
 
 Owns the job and its report. Replicas are found by :mod:`.replicas`, read to rows by :mod:`.scanning` in
-Spark's tasks, one for each replica, and judged by the queries of :mod:`.judging`."""
+Spark's tasks, one for each replica, and judged by the queries of :mod:`.judging`.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -52,11 +52,13 @@ from (
 ) where base_offset > first_offset
 """
 
-# Of the replicas with the fewest faults the one that reaches furthest speaks for the partition.
+# Of the replicas with the fewest faults the one that reaches furthest, and there the one with the most
+# batches, speaks for the partition.
 _ENDS = """
 select topic, partition, broker, min(base_offset) as start, max(next_offset) as end,
   first_value(broker) over (
-    partition by topic, partition order by count_if(fault is not null), max(next_offset) desc, broker
+    partition by topic, partition
+    order by count_if(fault is not null), max(next_offset) desc, count(*) desc, broker
   ) as reference
 from {batches} group by topic, partition, broker
 """

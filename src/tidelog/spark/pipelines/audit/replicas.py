@@ -3,7 +3,8 @@ them.
 
 Owns finding and reading. A broker is asked as a consumer asks that fetches from a near replica, so each tells
 its own bytes, up to the high watermark it knows. Directories tell everything; the high watermark is what the
-broker last noted."""
+broker last noted.
+"""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -2,7 +2,8 @@
 them.
 
 Works on batches, not on records, in the executors; only where two replicas differ are records opened, to say
-which."""
+which.
+"""
 
 import hashlib
 from collections.abc import Iterable, Iterator

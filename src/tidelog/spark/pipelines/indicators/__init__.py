@@ -2,7 +2,8 @@
 run.
 
 Owns the report: tables as values and as CSV, pictures, and one HTML page. The input is described in
-:mod:`.history`, the meaning of each figure in :mod:`.measures`."""
+:mod:`.history`, the meaning of each figure in :mod:`.measures`.
+"""
 
 import csv
 from collections.abc import Mapping, Sequence

@@ -21,7 +21,8 @@ name           string of ``fault`` and ``healed``: what was done, such as ``kill
 ============== ====== ==================================================================================
 
 A record is *lost* if it was acknowledged and never received; ``failed`` ones may turn up or not. So a history
-is complete only if everything was read to its end after the last write."""
+is complete only if everything was read to its end after the last write.
+"""
 
 import json
 from pathlib import Path
