@@ -152,10 +152,14 @@ class Serving:
         whatever the newest ask was about.
         """
         for follower, standing in self._standing.items():
+            if hosted in standing.items and election.voters.counts(follower, standing.directory):
+                election.voter_heard(follower, standing.heard_ms)
+
+    def note_alive(self, hosted: Hosted) -> None:
+        """The same for everybody who fetches a log whose voters may change."""
+        for follower, standing in self._standing.items():
             if hosted in standing.items:
                 hosted.note_alive(follower, standing.directory, standing.heard_ms)
-                if election.voters.counts(follower, standing.directory):
-                    election.voter_heard(follower, standing.heard_ms)
 
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         hosted = self._hosted.get(ask.key)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 
-from tidelog.replication.election import Election, State, VoteGot
+from tidelog.replication.election import NEVER_MS, Election, State, Tail, VoteGot
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import LeaderBegan, PartitionKey, Peers, StandNow, VoteAnswered, VoteAsked
@@ -23,6 +23,7 @@ from tidelog.types import NO_BROKER
 
 TICK_MS = 20
 FOREVER_MS = 1 << 62
+NO_TAIL = Tail(-1, 0)
 
 
 class Voting:
@@ -47,6 +48,7 @@ class Voting:
         self._heap: list[tuple[int, int, Hosted]] = []
         self._entries: dict[Hosted, int] = {}  # The earliest deadline under which each is in the heap.
         self._order = count()
+        self._stalled_ms = NEVER_MS  # When this process last stood still.
 
     def add(self, hosted: Hosted, election: Election) -> None:
         self._elections[hosted] = election
@@ -72,9 +74,7 @@ class Voting:
 
     def tick(self, now_ms: int, *, stalled: bool) -> None:
         if stalled:
-            for hosted, election in self._elections.items():
-                self._refresh(hosted, election)
-                election.stalled(now_ms)
+            self._stalled_ms = now_ms
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             deadline_ms, _, hosted = heappop(heap)
@@ -87,7 +87,14 @@ class Voting:
         if election is None or hosted.closed:
             return
         self._refresh(hosted, election)
-        hosted.elect(election.tick(now_ms, self._chance(), hosted.tail))
+        if now_ms - self._stalled_ms < election.timing.settle_ms:
+            election.stalled(self._stalled_ms)
+        if election.deadline_ms <= now_ms:
+            # A leader only counts whom it hears; how long its log is does not matter for that.
+            tail = NO_TAIL if election.state is State.LEADER else hosted.tail
+            effects = election.tick(now_ms, self._chance(), tail)
+            if effects:
+                hosted.elect(effects)
         if hosted not in self._entries and not election.retired and hosted in self._elections:
             self._push(hosted, max(election.deadline_ms, now_ms + 1))
 
@@ -96,6 +103,7 @@ class Voting:
         election = self._elections.get(hosted)
         if election is not None:
             self._refresh(hosted, election)
+            self._serving.note_alive(hosted)
 
     def _refresh(self, hosted: Hosted, election: Election) -> None:
         """Whom has it heard of meanwhile?"""
@@ -106,6 +114,8 @@ class Voting:
                 election.leader_heard(election.leader, election.epoch, heard_ms)
         elif election.state is State.LEADER:
             self._serving.refresh(hosted, election)
+            if hosted.snapshots is not None:
+                self._serving.note_alive(hosted)
 
     # --- leaders that are lost ------------------------------------------------------------------------------
 
