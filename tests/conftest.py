@@ -1,9 +1,48 @@
-"""What every test may use. The broker fixtures come from Tidelog's own pytest plugin."""
+"""What every test may use, and in which order and on which worker tests run.
+
+The broker fixtures come from Tidelog's own pytest plugin. With ``--dist loadfile``, as ``./dev test`` has it,
+a file's tests stay together: they may share a broker, and do not disturb each other. All Spark tests stay
+together, too, because they share a session, which takes seconds to start and a gigabyte.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
 pytest_plugins = ["pytester"]
+
+TESTS = Path(__file__).parent
+# The longest first, so that the last ones are short and no worker waits for another in the end.
+PARTS = ["spark", "interop", "sim", "golden", "unit"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write the golden traces of tests/golden anew")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_part)
+
+
+def _part(item: pytest.Item) -> int:
+    part = item.path.relative_to(TESTS).parts[0]
+    return PARTS.index(part) if part in PARTS else len(PARTS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeScheduling | None":
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            return "tests/spark" if file.startswith("tests/spark/") else file
+
+    config.option.loadscopereorder = False  # otherwise the files with the most tests, not the longest, begin
+    return ByFile(config, log)
