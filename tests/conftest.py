@@ -39,7 +39,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeSc
         return None
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
-    class ByFile(LoadScopeScheduling):
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::", 1)[0]
             return "tests/spark" if file.startswith("tests/spark/") else file
