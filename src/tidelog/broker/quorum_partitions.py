@@ -38,7 +38,7 @@ Key = tuple[UUID, int]
 
 REPEAT_MS = 500
 STEP_MS = 50
-FIRST_STAND_MS = 40  # between one replica of a new partition and the next
+FIRST_STAND_MS = 250  # between one replica of a new partition and the next
 
 
 class QuorumPartitions:

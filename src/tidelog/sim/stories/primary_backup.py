@@ -171,6 +171,7 @@ def double_retry_of_an_idempotent_producer() -> Story:
     story.heal()
     story.start("B")
     story.until(lambda: is_whole(story), "the return of B")
+    story.run(50)  # A hears of it, too.
     expect(story.await_answer(story.send_again(first)), ErrorCode.NONE)
     expect(story.read(), ["r1"])
     return story
