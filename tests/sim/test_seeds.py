@@ -15,7 +15,7 @@ import pytest
 
 from tidelog.sim.run import MODES, run
 
-SEEDS = {"controllers": range(80), "isr": range(130), "primary-backup": range(30)}
+SEEDS = {"controllers": range(80), "isr": range(130), "primary-backup": range(30), "changes": range(12)}
 
 
 @pytest.fixture(autouse=True)

@@ -126,6 +126,85 @@ def sealed_without_controllers() -> ChangeStory:
     return story
 
 
+def voters_that_have_not_heard() -> ChangeStory:
+    """From quorum to isr while two voters hear nothing of the controllers, and then nothing of the leader any
+    more: they elect one of themselves, but it finds the seal in its log and takes nothing. When they hear of
+    the change they follow the leader that was named.
+    """
+    story = ChangeStory(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("BC", "XYZ")
+    story.change("isr")
+    story.until(lambda: story.hosted("A").replica.sealed_end_offset is not None, "the seal")
+    story.run(10)
+    story.cut("A", "BC")
+    story.await_change("isr")
+    story.until(lambda: any(_leads(story, letter) for letter in "BC"), "an election")
+    story.run(200)
+    story.tell_logs()
+    elected = next(letter for letter in "BC" if _leads(story, letter))
+    expect(story.write(at=elected), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    story.heal()
+    story.until(lambda: story.in_sync() == "ABC" and not _leads(story, elected), "that all follow A")
+    story.run(200)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.tell_logs()
+    expect(story.read(), ["r1", "r3"])
+    return story
+
+
+def who_lacks_records_is_no_member() -> ChangeStory:
+    """From quorum to isr while one voter lacks a record: only those who hold the whole log are members."""
+    story = ChangeStory(replication_mode="quorum")
+    story.cut("C", "AB")
+    expect(story.write(), ErrorCode.NONE)
+    story.change("isr")
+    story.await_change("isr")
+    expect(story.in_sync(), "AB")
+    story.heal()
+    story.until(story.all_in_sync, "the return of C")
+    expect(story.read(), ["r1"])
+    return story
+
+
+def there_and_back() -> ChangeStory:
+    """From quorum to isr and back at once: the seal at the end of the log belongs to an earlier time, and
+    records are taken again.
+    """
+    story = ChangeStory(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.change("isr")
+    story.await_change("isr")
+    story.change("quorum")
+    story.await_change("quorum")
+    story.run(100)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(300)
+    story.tell_logs()
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
+def first_replica_is_waited_for() -> ChangeStory:
+    """From isr to primary-backup while the first replica is away: it is to lead, and lacks what was written
+    since, so the change waits until it is in sync.
+    """
+    story = ChangeStory()
+    story.kill("A")
+    story.until(lambda: story.is_led_anew(0), "an election")
+    expect(story.write(), ErrorCode.NONE)
+    story.change("primary-backup")
+    story.run(500)
+    expect(story.partition().mode, "isr")
+    story.start("A")
+    story.await_change("primary-backup")
+    story.run(200)
+    expect(story.leader(), "A")
+    expect(story.read(), ["r1"])
+    return story
+
+
 def primary_is_waited_for() -> ChangeStory:
     """From primary-backup to isr while the primary is away: it may hold what nobody else has, so the change
     waits for it.
@@ -151,4 +230,13 @@ def _leads(story: ChangeStory, letter: str) -> bool:
     return replica.leader == replica.me
 
 
-STORIES = (round_trip, majority_is_waited_for, sealed_without_controllers, primary_is_waited_for)
+STORIES = (
+    round_trip,
+    there_and_back,
+    majority_is_waited_for,
+    first_replica_is_waited_for,
+    primary_is_waited_for,
+    who_lacks_records_is_no_member,
+    sealed_without_controllers,
+    voters_that_have_not_heard,
+)

@@ -1,0 +1,120 @@
+"""The rules of the steps between replication modes have guards: each mutation breaks one of them, and a story
+that sets the trap must notice.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tidelog.controller.mode_changes import STEPS
+from tidelog.errors import InvariantViolation
+from tidelog.replication import sealing
+from tidelog.replication.sealing import Sealing, seal_at_end
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import changes
+from tidelog.sim.telling import StoryFailed
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def seal_in_memory_only(patch: pytest.MonkeyPatch) -> None:
+    """The leader takes no more records, but whoever is elected after it does not know."""
+
+    def write(self: Sealing) -> None:
+        replica = self._hosted.replica
+        replica.sealed_end_offset = replica.log.end_offset
+
+    patch.setattr(Sealing, "_write", write)
+
+
+def overlook_the_seal(patch: pytest.MonkeyPatch) -> None:
+    """Whoever is elected does not look how its log ends."""
+    patch.setattr(Sealing, "found", lambda self: None)
+
+
+def commit_behind_the_seal(patch: pytest.MonkeyPatch) -> None:
+    """With what a leader writes to say that it leads is dealt as with anything else, also behind a seal."""
+    original = Sealing.found
+
+    def found(self: Sealing) -> None:
+        original(self)
+        if self._hosted.replica.sealed_end_offset is not None:
+            self._hosted.replica.sealed_end_offset = 1 << 60
+
+    patch.setattr(Sealing, "found", found)
+
+
+def forget_when_it_was_sealed(patch: pytest.MonkeyPatch) -> None:
+    """The seal of an earlier time counts for ever."""
+    patch.setattr(sealing, "seal_at_end", lambda log, since_epoch: seal_at_end(log, 0))
+
+
+def take_everybody_for_a_holder(patch: pytest.MonkeyPatch) -> None:
+    """The members are whoever is a replica, and not those who hold the whole log."""
+    patch.setattr(Sealing, "_holders", lambda self: tuple(self._hosted.replica.replicas))
+
+
+def vote_with_a_minority_in_sync(patch: pytest.MonkeyPatch) -> None:
+    """To quorum at once: those who lack records can elect each other."""
+    step = STEPS["isr", "quorum"]._replace(waits_for=lambda partition, standing: None)
+    patch.setitem(STEPS, ("isr", "quorum"), step)
+
+
+def lead_with_less(patch: pytest.MonkeyPatch) -> None:
+    """To primary-backup at once, whether or not the first replica has everything."""
+    step = STEPS["isr", "primary-backup"]._replace(waits_for=lambda partition, standing: None)
+    patch.setitem(STEPS, ("isr", "primary-backup"), step)
+
+
+def go_without_the_primary(patch: pytest.MonkeyPatch) -> None:
+    """From primary-backup at once, with whoever is there."""
+    step = STEPS["primary-backup", "isr"]._replace(
+        waits_for=lambda partition, standing: None, leader=lambda partition: partition.in_sync[0]
+    )
+    patch.setitem(STEPS, ("primary-backup", "isr"), step)
+
+
+def appoint_in_the_next_epoch(patch: pytest.MonkeyPatch) -> None:
+    """The controllers begin right above the election they heard of, while voters may go on."""
+    patch.setitem(STEPS, ("quorum", "isr"), STEPS["quorum", "isr"]._replace(epochs_ahead=1))
+
+
+def change_within_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    """The epoch stays when the mode changes."""
+    for pair, step in list(STEPS.items()):
+        patch.setitem(STEPS, pair, step._replace(epochs_ahead=0))
+
+
+class Mutation(NamedTuple):
+    patch: Patch
+    story: Callable[[], object]
+
+
+MUTATIONS = [
+    Mutation(seal_in_memory_only, changes.voters_that_have_not_heard),
+    Mutation(overlook_the_seal, changes.voters_that_have_not_heard),
+    Mutation(commit_behind_the_seal, changes.voters_that_have_not_heard),
+    Mutation(appoint_in_the_next_epoch, changes.voters_that_have_not_heard),
+    Mutation(forget_when_it_was_sealed, changes.there_and_back),
+    Mutation(take_everybody_for_a_holder, changes.who_lacks_records_is_no_member),
+    Mutation(vote_with_a_minority_in_sync, changes.majority_is_waited_for),
+    Mutation(lead_with_less, changes.first_replica_is_waited_for),
+    Mutation(go_without_the_primary, changes.primary_is_waited_for),
+    Mutation(change_within_the_epoch, changes.round_trip),
+]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.patch.__name__)
+def test_its_story_notices(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation.patch(monkeypatch)
+    with pytest.raises((Violation, InvariantViolation, StoryFailed)):
+        mutation.story()
