@@ -1,0 +1,120 @@
+"""Ballots of many partitions in one file: saved together, found again, never half forgotten."""
+
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from tidelog.errors import StorageError
+from tidelog.replication import ballot_book
+from tidelog.replication.ballot_book import BallotBook
+from tidelog.replication.election import Ballot
+from tidelog.services import Services
+from tidelog.sim.disk import SimulatedDisk
+
+TOPIC = UUID(int=7)
+
+
+class FakeServices:
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+        self.writes = 0
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        self.due.append(callback)
+
+    def offload(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        def run() -> None:
+            self.writes += 1
+            try:
+                result: Any = work()
+            except OSError as error:
+                result = error
+            done(result)
+
+        self.due.append(run)
+
+    def run(self) -> None:
+        while self.due:
+            self.due.pop(0)()
+
+
+def disk() -> SimulatedDisk:
+    made = SimulatedDisk()
+    made.make_directory("data")
+    return made
+
+
+def opened(on: SimulatedDisk) -> tuple[BallotBook, FakeServices]:
+    services = FakeServices()
+    return BallotBook(on, "data", cast(Services, services)), services
+
+
+def save(book: BallotBook, services: FakeServices, ballots: dict[int, Ballot]) -> list[object]:
+    told: list[object] = []
+    for index, ballot in ballots.items():
+        book.save((TOPIC, index), ballot, told.append)
+    services.run()
+    return told
+
+
+def test_what_was_saved_is_found_again() -> None:
+    on = disk()
+    book, services = opened(on)
+    assert save(book, services, {0: Ballot(3, 1), 1: Ballot(5, -1)}) == [None, None]
+    assert save(book, services, {0: Ballot(4, 2)}) == [None]
+    again, _ = opened(on)
+    assert again.of((TOPIC, 0)) == Ballot(4, 2)
+    assert again.of((TOPIC, 1)) == Ballot(5, -1)
+    assert again.of((TOPIC, 2)) is None
+
+
+def test_votes_of_many_partitions_share_one_write() -> None:
+    book, services = opened(disk())
+    save(book, services, {index: Ballot(1, 1) for index in range(500)})
+    assert services.writes == 1
+
+
+def test_nobody_is_told_before_the_disk_has_it() -> None:
+    on = disk()
+    book, services = opened(on)
+    told: list[object] = []
+    book.save((TOPIC, 0), Ballot(1, 1), told.append)
+    services.due.pop(0)()
+    assert told == []
+    services.run()
+    assert told == [None]
+
+
+def test_a_torn_write_takes_nothing_else_along() -> None:
+    on = disk()
+    book, services = opened(on)
+    save(book, services, {0: Ballot(1, 1)})
+    file = on.open("data/ballots")
+    file.write_at(file.size(), b'0badc0de [2,"')
+    again, services = opened(on)
+    assert again.of((TOPIC, 0)) == Ballot(1, 1)
+    save(again, services, {0: Ballot(2, 3)})
+    assert opened(on)[0].of((TOPIC, 0)) == Ballot(2, 3)
+
+
+def test_damage_in_the_middle_is_no_torn_write() -> None:
+    on = disk()
+    book, services = opened(on)
+    for epoch in range(1, 5):
+        save(book, services, {0: Ballot(epoch, 1)})
+    on.open("data/ballots").write_at(3, b"x")
+    with pytest.raises(StorageError, match="damaged"):
+        opened(on)
+
+
+def test_a_long_file_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ballot_book, "REWRITE_BYTES", 1000)
+    on = disk()
+    book, services = opened(on)
+    for epoch in range(1, 60):
+        save(book, services, {0: Ballot(epoch, 1), 1: Ballot(epoch, 2)})
+    assert on.open("data/ballots").size() < 2000
+    again, _ = opened(on)
+    assert (again.of((TOPIC, 0)), again.of((TOPIC, 1))) == (Ballot(59, 1), Ballot(59, 2))
