@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import aiokafka
@@ -24,11 +25,13 @@ from tidelog.testing import Broker, Cluster, running_cluster
 
 from .calls import LATEST, eventually
 from .cluster_load import CLIENT_SETTINGS, admin_client
+from .test_java import JARS
 from .wire import Wire
 
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
 
 VICTIM, BACKUP = 4, 2
+ALONG = Path(__file__).parent / "java" / "Along.java"
 TIMEOUT_S = 60.0
 
 
@@ -400,3 +403,72 @@ def test_promoted_while_the_primary_is_away(cluster: Cluster, victim: Broker) ->
     cluster.await_in_sync(topic)
     assert values(cluster, topic, 21) == [*numbers(0, 20), "new"]
     assert "gave up 5 records" in victim.log_text()
+
+
+class JavaClient:
+    """A program with Kafka's own client that writes and reads along, and what it said."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"]
+        self._process = subprocess.Popen(
+            ["java", *options, str(ALONG), cluster.bootstrap, topic],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        self.said: list[list[str]] = []
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.said.append(line.split())
+
+    def places(self, verb: str) -> list[tuple[int, int]]:
+        return [(int(line[1]), int(line[2])) for line in list(self.said) if line[0] == verb]
+
+    def count(self, verb: str) -> int:
+        return sum(line[0] == verb for line in list(self.said))
+
+    def finish(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(TIMEOUT_S)
+        self._listener.join(TIMEOUT_S)
+
+
+@pytest.mark.skipif(JARS is None, reason="TIDELOG_TEST_JARS names no directory with Kafka's jars")
+def test_kafkas_own_client_while_the_primary_is_away(cluster: Cluster, victim: Broker) -> None:
+    topic = create(cluster, "java", 1, [1, 3], [3, 1])
+    client = JavaClient(cluster, topic)
+    try:
+        eventually(lambda: {place[0] for place in client.places("read")} == {0, 1, 2}, "it begins")
+        unread = Writer(cluster, topic).put(*numbers(0, 500), partition=0).flush()
+        victim.kill()
+        cluster.wait_for(lambda: cluster.partition(topic).leader != VICTIM, "the primary is not missed")
+        eventually(
+            lambda: (
+                {offset for _, offset, _ in unread.acked}
+                <= {offset for place, offset in client.places("read") if place == 0}
+            ),
+            "it reads what the backup has",
+        )
+        before, commits = len(client.places("wrote")), client.count("committed")
+        eventually(
+            lambda: len(client.places("wrote")) > before + 300 and client.count("committed") > commits + 3,
+            "it goes on",
+        )
+        victim.start()
+        back = len(client.places("wrote"))
+        eventually(
+            lambda: 0 in {place for place, _ in client.places("wrote")[back:]}, "it writes there again"
+        )
+        eventually(
+            lambda: set(client.places("wrote")[: back + 10]) <= set(client.places("read")),
+            "it reads everything",
+        )
+    finally:
+        client.finish()
+    assert client.count("failed") == 0
+    for partition in range(3):
+        offsets = [offset for place, offset in client.places("read") if place == partition]
+        assert offsets == list(range(len(offsets)))
