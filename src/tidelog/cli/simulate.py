@@ -34,7 +34,10 @@ def sim(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option(help="A replication mode, or controllers for their quorum alone; all by default."),
+        typer.Option(
+            help="A replication mode; changes for a topic that goes from mode to mode; controllers for their "
+            "quorum alone. All by default."
+        ),
     ] = None,
     trace: Annotated[int, typer.Option(min=0, help="Lines of the trace to show with --seed.")] = 20,
     coverage: Annotated[

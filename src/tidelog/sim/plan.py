@@ -39,7 +39,6 @@ class Plan(NamedTuple):
     administrated: bool = False  # topics come and go, replicas move
     changing: bool = False  # the main topic's replication mode changes again and again
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
-    spared: tuple[str, ...] = ()  # none of these
     weather: WeatherPlan | None = None  # None: as chance will have it
     pace_ms: tuple[float, float] = (100, 2000)  # between two faults
     faults_ms: float = 20_000.0

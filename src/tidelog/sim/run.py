@@ -63,7 +63,7 @@ class Simulation:
             self.cluster.network,
             self.cluster.machines,
             only=plan.faults,
-            without=(*LEFT_OUT, *plan.spared),
+            without=LEFT_OUT,
             pace_ms=plan.pace_ms,
             brokers=self.cluster.brokers,
             replaceable=self._is_replaceable,
