@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 POLL_S = 0.1
-WAIT_S = 240.0
+WAIT_S = 400.0
 
 QUICK = ("--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.driver.memory=600m")
 

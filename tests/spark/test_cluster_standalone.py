@@ -16,7 +16,7 @@ from .standalone import running_standalone
 RECORDS = 12_000
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_transformation_survives_an_executor(
     bootstrap: str, create_topic: CreateTopic, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative"
 HOME = Path(pyspark.__file__).parent
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_example_feeds_tables_and_a_topic(
     tidelog_broker: Broker, create_topic: CreateTopic, tmp_path: Path
 ) -> None:

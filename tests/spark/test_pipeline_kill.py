@@ -43,7 +43,7 @@ def produce(cluster: Cluster, topic: str, numbers: range) -> None:
     assert producer.flush(60) == 0
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_an_archive_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, tmp_path: Path) -> None:
     cluster, target = tidelog_cluster, str(tmp_path / "archive")
     create(cluster, "in")
@@ -72,7 +72,7 @@ def test_an_archive_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, t
     assert keys == Counter(str(number).encode() for number in range(RECORDS))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_transformation_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, tmp_path: Path) -> None:
     cluster = tidelog_cluster
     create(cluster, "in", "out")
