@@ -3,17 +3,20 @@
 ``TIDELOG_TEST_FAULT_ROUNDS=30`` runs as many rounds of faults instead of the short series.
 """
 
+import subprocess
+import time
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
 
 import confluent_kafka
 import pytest
+from confluent_kafka import ElectionType
 
 from tidelog.testing import Cluster, Network, NetworkUnavailable, running_cluster
 
 from .calls import eventually
-from .cluster_load import Load, create_topic
+from .cluster_load import Load, admin_client, create_topic
 from .test_cluster_faults import (
     CUT,
     FREEZE,
@@ -146,3 +149,38 @@ def test_five_replicas_by_votes_and_by_the_controllers_survive_the_same(tmp_path
         cluster.await_ready()
         cluster.await_in_sync(*topics)
         ledger.check()
+
+
+@pytest.mark.timeout(180)
+def test_leaders_and_voters_move_under_load(tmp_path: Path) -> None:
+    """A stopping broker hands its leaderships over, they go home when it is asked for, and replicas move one
+    voter at a time; writes and reads go on, and nothing is lost.
+    """
+    with running_cluster(tmp_path, 4) as cluster:
+        admin = admin_client(cluster.bootstrap)
+        create_topic(cluster.bootstrap, TOPIC, PARTITIONS, replication_mode="quorum")
+        cluster.await_in_sync(TOPIC)
+        load = Load(cluster.bootstrap, TOPIC, PARTITIONS, gaps=True)
+        load.start()
+        victim = cluster.leader_of(TOPIC, 0)
+        victim.restart()
+        cluster.await_ready()
+        cluster.await_in_sync(TOPIC)
+        load.await_writes(time.monotonic())
+
+        def all_are_home() -> bool:
+            return all(part.leader == part.replicas[0] for part in cluster.view(TOPIC).topics[TOPIC])
+
+        for _ in admin.elect_leaders(ElectionType.PREFERRED, None).result(60).values():
+            pass
+        cluster.wait_for(all_are_home, "the preferred replicas do not lead")
+        load.await_writes(time.monotonic())
+
+        # Broker 1 and its leaderships go; --watch ends when every move is done.
+        command = ["tidelog", "topic", "reassign", TOPIC, "--to", "2,3,4", "--execute", "--watch"]
+        subprocess.run([*command, "--bootstrap", cluster.bootstrap], check=True, timeout=100)
+        assert all(set(part.replicas) == {2, 3, 4} for part in cluster.view(TOPIC).topics[TOPIC])
+        cluster.await_in_sync(TOPIC)
+        load.await_writes(time.monotonic())
+        load.finish()
+        load.check()
