@@ -18,8 +18,10 @@ from tidelog.cli import main
 from tidelog.testing import Broker, Cluster, running_cluster
 
 from . import calls
+from .clients import CLIENTS, ConfluentClient, Message
 from .cluster_load import ADMIN_TIMEOUT_S, Load, admin_client, create_topic
 from .replicas import assert_identical
+from .test_java import CONSUMER, JARS, java
 from .wire import Wire
 
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
@@ -106,6 +108,25 @@ def test_a_topic_goes_through_the_modes_by_hand(tidelog: Run) -> None:
     said, note = tidelog("topic", "alter", "by-hand", "--mode", "isr", "--copies", "3")
     assert "writes with acks=all stop when one of them is down" in note
     assert "mode isr" in tidelog("topic", "describe", "by-hand")[0]
+
+
+def test_no_client_sees_what_leaders_write_for_themselves(tidelog: Run, cluster: Cluster) -> None:
+    """Seals, leader changes and sets of voters lie between the records."""
+    tidelog("topic", "create", "seen", "--partitions", "1", "--replicas", "3")
+    sent = []
+    for mode in ("quorum", "isr", "quorum", "primary-backup"):
+        tidelog("topic", "alter", "seen", "--mode", mode)
+        sent.append(f"by {mode}".encode())
+        (last,) = ConfluentClient().produce(cluster.bootstrap, "seen", [Message(None, sent[-1])])
+    assert last >= len(sent) + 3
+    for client in CLIENTS:
+        found = client.consume(cluster.bootstrap, "seen", last + 1)
+        assert [record.value for record in found] == sent, client.name
+    if JARS is not None:
+        place = ("--bootstrap-server", cluster.bootstrap, "--topic", "seen", "--partition", "0")
+        limits = ("--offset", "earliest", "--max-messages", str(len(sent)), "--timeout-ms", "60000")
+        found_by_java = java(CONSUMER, *place, *limits, "--isolation-level", "read_committed")
+        assert found_by_java.encode().splitlines() == sent
 
 
 def test_a_change_that_has_to_wait_says_why(tidelog: Run, cluster: Cluster) -> None:
