@@ -132,6 +132,7 @@ class QuorumPartitions:
         )
         election.forgot = self._forgot(partition)
         election.hearsay_max = EPOCHS_AHEAD // 2
+        hosted.notes_fetches = False
         hosted.begin_election(election, PartitionBallots(self._book, key))
         voters = QuorumVoters(
             hosted, election, history, file, self._services, lambda: self.broker_epoch(),
@@ -260,6 +261,7 @@ class QuorumPartitions:
             self._services.soon(lambda: self._tell_controller(key))
         if not voters.is_done(partition, self.image()):
             self._changing[key] = None
+            hosted.notes_fetches = True
         self._hand_over_to(hosted, partition.heir)
 
     def _is_told(self, hosted: Hosted, partition: PartitionImage, voters: QuorumVoters) -> bool:
@@ -318,6 +320,7 @@ class QuorumPartitions:
         image = self.image()
         if voters.is_done(partition, image):
             del self._changing[key]
+            hosted.notes_fetches = False
             return
         self._host.voting.refresh(hosted)
         voters.step(partition, image)

@@ -191,6 +191,7 @@ class Hosted:
         self.snapshots: Snapshots | None = None
         self.sealing: Sealing | None = None  # In modes that do not end without their leaders.
         self.seen: dict[int, Seen] = {}  # While replicas vote and this one leads.
+        self.notes_fetches = True  # Whether voters are seen as well: where they may change.
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
         self.closed = False
@@ -470,6 +471,20 @@ class Hosted:
         logger.error("%s: damaged from offset %s on: %s", self.key, offset, reason)
         self.damaged_from = offset
         self._listener.damaged(self)
+
+    @property
+    def gathers_when_it_leads(self) -> bool:
+        """Whether what is dropped while nobody leads comes back from backups before this replica leads."""
+        replica = self.replica
+        return replica.role is Role.FOLLOWER and replica.leader < 0 and replica.policy.backups_serve_readers
+
+    def resign_if_copied(self) -> bool:
+        """Stop leading in a moment in which a backup holds everything; False when there is none now."""
+        replica = self.replica
+        if not replica.is_copied():
+            return False
+        self.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
+        return True
 
     @property
     def follows_somebody(self) -> bool:

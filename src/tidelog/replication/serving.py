@@ -140,7 +140,7 @@ class Serving:
             if answer.error is not ErrorCode.NONE or answer.diverging is not None:
                 refusals.append(_refusal(hosted, item, answer.error, answer.diverging))
                 continue
-            if election is not None:
+            if election is not None and (hosted.notes_fetches or follower == NO_BROKER):
                 hosted.note_fetch(ask.sender, ask.directory, item.offset, now_ms)
             standing.items[hosted] = item
             if _has_news(hosted, item):
