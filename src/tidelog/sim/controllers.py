@@ -97,15 +97,20 @@ class ControllerMachine(Machine):
     def _check_beginning(self, quorum: MetadataQuorum) -> None:
         """What the log does not hold any more, a snapshot on the same disk does: nobody else may be left."""
         start = quorum.hosted.log.start_offset
-        found = [snapshot_named(entry.name) for entry in self.disk.list(DIRECTORY)]
-        end = max((snapshot.end_offset for snapshot in found if snapshot is not None), default=0)
+        end = self._snapshot_end()
         if start > end:
             raise Violation(f"the log of node {self.node_id} begins at {start}, its snapshot ends at {end}")
+
+    def _snapshot_end(self) -> int:
+        """Everything before it is in a snapshot on the disk."""
+        names = self.disk.list(DIRECTORY) if self.disk.exists(DIRECTORY) else []
+        found = [snapshot_named(entry.name) for entry in names]
+        return max((snapshot.end_offset for snapshot in found if snapshot is not None), default=0)
 
     def lose_power(self, survive: Survive | None = None) -> None:
         super().lose_power(survive)
         for told in self._promised.values():
-            held = end_on_disk(self.disk, DIRECTORY)
+            held = max(end_on_disk(self.disk, DIRECTORY), self._snapshot_end())
             if held < told:
                 raise Violation(
                     f"node {self.node_id} acknowledged everything before {told}, and holds {held} after a "

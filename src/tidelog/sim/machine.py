@@ -132,6 +132,7 @@ class Machine:
         self.lose_power()
         self.disk.wipe()
         self.wiped = True
+        self._promised = {}
 
     def _end_process(self) -> None:
         services = self.services

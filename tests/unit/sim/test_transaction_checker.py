@@ -9,8 +9,8 @@ from tidelog.sim.checkers.violation import Violation
 NAME = "x"
 
 
-def written(history: TransactionHistory, *values: bytes, instance: int = 1) -> Transaction:
-    transaction = history.begin(NAME, instance)
+def written(history: TransactionHistory, *values: bytes) -> Transaction:
+    transaction = history.begin(NAME, (1, 0))
     for partition, value in enumerate(values):
         history.wrote(transaction, Value("t", partition, value))
     return transaction
@@ -24,7 +24,7 @@ def ended(history: TransactionHistory, transaction: Transaction, *, commit: bool
 @pytest.fixture
 def history() -> TransactionHistory:
     found = TransactionHistory()
-    found.taken_over(NAME, 1)
+    found.taken_over(NAME, (1, 0))
     return found
 
 
@@ -66,7 +66,7 @@ def test_a_committed_transaction_that_is_not_seen_is_lost(history: TransactionHi
 
 def test_who_was_replaced_must_not_commit(history: TransactionHistory) -> None:
     transaction = written(history, b"a")
-    history.taken_over(NAME, 2)
+    history.taken_over(NAME, (1, 1))
     with pytest.raises(Violation, match="zombie"):
         ended(history, transaction, commit=True)
 
@@ -74,7 +74,7 @@ def test_who_was_replaced_must_not_commit(history: TransactionHistory) -> None:
 def test_who_asked_before_it_was_replaced_may_be_heard(history: TransactionHistory) -> None:
     transaction = written(history, b"a")
     history.ending(transaction, commit=True)
-    history.taken_over(NAME, 2)
+    history.taken_over(NAME, (1, 1))
     history.ended(transaction, commit=True)
 
 

@@ -138,7 +138,9 @@ class ClusterChecker:
                 self.promise(place).confessed(place, node_id)
 
     def _forgive(self, place: Place, floor: int) -> None:
-        self.given_up.add((place.topic.name, place.number))
+        if floor < self.replicas.committed_end(place.key):
+            self.given_up.add((place.topic.name, place.number))
+            self.transactions.void |= place.topic.name == TRANSACTION_STATE
         self.replicas.forget(place.key, floor)
         history = self._histories.get((place.topic.name, place.number))
         if history is not None:
@@ -164,8 +166,7 @@ class ClusterChecker:
         """After the calm: every replica equal to the last byte, and every history borne out by the log."""
         for place in self.places():
             self._check_partition(place)
-        if not any(topic == TRANSACTION_STATE for topic, _ in self.given_up):
-            self.transactions.check(self.given_up)
+        self.transactions.check(self.given_up)
 
     def _check_partition(self, place: Place) -> None:
         key = place.key

@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from tidelog.sim.checkers.violation import Violation
 
+Producer = tuple[int, int]
+"""(producer id, epoch): whoever comes later has a greater one."""
+
 
 class Value(NamedTuple):
     topic: str
@@ -22,14 +25,14 @@ class Value(NamedTuple):
 class Transaction:
     """``outcome``: what its producer was told; None: nothing, so either may be true."""
 
-    __slots__ = ("commit_asked", "instance", "name", "outcome", "overtaken", "values")
+    __slots__ = ("commit_asked", "name", "outcome", "overtaken", "producer", "values")
 
-    def __init__(self, name: str, instance: int) -> None:
+    def __init__(self, name: str, producer: Producer) -> None:
         self.name = name
-        self.instance = instance  # which of the producers that have used the transactional id
+        self.producer = producer
         self.values: list[Value] = []
         self.commit_asked = False
-        self.overtaken = False  # another instance had taken over when this one asked to commit
+        self.overtaken = False  # another producer had taken over when this one asked to commit
         self.outcome: bool | None = None
 
     def __str__(self) -> str:
@@ -40,36 +43,39 @@ class TransactionHistory:
     def __init__(self) -> None:
         self._all: list[Transaction] = []
         self._by_value: dict[bytes, Transaction] = {}
-        self._newest: dict[str, int] = {}  # transactional id → the instance that took over last
+        self._newest: dict[str, Producer] = {}  # transactional id → who has taken over last
         self._seen: set[bytes] = set()
+        # The coordinators' own log was given up: nobody knows any more who was fenced and what has ended.
+        self.void = False
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def begin(self, name: str, instance: int) -> Transaction:
-        self._all.append(Transaction(name, instance))
+    def begin(self, name: str, producer: Producer) -> Transaction:
+        self._all.append(Transaction(name, producer))
         return self._all[-1]
 
     def wrote(self, transaction: Transaction, value: Value) -> None:
         transaction.values.append(value)
         self._by_value[value.value] = transaction
 
-    def taken_over(self, name: str, instance: int) -> None:
-        self._newest[name] = instance
+    def taken_over(self, name: str, producer: Producer) -> None:
+        """Somebody was given the transactional id. The answer may come after that of a successor."""
+        self._newest[name] = max(producer, self._newest.get(name, producer))
 
     def ending(self, transaction: Transaction, *, commit: bool) -> None:
         transaction.commit_asked = commit
-        transaction.overtaken = self._newest.get(transaction.name) != transaction.instance
+        transaction.overtaken = self._newest[transaction.name] > transaction.producer
 
     def ended(self, transaction: Transaction, *, commit: bool) -> None:
-        if commit and transaction.overtaken:
+        if commit and transaction.overtaken and not self.void:
             raise Violation(f"zombie, {transaction} was committed after another producer had taken over")
         transaction.outcome = commit
 
     def seen(self, value: bytes) -> None:
         """A reader of committed records got this one."""
         transaction = self._by_value.get(value)
-        if transaction is None:
+        if transaction is None or self.void:
             return
         self._seen.add(value)
         if transaction.outcome is False:
@@ -79,7 +85,7 @@ class TransactionHistory:
 
     def check(self, given_up: Collection[tuple[str, int]]) -> None:
         """When readers have seen everything. ``given_up``: partitions of which records may be gone."""
-        for transaction in self._all:
+        for transaction in [] if self.void else self._all:
             wanted = [each for each in transaction.values if (each.topic, each.partition) not in given_up]
             seen = [each for each in wanted if each.value in self._seen]
             if transaction.outcome is not False and 0 < len(seen) < len(wanted):

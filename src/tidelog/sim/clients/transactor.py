@@ -72,8 +72,8 @@ class Transactor:
         if code is not ErrorCode.NONE:
             self._later(self.start)
             return
-        self._transactions.taken_over(self._name, self._client.client_id)
         self._become(answer)
+        self._transactions.taken_over(self._name, self._producer)
         self._later(self._begin)
 
     def _become(self, answer: Any) -> None:
@@ -94,7 +94,7 @@ class Transactor:
         if self.stopped:
             return
         chance = self._world.chance
-        transaction = self._open = self._transactions.begin(self._name, self._client.client_id)
+        transaction = self._open = self._transactions.begin(self._name, self._producer)
         places = [chance.randrange(self._partitions) for _ in range(chance.randint(1, 3))]
         self._write_next(transaction, places)
 
@@ -103,7 +103,8 @@ class Transactor:
             partition, *rest = places
             self._numbers += 1
             value = b"%s/%d/%d" % (self._name.encode(), self._client.client_id, self._numbers)
-            write = Write(self._client.client_id, self._numbers, -1, idempotent=True)
+            # Once producer ids and epochs may be given out twice, nothing keeps doubles away.
+            write = Write(self._client.client_id, self._numbers, -1, not self._transactions.void)
             self._histories(self._topic, partition).sent(value, write)
             self._transactions.wrote(transaction, Value(self._topic, partition, value))
             done = lambda: self._write_next(transaction, rest)  # noqa: E731
@@ -124,7 +125,7 @@ class Transactor:
             if reply.error is ErrorCode.NONE:
                 self._sequences[partition] = self._sequences.get(partition, 0) + 1
                 history = self._histories(self._topic, partition)
-                if reply.left_ms > history.forgiven_ms:
+                if reply.left_ms > history.forgiven_ms and not self._transactions.void:
                     history.told(value, reply.offset, reply.epoch)
                 done()
             elif reply.error in RETRIABLE or reply.error in ADMISSION:
