@@ -24,7 +24,7 @@ class Pipeline:
     def __init__(self, words: Sequence[str], log: Path) -> None:
         self._log = log
         command = [sys.executable, "-m", "tidelog", "pipeline", *words, *QUICK, "--json"]
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=file, env=environment, start_new_session=True

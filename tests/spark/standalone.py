@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pyspark
@@ -50,7 +50,12 @@ class Standalone:
 
     def _start(self, name: str, role: str, *words: str) -> subprocess.Popen[bytes]:
         command = [str(HOME / "bin/spark-class"), f"org.apache.spark.deploy.{role.lower()}.{role}", *words]
-        environment = {**os.environ, "SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable}
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(HOME),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
         with self._log(name).open("ab") as file:
             return subprocess.Popen(
                 command, stdout=file, stderr=file, env=environment, start_new_session=True
@@ -76,11 +81,11 @@ def running_standalone(directory: Path) -> Iterator[Standalone]:
 
 
 def _descendants(pid: int) -> list[int]:
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    children = [int(word) for word in text.split()]
+    """Of all threads: a JVM starts processes from any of them."""
+    children: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            children += [int(word) for word in path.read_text().split()]
     return children + [below for child in children for below in _descendants(child)]
 
 

@@ -37,7 +37,12 @@ def test_the_example_feeds_tables_and_a_topic(
     text = spec.read_text().replace("127.0.0.1:9092", bootstrap)
     spec.write_text(text.replace("file:///tmp/tidelog-declarative", f"file://{tmp_path}/storage"))
 
-    environment = {**os.environ, "SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable}
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(HOME),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     command = [str(HOME / "bin/spark-pipelines"), "run"]
     ended = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=500)
     assert ended.returncode == 0, ended.stderr[-4000:]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -69,16 +71,14 @@ def run(
 
 def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "_Counter | None") -> None:
     queries: list[StreamingQuery] = []
-    restarts_left = RESTARTS_MAX
+    restarts = _Restarts()
     try:
         for writer in writers:
-            queries.append(writer.start())
+            queries.append(restarts.start(writer))
         while not stop.is_set():
             for number, failure in _failures(queries):
-                if _TOO_BUSY not in str(failure) or not restarts_left:
-                    raise failure
-                restarts_left -= 1
-                queries[number] = writers[number].start()
+                restarts.allow_after(failure)
+                queries[number] = restarts.start(writers[number])
             if not any(query.isActive for query in queries):
                 break
             time.sleep(POLL_S)
@@ -90,6 +90,25 @@ def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "
             query.stop()
     if counter is not None:
         counter.take(queries[0].recentProgress)
+
+
+class _Restarts:
+    """Queries are started again after a failure that has nothing to do with them, and not for ever."""
+
+    def __init__(self) -> None:
+        self._left = RESTARTS_MAX
+
+    def start(self, writer: "DataStreamWriter") -> "StreamingQuery":
+        while True:
+            try:
+                return writer.start()
+            except PySparkException as failure:  # Spark Connect starts the process before the query
+                self.allow_after(failure)
+
+    def allow_after(self, failure: Exception) -> None:
+        if _TOO_BUSY not in str(failure) or not self._left:
+            raise failure
+        self._left -= 1
 
 
 def _failures(queries: "Sequence[StreamingQuery]") -> "list[tuple[int, Exception]]":

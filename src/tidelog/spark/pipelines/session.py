@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tidelog.spark import register, require_java
+from tidelog.spark import require_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,5 +50,4 @@ def open_session(
     session: SparkSession = builder.getOrCreate()
     if remote is None:
         session.sparkContext.setLogLevel("ERROR")
-    register(session)
     return session
