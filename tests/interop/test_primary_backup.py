@@ -25,6 +25,8 @@ from tidelog.testing import Broker, Cluster, running_cluster
 
 from .calls import LATEST, eventually
 from .cluster_load import CLIENT_SETTINGS, admin_client
+from .replicas import segments
+from .test_cluster_disks import flip_a_bit
 from .test_java import JARS
 from .wire import Wire
 
@@ -403,6 +405,25 @@ def test_promoted_while_the_primary_is_away(cluster: Cluster, victim: Broker) ->
     cluster.await_in_sync(topic)
     assert values(cluster, topic, 21) == [*numbers(0, 20), "new"]
     assert "gave up 5 records" in victim.log_text()
+
+
+def test_a_flipped_bit_in_an_old_segment_of_the_primary(cluster: Cluster, victim: Broker) -> None:
+    """It reaches nobody; the primary drops what is damaged and gets it back from its backup."""
+    topic = create(cluster, "flipped", 1, segment_bytes=1 << 16)
+    padding = "x" * 1000
+    writer = Writer(cluster, topic, **{"batch.size": 10_000})  # A batch has to fit into a segment.
+    writer.put(*(f"{n}{padding}" for n in range(300)), partition=0).flush()
+    eventually(lambda: holds(cluster[BACKUP], topic) == 300, "copied")
+    assert victim.stop() == 0
+    flip_a_bit(segments(victim, topic)[0])
+    victim.start()
+    cluster.await_ready()
+    cluster.await_in_sync(topic)
+    assert values(cluster, topic, 300) == [f"{n}{padding}" for n in range(300)]
+    eventually(lambda: "damaged" in victim.log_text(), "it says that it was damaged")
+    cluster.await_in_sync(topic)
+    Writer(cluster, topic).put("after", partition=0).flush()
+    assert holds(victim, topic) == 301
 
 
 class JavaClient:

@@ -168,6 +168,8 @@ class Node:
         if now_ms - self._ordered_ms >= KEEP_IN_ORDER_MS:
             self._ordered_ms = now_ms
             self.controller.keep_in_order(now_ms)
+            if self._damaged_logs:
+                self._repair(self.metadata.image)
         self.metadata.tick()
         self.quorum.tick(now_ms)
         if self.metadata.election.is_mistaken_for_leader and self.metadata.leader != self.me:
@@ -362,12 +364,22 @@ class Node:
             if topic is None or hosted.closed:
                 self._damaged_logs.discard(hosted)
             elif self.me not in topic.partitions[index].offline:
-                if self._others_hold(topic.partitions[index]):
+                if self._steps_aside(hosted, topic.partitions[index]):
                     self._went_offline(topic_id, index)
-            elif hosted.follows_somebody:
+            elif hosted.follows_somebody or hosted.gathers_when_it_leads:
                 hosted.repair()
                 self._damaged_logs.discard(hosted)
                 self._tell_healed((topic_id, index))
+
+    def _steps_aside(self, hosted: Hosted, partition: PartitionImage) -> bool:
+        """Whether a partition can do without this broker's replica. Where nobody takes over, a backup must
+        hold everything, and nothing more be written: what is dropped here has to come back from there.
+        """
+        if not self._others_hold(partition):
+            return False
+        if partition.leader != self.me or hosted.replica.policy.has_successors:
+            return True
+        return hosted.resign_if_copied()
 
     def _others_hold(self, partition: PartitionImage) -> bool:
         """Whether a partition can do without this broker's replica."""

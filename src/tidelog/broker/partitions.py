@@ -190,7 +190,8 @@ class PartitionTable:
             mandate = Mandate(epoch, replicas, partition.partition_epoch, last_leader, sound, forced)
             self._host.restore(hosted, mandate)
         elif partition.leader == self._me:
-            hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
+            if not replica.has_resigned(epoch):
+                hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
         if mine.stands_in:

@@ -276,6 +276,18 @@ class Replica:
                     return self._maybe_join(replica, progress)
         return []
 
+    def has_resigned(self, epoch: int) -> bool:
+        """Whether it has led this epoch and does so no more: it cannot begin again."""
+        return self._led_epoch == epoch == self.epoch and self.role is not Role.LEADER
+
+    def is_copied(self) -> bool:
+        """Whether a member besides us holds all of our log."""
+        return any(
+            progress.seen and progress.end_offset >= self.log.end_offset
+            for replica, progress in self.progress.items()
+            if replica in self.in_sync
+        )
+
     def _set_members(self, in_sync: tuple[int, ...]) -> None:
         self.in_sync = in_sync
         self.maximal_in_sync = frozenset(in_sync)
