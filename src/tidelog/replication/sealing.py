@@ -19,6 +19,9 @@ a majority has it        the leader proposes those who hold its whole log as the
 A crash at any point leaves a log without a seal, which the next leader seals; or with one that is not on a
 majority, which the next leader lacks (and seals again) or commits. A seal counts only for the time it was
 written in: ``since_epoch`` is the leader epoch with which the partition began to be replicated by votes.
+
+Known gap: retention may delete a seal together with all other records while the controllers are away. Whoever
+is elected then seals again, unless it has never heard of the wish.
 """
 
 import logging

@@ -108,6 +108,14 @@ class TestReplace:
         assert topic.store.image.topics["orders"].configs == {"retention.ms": "9", "flush.messages": "1"}
         assert topic.partition("orders").replica.limits.durable
 
+    def test_the_mode_stays_unless_it_is_named(self, broker: FakeBroker) -> None:
+        """A tool from elsewhere replaces all that it knows of, and begins no change of mode by that."""
+        broker.create("copied", replication_mode="primary-backup", retention_ms=5)
+        assert alter(broker, resource(TOPIC, "copied", ("segment.bytes", "100"))) == [0]
+        found = settings(describe(broker, TOPIC, "copied"))
+        assert found["replication.mode"] == ("primary-backup", TOPIC_LEVEL)
+        assert found["retention.ms"][1] == DEFAULT
+
     def test_each_resource_has_its_own_outcome(self, topic: FakeBroker) -> None:
         found = alter(
             topic,
