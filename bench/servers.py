@@ -163,11 +163,11 @@ class Topics:
         """Create, and wait until every partition has a leader and all its replicas."""
         if self._stateless:
             return
+        settings = self._config | (config or {})
+        if settings.get("replication.mode") == "quorum":
+            settings.pop("min.insync.replicas", None)  # It has no meaning there, and is refused.
         wanted = NewTopic(
-            topic,
-            num_partitions=partitions,
-            replication_factor=self._replicas,
-            config=self._config | (config or {}),
+            topic, num_partitions=partitions, replication_factor=self._replicas, config=settings
         )
         try:
             self.admin.create_topics([wanted], operation_timeout=30)[topic].result(timeout=60)

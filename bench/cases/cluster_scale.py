@@ -85,7 +85,7 @@ def _measure(cluster: ClusterServer, options: Options) -> dict[str, float | None
     created_s = time.perf_counter() - began
     time.sleep(SETTLE_SECONDS)
     many_mb = _mean([resident_mb(pid) for pid in cluster.pids])
-    idle_cpu = _idle_cpu(cluster, 3.0 if options.quick else IDLE_SECONDS)
+    idle_cpu = idle_cpu_of(cluster, 3.0 if options.quick else IDLE_SECONDS)
     return {
         "start_s": start_s,
         "idle_mb": idle_mb,
@@ -106,7 +106,7 @@ def _start(cluster: ClusterServer) -> float:
     return time.perf_counter() - began
 
 
-def _idle_cpu(cluster: ClusterServer, seconds: float) -> float:
+def idle_cpu_of(cluster: ClusterServer, seconds: float) -> float:
     """Percent of a core per broker."""
     before = sum(cpu_seconds(pid) for pid in cluster.pids)
     time.sleep(seconds)

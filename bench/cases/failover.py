@@ -99,10 +99,10 @@ def _measure_all(cluster: ClusterServer, options: Options, report: Report) -> No
     if cluster.name != "tidelog":
         rounds = min(rounds, PEER_ROUNDS_MAX)
     for fault in FAULTS:
-        report.rows.append(_measure(cluster, topics, fault, rounds, options))
+        report.rows.append(measure(cluster, topics, fault, rounds, options))
 
 
-def _measure(
+def measure(
     cluster: ClusterServer, topics: Topics, fault: Fault, rounds: int, options: Options
 ) -> dict[str, Any]:
     gaps: list[float] = []

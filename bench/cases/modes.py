@@ -8,6 +8,7 @@ clients, the best of single, asynchronous and batch sends.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from bench.cases import quorum
 from bench.cases.replicated import LONE, LONE_SIZE, SIZES, THROUGHPUT
 from bench.lineup import Lineup, Load, Options, lineup
 from bench.report import Check, Report, merge_rounds
@@ -35,9 +36,13 @@ ASYNC = _kind("primary-backup, 1 copy of 2", 2, "all", "primary-backup", min_ins
 ISR_ALL = _kind("isr, 2 replicas, acks=all", 2, "all", "isr", min_insync_replicas="2")
 DOUBLE = _kind("primary-backup, 2 copies of 2", 2, "all", "primary-backup", min_insync_replicas="2")
 
-KINDS = (ISR_ONE, ASYNC, ISR_ALL, DOUBLE)
+ISR_THREE = _kind("isr, 3 replicas, acks=all", 3, "all", "isr", min_insync_replicas="2")
+QUORUM_UNSYNCED = _kind("quorum, 3 replicas, without sync", 3, "all", "quorum", flush_messages="1000000000")
+QUORUM = _kind("quorum, 3 replicas", 3, "all", "quorum")
 
-THROUGHPUT_TARGETS = ((ASYNC, ISR_ONE, 0.9), (DOUBLE, ISR_ALL, 1.0))
+KINDS = (ISR_ONE, ASYNC, ISR_ALL, DOUBLE, ISR_THREE, QUORUM_UNSYNCED, QUORUM)
+
+THROUGHPUT_TARGETS = ((ASYNC, ISR_ONE, 0.9), (DOUBLE, ISR_ALL, 1.0), (QUORUM_UNSYNCED, ISR_THREE, 0.9))
 """(a kind, another one, how much of its rate the first is to reach)"""
 LONE_TARGETS = ((ASYNC, 0.6), (DOUBLE, 1.0))
 """(a kind, how many milliseconds the middle one of its lone writes may take)"""
@@ -57,7 +62,7 @@ def run(options: Options) -> list[Report]:
         )
         reports = [_throughput(running), _lone_write(running)]
         reports[-1].notes = [QUOTED, *running.notes()]
-    return reports
+    return [*reports, *quorum.run(options)]
 
 
 def _throughput(running: Lineup) -> Report:

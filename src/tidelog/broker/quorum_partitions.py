@@ -70,6 +70,7 @@ class QuorumPartitions:
         self._ahead: dict[Key, int] = {}  # Voted in a higher epoch than was named: when to tell again.
         self._changing: dict[Key, None] = {}  # Led here, and voters are to come or go.
         self._hand_overs: dict[Key, HandOver] = {}
+        self._leaderless: dict[UUID, set[int]] = {}  # of our replicas, those that know no leader
         self._stepped_ms = 0
         # Whoever embeds this tells what only the cluster knows.
         self.image: Callable[[], ClusterImage] = ClusterImage
@@ -193,6 +194,7 @@ class QuorumPartitions:
         key = _key(hosted)
         for known in (self._voters, self._images, self._heard, self._untold, self._changing, self._ahead):
             cast("dict[Key, object]", known).pop(key, None)
+        self._note_leader(key, self._me)
         hand_over = self._hand_overs.pop(key, None)
         if hand_over is not None:
             hand_over.stop()
@@ -231,6 +233,7 @@ class QuorumPartitions:
         key = _key(hosted)
         if key not in self._voters:
             return
+        self._note_leader(key, hosted.replica.leader)
         if hosted.replica.role is Role.LEADER:
             self._tell_brokers(hosted)
             self._look_after(hosted)
@@ -240,6 +243,19 @@ class QuorumPartitions:
             hand_over = self._hand_overs.pop(key, None)
             if hand_over is not None:
                 hand_over.stop()
+
+    def _note_leader(self, key: Key, leader: int) -> None:
+        topic_id, index = key
+        if leader == NO_BROKER:
+            self._leaderless.setdefault(topic_id, set()).add(index)
+        elif topic_id in self._leaderless:
+            self._leaderless[topic_id].discard(index)
+            if not self._leaderless[topic_id]:
+                del self._leaderless[topic_id]
+
+    def awaits_leaders(self, topic_id: UUID) -> bool:
+        """Whether an election is under way as far as our replicas know."""
+        return topic_id in self._leaderless
 
     def _tell_brokers(self, hosted: Hosted) -> None:
         """Voters hear of it by the election; all others would only from the controllers."""

@@ -16,7 +16,7 @@ from tidelog.broker.request import Outcome, RequestContext
 from tidelog.broker.to_controller import create_topic, when_known
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.controller.successions import acting_leader, elects_itself, stand_in
+from tidelog.controller.successions import acting_leader, stand_in
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import ZERO_UUID, Fields
@@ -76,10 +76,11 @@ def _names_lost_leaders(broker: Broker, wanted: Sequence[Wanted]) -> bool:
     image, lost = broker.image, broker.lost_brokers
     for name in wanted:
         topic = image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name)
-        if topic is not None and any(
-            partition.leader in lost or (partition.leader == NO_BROKER and elects_itself(partition))
-            for partition in broker.newest(topic).partitions
-        ):
+        if topic is None:
+            continue
+        if broker.partitions.quorum is not None and broker.partitions.quorum.awaits_leaders(topic.topic_id):
+            return True
+        if lost and any(partition.leader in lost for partition in broker.newest(topic).partitions):
             return True
     return False
 
