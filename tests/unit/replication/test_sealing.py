@@ -16,6 +16,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
 from tidelog.replication.sealing import LOOK_AGAIN_MS, Sealing, seal_at_end
+from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import VoterSet
 from tidelog.sim.disk import SimulatedDisk
 
@@ -242,3 +243,13 @@ class TestLeadersThatNobodyVotedFor:
     def test_to_be_named_oneself_means_nothing(self, election: Election) -> None:
         assert election.leader_named(1, 5, 10) == []
         assert election.epoch == 4
+
+
+def test_who_voted_in_an_earlier_time_says_nothing_about_this_one() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("data")
+    VoterFile(disk, "data", since_epoch=5).save([(-1, VoterSet.of([1, 2, 3]))])
+    found = VoterFile(disk, "data", since_epoch=5).load()
+    assert found is not None
+    assert found.latest.ids == {1, 2, 3}
+    assert VoterFile(disk, "data", since_epoch=1006).load() is None

@@ -1,0 +1,55 @@
+"""Voters that were further than the controllers had thought when these took over."""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tidelog.broker.quorum_partitions import REPEAT_MS, QuorumPartitions
+from tidelog.controller.image import PartitionImage
+from tidelog.controller.messages import InSyncAsk
+from tidelog.replication.election import Timing
+from tidelog.sim.disk import SimulatedDisk
+
+KEY = (UUID(int=7), 0)
+APPOINTED = PartitionImage((1, 2, 3), (2, 3), 2, 1005, partition_epoch=9, mode_epoch=1005)
+
+
+class Quiet:
+    """Whatever is asked of the surroundings."""
+
+    def uptime_ms(self) -> int:
+        return 0
+
+    def send(self, to: int, message: Any) -> None: ...
+
+
+@pytest.fixture
+def quorum() -> QuorumPartitions:
+    disk = SimulatedDisk()
+    disk.make_directory("data")
+    voter = SimpleNamespace(key=KEY, replica=SimpleNamespace(epoch=5000))
+    host: Any = SimpleNamespace(me=1, hosted={KEY: voter})
+    quiet: Any = Quiet()
+    quorum = QuorumPartitions(host, disk, "data", quiet, quiet, lambda: 0.5, Timing(), None)
+    quorum.broker_epoch = lambda: 4
+    return quorum
+
+
+def test_they_say_so_until_they_are_overtaken(quorum: QuorumPartitions) -> None:
+    asked: list[Any] = []
+    quorum.ask_controller = asked.append
+    voter = quorum._host.hosted[KEY]
+    quorum.outvoted(voter, APPOINTED)
+    quorum.tick(1000)
+    quorum.tick(1000 + REPEAT_MS // 2)
+    assert len(asked) == 1
+    wish = asked[0].wish
+    assert isinstance(asked[0], InSyncAsk)
+    assert (wish.broker_id, wish.broker_epoch, wish.leader_epoch, wish.elected) == (1, 4, 5000, True)
+    quorum.tick(1000 + 2 * REPEAT_MS)
+    assert len(asked) == 2
+    quorum.forget(voter)  # The controllers went above it, and the election is over.
+    quorum.tick(1000 + 4 * REPEAT_MS)
+    assert len(asked) == 2
