@@ -16,6 +16,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from tidelog.spark.client.connection import Api, Connection
 from tidelog.spark.client.errors import ClusterUnreachable, UnknownTopic
 from tidelog.spark.reading.batch import TidelogReader
 from tidelog.spark.reading.batches import CorruptRecords
@@ -79,6 +80,43 @@ def test_a_frozen_leader_is_left_behind(tidelog_cluster: Cluster, create_topic: 
     frozen.pause()
     found += offsets(batches)
     frozen.resume()
+    assert found == list(range(500))
+
+
+@pytest.mark.tidelog_settings({"replica.selector.class": "rack-aware"})
+def test_a_reader_asks_the_replica_in_its_own_rack(
+    tidelog_cluster: Cluster, create_topic: CreateTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tidelog_cluster.stop()
+    for broker in tidelog_cluster:
+        broker.settings["broker.rack"] = f"rack-{broker.node_id}"
+    tidelog_cluster.start()
+    topic = create_topic(1, 3, at=tidelog_cluster.bootstrap)
+    produce(tidelog_cluster.bootstrap, topic, [b"x" * 1000] * 500, batch_num_messages=20)
+    tidelog_cluster.await_in_sync(topic)
+    near = tidelog_cluster.followers_of(topic)[0]
+    asked: list[int] = []
+    send = Connection.send
+
+    def noted(self: Connection, api: int, version: int, *body: bytes) -> None:
+        if api == Api.FETCH:
+            asked.append(self.address[1])
+        send(self, api, version, *body)
+
+    monkeypatch.setattr(Connection, "send", noted)
+    reading = reader(
+        tidelog_cluster.bootstrap,
+        topic,
+        kafka__client__rack=f"rack-{near.node_id}",
+        kafka__max__partition__fetch__bytes=50_000,
+    )
+    (task,) = reading.partitions()
+    batches = reading.read(task)
+    found = next(batches).column("offset").to_pylist()
+    assert asked[0] == tidelog_cluster.leader_of(topic).port
+    assert set(asked[1:]) == {near.port}
+    near.kill()
+    found += offsets(batches)
     assert found == list(range(500))
 
 

@@ -27,7 +27,7 @@ EVERYTHING = (0, 1 << 62)
 def answer(data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> FetchedPartition:
     """As the client hands it over: with room behind it."""
     room = bytearray(data) + bytes(PADDING_BYTES)
-    return FetchedPartition(0, 0, 0, list(aborted), memoryview(room)[: len(data)])
+    return FetchedPartition(0, 0, 0, list(aborted), -1, memoryview(room)[: len(data)])
 
 
 def decode(

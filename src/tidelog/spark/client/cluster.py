@@ -124,6 +124,14 @@ class Cluster:
                 self.forget(topic, partition)
                 patience.pause(f"{address[0]}:{address[1]}, which leads {topic}-{partition}: {error}")
 
+    def broker(self, broker_id: int) -> Connection | None:
+        """A connection to one broker; None where it is not known or does not answer."""
+        address = self._brokers.get(broker_id)
+        try:
+            return None if address is None else self.connection(address)
+        except OSError:
+            return None
+
     def forget(self, topic: str, partition: int) -> None:
         """Ask anew who leads it: the last one did not answer, or said that it is not the one."""
         self._leaders.pop((topic, partition), None)

@@ -40,6 +40,7 @@ class PartitionFetcher:
         self._offset = 0
         self._asked: Connection | None = None
         self._room = Room()
+        self._nearer: int | None = None  # a follower in our rack, as long as all goes well with it
         self._unknown_left = _UNKNOWN_TOPIC_TRIES
 
     def ask(self, offset: int, max_bytes: int | None = None) -> None:
@@ -74,6 +75,9 @@ class PartitionFetcher:
                 self._lost(connection, error)
                 continue
             if not answer.error:
+                if answer.nearer_replica >= 0:
+                    self._nearer = answer.nearer_replica
+                    continue  # the leader sends nothing along: ask there
                 if answer.records:
                     self._patience.renew()
                 self._unknown_left = _UNKNOWN_TOPIC_TRIES
@@ -89,7 +93,10 @@ class PartitionFetcher:
         return f"{self._topic}-{self._partition}"
 
     def _send(self) -> None:
-        connection = self._cluster.leader(self._topic, self._partition, self._patience)
+        connection = None if self._nearer is None else self._cluster.broker(self._nearer)
+        if connection is None:
+            self._nearer = None
+            connection = self._cluster.leader(self._topic, self._partition, self._patience)
         try:
             connection.send(Api.FETCH, messages.FETCH_VERSION, self._body)
             self._asked = connection
@@ -97,11 +104,15 @@ class PartitionFetcher:
             self._lost(connection, error)
 
     def _lost(self, connection: Connection, error: OSError) -> None:
+        self._nearer = None
         self._cluster.drop(connection)
         self._cluster.forget(self._topic, self._partition)
         self._patience.pause(f"fetching {self._name} from {connection.address[0]}: {error}")
 
     def _refused(self, code: int) -> None:
+        if self._nearer is not None:
+            self._nearer = None  # a follower knows less: the leader decides
+            return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise OffsetOutOfRange(f"{self._name} has nothing at offset {self._offset} any more")
         if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):

@@ -54,6 +54,7 @@ class FetchedPartition(NamedTuple):
     high_watermark: int
     log_start_offset: int
     aborted: list[tuple[int, int]]  # (producer id, first offset) of aborted transactions
+    nearer_replica: int  # a broker in the reader's rack that it should ask instead; -1: none
     records: memoryview  # whole batches, and perhaps the beginning of one more
 
 
@@ -184,13 +185,13 @@ def fetched(body: memoryview) -> FetchedPartition:
     error = reader.int16()
     reader.int32()  # session
     if error or reader.int32() == 0:
-        return FetchedPartition(error, -1, -1, [], body[:0])
+        return FetchedPartition(error, -1, -1, [], -1, body[:0])
     reader.string()
     reader.int32()
     _partition, error, high_watermark, _stable, log_start = reader.take(_FETCHED)
     aborted = _aborted(reader)
-    reader.int32()  # preferred read replica
-    return FetchedPartition(error, high_watermark, log_start, aborted, reader.span(reader.int32()))
+    nearer = reader.int32()
+    return FetchedPartition(error, high_watermark, log_start, aborted, nearer, reader.span(reader.int32()))
 
 
 def _aborted(reader: Reader) -> list[tuple[int, int]]:
