@@ -426,6 +426,23 @@ def test_a_flipped_bit_in_an_old_segment_of_the_primary(cluster: Cluster, victim
     assert holds(victim, topic) == 301
 
 
+def test_a_primary_whose_disk_lost_the_end_of_its_log(cluster: Cluster, victim: Broker) -> None:
+    """Nobody noticed, the primary least: its backup knows of more, and nothing there is cut off."""
+    topic = create(cluster, "shortened", 2)
+    writer = Writer(cluster, topic).put(*numbers(0, 50), partition=0).flush()
+    for number in numbers(50, 60):  # Each in a batch of its own.
+        writer.put(number, partition=0).flush()
+    victim.kill()
+    log = segments(victim, topic)[-1]
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size - 300)
+    victim.start()
+    cluster.await_ready()
+    cluster.await_in_sync(topic)
+    assert values(cluster, topic, 60) == numbers(0, 60)
+    assert "a backup has confirmed records up to 60" in victim.log_text()
+
+
 class JavaClient:
     """A program with Kafka's own client that writes and reads along, and what it said."""
 

@@ -375,11 +375,9 @@ class Node:
         """Whether a partition can do without this broker's replica. Where nobody takes over, a backup must
         hold everything, and nothing more be written: what is dropped here has to come back from there.
         """
-        if not self._others_hold(partition):
-            return False
-        if partition.leader != self.me or hosted.replica.policy.has_successors:
-            return True
-        return hosted.resign_if_copied()
+        if partition.leader == self.me and not hosted.replica.policy.has_successors:
+            return hosted.resign_if_copied()
+        return self._others_hold(partition)
 
     def _others_hold(self, partition: PartitionImage) -> bool:
         """Whether a partition can do without this broker's replica."""

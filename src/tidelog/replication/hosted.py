@@ -481,10 +481,30 @@ class Hosted:
     def resign_if_copied(self) -> bool:
         """Stop leading in a moment in which a backup holds everything; False when there is none now."""
         replica = self.replica
-        if not replica.is_copied():
-            return False
-        self.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
+        if replica.role is Role.LEADER:
+            if not replica.is_copied():
+                return False
+            self.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
         return True
+
+    def is_behind(self, last_epoch: int, high_watermark: int) -> bool:
+        """Whether a backup knows of confirmed records that are missing here: our disk lost some, and nobody
+        told the controllers. To answer would be to have the last copy cut off.
+        """
+        replica = self.replica
+        return (
+            high_watermark > self.log.end_offset
+            and replica.role is Role.LEADER
+            and replica.policy.backups_serve_readers
+            and last_epoch >= self.unclean_epoch
+        )
+
+    def step_back(self, high_watermark: int) -> None:
+        """Lead no more, and gather what is missing before it does so again."""
+        replica = self.replica
+        self.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
+        reason = f"a backup has confirmed records up to {high_watermark}"
+        self.damaged(self.log.end_offset, reason)
 
     @property
     def follows_somebody(self) -> bool:

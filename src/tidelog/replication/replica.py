@@ -585,9 +585,9 @@ class Replica:
         return [Commit(committed)]
 
     def stand_in(self) -> Effects:
-        """Nobody leads, and readers come here. What we hold, the leader held before us: two copies. Where that
-        is enough for an ok, all of it is confirmed, whether the leader had time to say so or not; but what
-        has to be synced may be missing there.
+        """Nobody leads, and readers come here. What we hold, the leader held before us: two copies. Where
+        that is enough for an ok, all of it is confirmed, whether the leader had time to say so or not; but
+        what has to be synced may be missing there.
         """
         confirmed = self.log.end_offset
         if self.role is not Role.FOLLOWER or self.limits.min_in_sync > 2 or self.limits.durable:

@@ -129,6 +129,8 @@ class Serving:
                     election.voter_heard(follower, now_ms)
                 else:
                     follower = NO_BROKER  # It may read, but acknowledges nothing.
+            if hosted.is_behind(item.last_epoch, item.high_watermark):
+                hosted.step_back(item.high_watermark)
             if hosted.lends_to(ask.sender):
                 answer = hosted.replica.lent(item.epoch, item.offset, item.last_epoch)
             else:

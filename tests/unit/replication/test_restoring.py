@@ -213,3 +213,30 @@ def test_news_of_the_partition_repeat_the_wish() -> None:
     assert [each.partition_epoch for each in group.proposals] == [0]
     group.hosts[A].restore(group.at(A), Mandate(9, group.replicas, 5, A))
     assert [each.partition_epoch for each in group.proposals] == [0, 5]
+
+
+def test_a_primary_that_lost_records_unnoticed_steps_back() -> None:
+    """Its backup knows of confirmed ones that it lacks: they must not be cut off."""
+    group = Group(a="00", b="0000")
+    group.at(B).replica.high_watermark = 4
+    damaged: list[Hosted] = []
+    group.hosts[A].on_damaged = damaged.append
+    group.at(A).lead(9, group.replicas, (A,), 0)
+    group.at(B).follow(9, A, group.replicas, 0)
+    group.clock.settle()
+    group.clock.advance(500)
+    assert group.ends() == [2, 4]
+    assert (damaged, group.at(A).replica.role) == ([group.at(A)], Role.FOLLOWER)
+    assert group.at(A).replica.has_resigned(9)
+
+
+def test_after_a_forced_leadership_confirmed_records_are_given_up() -> None:
+    group = Group(a="00", b="0000")
+    group.at(B).replica.high_watermark = 4
+    for each in group.replicas:
+        group.at(each).unclean_epoch = 9
+    group.at(A).lead(9, group.replicas, (A,), 0)
+    group.at(B).follow(9, A, group.replicas, 0)
+    group.clock.settle()
+    group.clock.advance(500)
+    assert group.ends() == [2, 2]
