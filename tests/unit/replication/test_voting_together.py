@@ -1,0 +1,168 @@
+"""Elections of many partitions on three nodes: cheap while nothing happens, together when something does."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from test_standing_asks import NOW_MS, Clock
+
+from tidelog.config import TopicConfig
+from tidelog.log.log import Log
+from tidelog.replication.election import Ballot, Election, Tail, Timing, VoteAsk
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import Message, VoteAnswered, VoteAsked
+from tidelog.replication.policies import BY_NAME
+from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.voters import VoterSet
+from tidelog.sim.disk import SimulatedDisk
+
+NODES = (1, 2, 3)
+
+
+class Ballots:
+    """A disk that may be slow."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.slow = False
+        self.waiting: list[Callable[[object], None]] = []
+
+    def save(self, ballot: Ballot, saved: Callable[[object], None]) -> None:
+        if self.slow:
+            self.waiting.append(saved)
+        else:
+            self._clock.soon(lambda: saved(None))
+
+
+class Three:
+    def __init__(self, partitions: int) -> None:
+        self.clock = Clock()
+        self.said: list[tuple[int, int, Message]] = []
+        self.dead: set[int] = set()
+        self.hosts = {me: Host(me, self.clock, _Peers(self, me), lambda me=me: me / 10) for me in NODES}  # type: ignore[misc]
+        self.ballots = {me: Ballots(self.clock) for me in NODES}
+        for me, host in self.hosts.items():
+            disk = SimulatedDisk(tells=False)
+            disk.make_directory("data")
+            for index in range(partitions):
+                log = Log.open(disk, f"data/t-{index}", TopicConfig(), clean=False, now_ms=NOW_MS)
+                replica = Replica(me, log, BY_NAME["quorum"], Limits())
+                replica.replicas = NODES
+                election = Election(me, VoterSet.of(NODES), Ballot(), Timing(), 0, 0.5, None, 20 * me)
+                hosted = Hosted(("t", index), log, replica, self.clock, host, election, self.ballots[me])
+                hosted.follow(0, -1, NODES, -1)
+                host.add(hosted)
+            host.start()
+        self.clock.settle()
+
+    def at(self, me: int, index: int = 0) -> Hosted:
+        return self.hosts[me].hosted["t", index]
+
+    def leaders(self) -> Counter[int]:
+        return Counter(
+            me
+            for me in NODES
+            if me not in self.dead
+            for hosted in self.hosts[me].hosted.values()
+            if hosted.replica.role is Role.LEADER
+        )
+
+    def kill(self, node: int) -> None:
+        self.dead.add(node)
+        self.hosts[node].stop()
+        for me in NODES:
+            if me not in self.dead:
+                self.hosts[me].peer_lost(node)
+
+
+class _Peers:
+    def __init__(self, three: Three, me: int) -> None:
+        self._three = three
+        self._me = me
+
+    def send(self, to: int, message: Message) -> None:
+        three = self._three
+        if self._me in three.dead or to in three.dead:
+            return
+        three.said.append((self._me, to, message))
+        three.clock.soon(lambda: three.hosts[to].receive(message))
+
+
+def test_the_one_that_stands_first_leads_and_its_successor_everything() -> None:
+    three = Three(20)
+    three.clock.advance(500)
+    assert three.leaders() == {1: 20}
+    three.kill(1)
+    three.clock.advance(200)
+    assert sum(three.leaders().values()) == 20
+    assert set(three.leaders()) <= {2, 3}
+
+
+def test_quiet_partitions_say_nothing_and_are_hardly_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = Three(50)
+    three.clock.advance(1000)
+    looks = 0
+    original = Election.tick
+
+    def tick(self: Election, now_ms: int, chance: float, tail: Tail) -> object:
+        nonlocal looks
+        looks += 1
+        return original(self, now_ms, chance, tail)
+
+    monkeypatch.setattr(Election, "tick", tick)
+    before = len(three.said)
+    three.clock.advance(3000)
+    # One ask and its answer for each follower, a few times a second, however many partitions they share.
+    assert len(three.said) - before <= 2 * 2 * (3000 // 300 + 2)
+    assert looks <= 50 * 4 * 3 + 50  # Leaders count their voters; followers need no tick.
+    assert three.leaders() == {1: 50}
+
+
+def test_a_vote_ends_the_old_epoch_before_its_ballot_is_on_disk() -> None:
+    """Or the voter would go on acknowledging, in the old epoch, what its candidate lacks."""
+    three = Three(1)
+    three.clock.advance(500)
+    voter = three.at(2)
+    assert voter.follows_somebody
+    three.ballots[2].slow = True
+    ask = VoteAsk(voter.replica.epoch + 1, 3, voter.tail, pre=False)
+    three.hosts[2].receive(VoteAsked(3, ("t", 0), ask))
+    assert (voter.replica.epoch, voter.replica.leader) == (ask.epoch, -1)
+    assert not any(isinstance(message, VoteAnswered) for _, to, message in three.said if to == 3)
+
+
+def test_who_has_no_such_replica_answers_all_the_same() -> None:
+    """A request carries the questions of many partitions: one without an answer would hold back all."""
+    three = Three(1)
+    three.clock.advance(500)
+    three.hosts[2].receive(VoteAsked(3, ("t", 99), VoteAsk(5, 3, Tail(1, 1), pre=True)))
+    answer = three.said[-1][2]
+    assert isinstance(answer, VoteAnswered)
+    assert (answer.key, answer.got.granted) == (("t", 99), False)
+
+
+def test_who_has_forgotten_neither_votes_nor_stands() -> None:
+    three = Three(1)
+    three.clock.advance(500)
+    for me in (2, 3):
+        three.at(me).election.forgot = me == 2  # type: ignore[union-attr]
+    three.kill(1)
+    three.clock.advance(5000)
+    assert three.leaders() == {}
+    three.at(2).election.forgot = False  # type: ignore[union-attr]
+    three.clock.advance(2000)
+    assert sum(three.leaders().values()) == 1
+
+
+def test_a_leader_hands_over_without_anybody_falling_silent() -> None:
+    three = Three(1)
+    three.clock.advance(500)
+    leader = three.at(1)
+    heir = three.hosts[3]
+    election = three.at(3).election
+    assert election is not None
+    three.at(3).elect(election.stand_now(1, leader.replica.epoch, three.clock.ms, 0.5, three.at(3).tail))
+    three.clock.advance(50)
+    assert three.leaders() == {3: 1}
+    assert heir.hosted["t", 0].replica.high_watermark == heir.hosted["t", 0].log.end_offset
