@@ -1,6 +1,9 @@
 """The table of promises says what the faults of the scenarios do to each mode."""
 
+import re
+from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +127,49 @@ def test_what_is_said_follows_the_settings():
     assert "too slow" in losses(Terms(PRIMARY_BACKUP, 2, degrades=True))[-1]
     assert describe(EXAMPLES["double"])["writes_stop_when"] == "the primary or its backup is down"
     assert describe(EXAMPLES["isr"])["writes_stop_when"] == "2 of 3 replicas are down"
+
+
+# --- what the simulator shows -------------------------------------------------------------------------------
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TOLD = {
+    "isr_leader_killed": EXAMPLES["isr"],
+    "isr_follower_killed": EXAMPLES["isr"],
+    "isr_both_followers_killed": EXAMPLES["isr"],
+    "isr_leader_and_follower_killed": EXAMPLES["isr"],
+    "primary_backup_async_primary_killed": EXAMPLES["async"],
+    "primary_backup_async_backup_killed": EXAMPLES["async"],
+    "primary_backup_double_primary_killed": EXAMPLES["double"],
+    "primary_backup_double_backup_killed": EXAMPLES["double"],
+    "primary_backup_double_one_of_two_backups_killed": Terms(PRIMARY_BACKUP, 3, min_in_sync=2),
+    "quorum_leader_killed": EXAMPLES["quorum"],
+    "quorum_follower_killed": EXAMPLES["quorum"],
+    "quorum_both_followers_killed": EXAMPLES["quorum"],
+    "quorum_leader_and_follower_killed": EXAMPLES["quorum"],
+    "quorum_two_of_five_killed": Terms(QUORUM, 5, synced=True),
+}
+_LINE = re.compile(r" s  (kill|start|write|read)\b(.*)")
+
+
+def _happened(story: str) -> Iterator[tuple[frozenset[int], str, bool]]:
+    """(who is dead, "write" or "read", whether it worked), line by line."""
+    dead: set[int] = set()
+    for verb, rest in _LINE.findall((GOLDEN / f"{story}.txt").read_text(encoding="utf-8")):
+        named = {"ABCDE".index(letter) for letter in re.findall(r"\b[A-E]\b", rest.partition(":")[0])}
+        outcome = rest.rpartition(": ")[2]
+        if verb == "kill":
+            dead |= named
+        elif verb == "start":
+            dead -= named
+        elif (verb == "read" and dead) or "acks=all" in rest:
+            # While all are there, a backup sends readers back.
+            yield frozenset(dead), verb, not outcome.isupper()
+
+
+@pytest.mark.parametrize(("story", "terms"), TOLD.items())
+def test_the_stories_bear_it_out(story: str, terms: Terms):
+    lines = list(_happened(story))
+    assert any(dead for dead, _, _ in lines)
+    for dead, verb, worked in lines:
+        expected = writes_go_on(terms, dead) if verb == "write" else reads_go_on(terms, dead)
+        assert worked is expected, f"{verb} with {sorted(dead)} dead"
