@@ -39,6 +39,10 @@ def sim(
             "quorum alone. All by default."
         ),
     ] = None,
+    brokers: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many brokers (or controllers); by default 3 or 5, by the seed."),
+    ] = None,
     trace: Annotated[int, typer.Option(min=0, help="Lines of the trace to show with --seed.")] = 20,
     coverage: Annotated[
         bool, typer.Option(help="Say which transitions, effects and error paths were reached.")
@@ -60,7 +64,8 @@ def sim(
     if story is not None:
         _tell(story)
         return
-    hunt = Hunt(_modes(mode), coverage=coverage)
+    wanted = {} if brokers is None else {"size": brokers}
+    hunt = Hunt(_modes(mode), wanted, coverage=coverage)
     hunt.run(_numbers(seed, seeds, minutes), expected=None if minutes else (1 if seed is not None else seeds))
     if seed is not None and trace:
         print("\n".join(hunt.last_trace[-trace:]))
@@ -105,10 +110,12 @@ def _numbers(seed: int | None, seeds: int, minutes: float | None) -> Iterator[in
 class Hunt:
     """Many runs, of which only sums are kept: it may go on for hours."""
 
-    def __init__(self, modes: tuple[str, ...], *, coverage: bool) -> None:
+    def __init__(self, modes: tuple[str, ...], wanted: dict[str, int], *, coverage: bool) -> None:
         self._modes = modes
+        self._wanted = wanted  # what the seeds do not decide
         self._coverage = _new_coverage() if coverage else None
         self._began = time.monotonic()
+        self._cpu_began = time.process_time()
         self._digest = sha256()
         self._simulated_ms = 0.0
         self._acknowledged = 0
@@ -130,13 +137,14 @@ class Hunt:
 
         self.runs += 1
         try:
-            self._take(run(mode, seed))
+            self._take(run(mode, seed, **self._wanted))
         except Exception as error:
             self.failed += 1
             if self.failed <= FAILURES_SHOWN:
                 story = "\n".join(getattr(error, "__notes__", []))
                 _say(bar, f"{mode}, seed {seed}: {type(error).__name__}: {error}\n{story}")
-            _say(bar, f"repeat it with: tidelog sim --seed {seed} --mode {mode}")
+            more = f" --brokers {self._wanted['size']}" if self._wanted else ""
+            _say(bar, f"repeat it with: tidelog sim --seed {seed} --mode {mode}{more}")
 
     def _take(self, result: "RunResult") -> None:
         self._digest.update(result.digest.encode())
@@ -147,6 +155,7 @@ class Hunt:
 
     def report(self) -> None:
         seconds, simulated = time.monotonic() - self._began, self._simulated_ms / 1000
+        cpu_seconds = time.process_time() - self._cpu_began  # Not what others do on this machine.
         summary: dict[str, object] = {
             "runs": self.runs,
             "failed": self.failed,
@@ -154,7 +163,8 @@ class Hunt:
             "faults": self._faults,
             "simulated_seconds": round(simulated, 1),
             "seconds": round(seconds, 1),
-            "times_real_time": round(simulated / seconds, 1) if seconds else None,
+            "cpu_seconds": round(cpu_seconds, 1),
+            "times_real_time": round(simulated / cpu_seconds, 1) if cpu_seconds else None,
             "digest": self._digest.hexdigest()[:16],
         }
         if self._coverage is not None:
