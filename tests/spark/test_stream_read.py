@@ -117,7 +117,7 @@ def test_a_stream_follows_a_topic_that_grows(
 ) -> None:
     topic = create_topic(1)
     produce(bootstrap, topic, [b"x"] * 50)
-    frame = stream(spark, bootstrap, topic, kafka__metadata__max__age__ms=1000)
+    frame = stream(spark, bootstrap, topic)
     started.append(frame.writeStream.foreachBatch(kept.keep).option("checkpointLocation", checkpoint).start())
     kept.await_rows(50, started[0])
     admin = AdminClient({"bootstrap.servers": bootstrap})

@@ -183,20 +183,21 @@ class Cluster:
         for leader, part in by_leader.items():
             try:
                 body = messages.list_offsets_request(part, read_committed)
-                answers = messages.list_offsets(leader.call(Api.LIST_OFFSETS, 5, body))
+                answer = leader.call(Api.LIST_OFFSETS, messages.LIST_OFFSETS_VERSION, body)
+                answers = messages.list_offsets(answer)
             except OSError as error:
                 self.drop(leader)
                 for topic, partition in part:
                     self.forget(topic, partition)
                 trouble = str(error)
                 continue
-            for (topic, partition), answer in answers.items():
-                if not answer.error:
-                    found[topic, partition] = answer.offset
+            for (topic, partition), listed in answers.items():
+                if not listed.error:
+                    found[topic, partition] = listed.offset
                     continue
                 self.forget(topic, partition)
-                refusal = Refused(f"The offsets of {topic}-{partition} cannot be had", answer.error)
-                if not is_retriable(answer.error):
+                refusal = Refused(f"The offsets of {topic}-{partition} cannot be had", listed.error)
+                if not is_retriable(listed.error):
                     raise refusal
                 trouble = str(refusal)
         return found, trouble

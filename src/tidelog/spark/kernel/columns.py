@@ -9,12 +9,14 @@ import ctypes
 from array import array
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from tidelog.spark.kernel import native
 from tidelog.spark.kernel import slots as s
+
+TABLE_ROWS = 1024
 
 _WANTED = {
     "key": s.WANT_KEY,
@@ -34,13 +36,20 @@ class BrokenRecords(Exception):
         self.batch = batch
 
 
+class _Loops(NamedTuple):
+    """See :mod:`tidelog.spark.kernel.loops`."""
+
+    outline: native.Loop
+    fill: native.Loop
+    measure_headers: native.Loop
+    fill_headers: native.Loop
+    pack: native.Loop
+
+
 @cache
-def _loops() -> list[native.Loop]:
-    """All loops; what they depend on decides which machine code is still right."""
-    names = ("outline", "fill", "measure_headers", "fill_headers", "pack")
-    return native.load(
-        "tidelog.spark.kernel.loops", names, ("tidelog.spark.kernel.slots", "tidelog.spark.kernel.machine")
-    )
+def _loops() -> _Loops:
+    uses = ("tidelog.spark.kernel.slots", "tidelog.spark.kernel.machine")
+    return _Loops(*native.load("tidelog.spark.kernel.loops", _Loops._fields, uses))
 
 
 def warm() -> None:
@@ -51,7 +60,7 @@ def warm() -> None:
 class Table:
     """The outline of fetched batches, one row each."""
 
-    def __init__(self, rows: int = 1024) -> None:
+    def __init__(self, rows: int = TABLE_ROWS) -> None:
         self._rows = rows
         self._numbers = (ctypes.c_int64 * (rows * s.TABLE_COLUMNS))()
         self._told = (ctypes.c_int64 * s.OUTLINE_SLOTS)()
@@ -66,7 +75,7 @@ class Table:
         told[s.OUTLINE_TABLE] = self.address
         told[s.OUTLINE_ROWS] = self._rows
         told[s.OUTLINE_POSITION] = position
-        self.count = _loops()[0](ctypes.addressof(told))
+        self.count = _loops().outline(ctypes.addressof(told))
         return told[s.OUTLINE_STOP]
 
     @property
@@ -123,7 +132,7 @@ class ColumnBuilder:
         for slot, size in self._sizes(rows_max, bytes_max):
             buffers[slot] = pa.allocate_buffer(size + s.PADDING_BYTES)
             told[slot] = buffers[slot].address
-        rows = _loops()[1](ctypes.addressof(told))
+        rows = _loops().fill(ctypes.addressof(told))
         if rows < 0:
             raise BrokenRecords(-1 - rows)
         arrays = [self._array(field, rows, rows_max, buffers) for field in self._schema]
@@ -196,7 +205,7 @@ def _bitmap(valid: int, rows: int, nulls: int) -> pa.Buffer | None:
         return None
     bits = pa.allocate_buffer((rows + 7) // 8)
     told = (ctypes.c_int64 * s.PACK_SLOTS)(valid, rows, bits.address)
-    _loops()[4](ctypes.addressof(told))
+    _loops().pack(ctypes.addressof(told))
     return bits
 
 
@@ -205,8 +214,7 @@ def _headers(kind: Any, rows: int, spans: pa.Buffer) -> pa.Array:
     told = (ctypes.c_int64 * s.HEADER_SLOTS)()
     told[s.SPANS] = spans.address
     told[s.SPAN_ROWS] = rows
-    _, _, measure, fill, _ = _loops()
-    if measure(ctypes.addressof(told)) < 0:
+    if _loops().measure_headers(ctypes.addressof(told)) < 0:
         raise BrokenRecords(0)
     entries, names, contents = told[s.ENTRIES], told[s.NAME_SIZE], told[s.CONTENT_SIZE]
     sizes = {
@@ -221,7 +229,7 @@ def _headers(kind: Any, rows: int, spans: pa.Buffer) -> pa.Array:
     buffers = {slot: pa.allocate_buffer(size + s.PADDING_BYTES) for slot, size in sizes.items()}
     for slot, buffer in buffers.items():
         told[slot] = buffer.address
-    fill(ctypes.addressof(told))
+    _loops().fill_headers(ctypes.addressof(told))
     exact = {slot: buffer.slice(0, sizes[slot]) for slot, buffer in buffers.items()}
     entry = kind.value_type
     name = pa.Array.from_buffers(

@@ -5,9 +5,9 @@ columns  the columns, and which of them a query wants
 settings what the options ask for
 planning partitions and offsets, asked of the cluster by Spark's driver
 ranges   ranges of offsets as tasks
-batch    the reader of ``spark.read``, with filters pushed down where Spark does that
-stream   the reader of ``spark.readStream``
-tasks    what a task does with its range
+batch    the reader of ``spark.read``; ``filters`` takes what Spark pushes down
+stream   the reader of ``spark.readStream``; ``limits`` shares out its micro-batches
+tasks    what a task does with its range; ``loss`` tells what is gone
 batches  fetched bytes to record batches of Arrow; ``inflating`` opens compressed ones
 ======== ==================================================================================
 """

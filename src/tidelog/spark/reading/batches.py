@@ -16,7 +16,7 @@ from tidelog.protocol import batch as layout
 from tidelog.protocol.records import ControlType, control_type, decode_batch
 from tidelog.spark.client.messages import FetchedPartition
 from tidelog.spark.kernel import slots as s
-from tidelog.spark.kernel.columns import BrokenRecords, ColumnBuilder, Table
+from tidelog.spark.kernel.columns import TABLE_ROWS, BrokenRecords, ColumnBuilder, Table
 from tidelog.spark.reading.inflating import FULL_BYTES, Inflater
 
 ROWS_FULL = 64_000
@@ -118,7 +118,7 @@ class BatchDecoder:
             row = table.row(index)
             if not row[s.COUNT] or not self._counts(row, aborted):
                 continue
-            if gathered and (records >= ROWS_FULL or size >= FULL_BYTES or len(gathered) == 1024):
+            if gathered and (records >= ROWS_FULL or size >= FULL_BYTES or len(gathered) == TABLE_ROWS):
                 yield from self._flush(gathered, records, size)
                 records = size = 0
             codec = row[s.ATTRIBUTES] & layout.CODEC_MASK
