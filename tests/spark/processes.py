@@ -38,6 +38,15 @@ class Pipeline:
     def ask_to_stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """While it runs: what a process that ended has not done will not happen."""
+
+        def holds() -> bool:
+            assert self.process.poll() is None or condition(), self._log.read_text()[-4000:]
+            return condition()
+
+        wait_until(holds, self._log.read_text)
+
     def result(self) -> Any:
         """What it printed, once it ended well."""
         output, _ = self.process.communicate(timeout=WAIT_S)

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from .arrived import consume
 from .conftest import CreateTopic
-from .processes import Pipeline, wait_until
+from .processes import Pipeline
 from .standalone import running_standalone
 
 RECORDS = 12_000
@@ -41,7 +41,7 @@ def test_a_transformation_survives_an_executor(
     with running_standalone(tmp_path) as spark:
         words = ["transform", str(file), "--bootstrap", bootstrap, "--master", spark.master, *executor]
         with Pipeline(words, log) as driver:
-            wait_until(lambda: len(list(commits.glob("[0-9]*"))) >= 2, log.read_text)
+            driver.wait_until(lambda: len(list(commits.glob("[0-9]*"))) >= 2)
             victims = spark.executors()
             assert len(victims) == 2
             os.kill(victims[0], signal.SIGKILL)

@@ -1,16 +1,19 @@
 """Topics to tables and back: every record once, whatever happened in between."""
 
+import datetime
+import io
 import json
 from collections import Counter
 from pathlib import Path
 from threading import Event
 
+import fastavro
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tidelog.spark import OptionError
-from tidelog.spark.pipelines import Archive, Decoding, Restore, Topics, archive, read_archive, restore
+from tidelog.spark.pipelines import Archive, Decoding, Restore, Topics, archive, avro, read_archive, restore
 from tidelog.spark.pipelines.files import ParquetFiles
 
 from .arrived import Message, consume
@@ -100,6 +103,80 @@ def test_what_cannot_be_decoded_is_kept_apart_and_counted(
     assert Counter((row.id, row.name) for row in rows.collect()) == Counter((n, f"n{n}") for n in range(20))
     apart = spark.read.parquet(job.undecodable).select("value").collect()
     assert sorted(bytes(row.value) for row in apart) == sorted(one for one in broken if one is not None)
+
+
+def test_avro_becomes_columns(
+    spark: SparkSession, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    topic = create_topic(2)
+    schema = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "note", "type": ["null", "string"]},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "parts", "type": {"type": "array", "items": "bytes"}},
+        ],
+    }
+    moment = datetime.datetime(2026, 5, 17, 12, 30, tzinfo=datetime.UTC)
+    values: list[bytes | None] = [b"\x80", None]
+    for number in range(10):
+        out = io.BytesIO()
+        note = None if number % 2 else f"n{number}"
+        order = {"id": number, "note": note, "at": moment, "parts": [b"\x00\xff"]}
+        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), order)
+        values.append(b"\x00\x00\x00\x00\x07" + out.getvalue())
+    produce(bootstrap, topic, values)
+    decoding = Decoding("confluent-avro", json.dumps(schema))
+    job = Archive(
+        Topics(bootstrap, topic), str(tmp_path / "archive"), decoding, keeps_value=False, merge_bytes=0
+    )
+    report = archive(spark, job)
+    assert (report.records, report.undecodable) == (11, 1)
+    rows = read_archive(spark, job.target).where("decoded is not null").selectExpr("decoded.*").collect()
+    assert {(row.id, row.note) for row in rows} == {(n, None if n % 2 else f"n{n}") for n in range(10)}
+    assert all(bytes(row.parts[0]) == b"\x00\xff" for row in rows)
+    assert (
+        spark.read.parquet(job.records).where("decoded.at = timestamp '2026-05-17 12:30:00Z'").count() == 10
+    )
+
+
+def test_avro_that_cannot_be_columns_is_refused() -> None:
+    assert (
+        avro.columns(
+            avro.parse_schema(
+                json.dumps(
+                    {
+                        "type": "record",
+                        "name": "A",
+                        "fields": [
+                            {
+                                "name": "d",
+                                "type": {
+                                    "type": "bytes",
+                                    "logicalType": "decimal",
+                                    "precision": 9,
+                                    "scale": 2,
+                                },
+                            },
+                            {"name": "m", "type": {"type": "map", "values": ["null", "double"]}},
+                            {"name": "r", "type": {"type": "record", "name": "B", "fields": []}},
+                            {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["x"]}},
+                        ],
+                    }
+                )
+            )
+        )
+        == "`d` decimal(9,2), `m` map<string, double>, `r` struct<>, `e` string"
+    )
+    for text, complaint in (
+        ("{", "is no JSON"),
+        ('"string"', "is no record"),
+        ('{"type": "nothing"}', "understood"),
+    ):
+        with pytest.raises(OptionError, match=complaint):
+            avro.parse_schema(text)
 
 
 def test_a_batch_whose_files_were_half_moved_is_completed(spark: SparkSession, tmp_path: Path) -> None:

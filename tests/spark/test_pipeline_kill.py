@@ -14,7 +14,7 @@ from tidelog.spark.pipelines.files import ParquetFiles
 from tidelog.testing import Cluster
 
 from .arrived import consume
-from .processes import Pipeline, wait_until
+from .processes import Pipeline
 
 RECORDS = 15_000
 IN_STEPS = ("--option", "maxOffsetsPerTrigger=1500")
@@ -53,14 +53,14 @@ def test_an_archive_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, t
     log = tmp_path / "archive.log"
 
     with Pipeline([*words, *IN_STEPS], log) as driver:
-        wait_until(lambda: len(table.batches()) >= 2, log.read_text)
+        driver.wait_until(lambda: len(table.batches()) >= 2)
         driver.kill()
     done = sum(one.rows for one in table.batches())
     assert 0 < done < RECORDS
 
     with Pipeline([*words, *IN_STEPS], log) as driver:
         seen = len(table.batches())
-        wait_until(lambda: len(table.batches()) > seen, log.read_text)
+        driver.wait_until(lambda: len(table.batches()) > seen)
         leader = cluster.leader_of("in", 0)
         leader.kill()
         report = driver.result()
@@ -95,13 +95,13 @@ def test_a_transformation_survives_its_driver_and_a_broker(tidelog_cluster: Clus
         return len(list(commits.glob("[0-9]*")))
 
     with Pipeline(words, log) as driver:
-        wait_until(lambda: batches() >= 2, log.read_text)
+        driver.wait_until(lambda: batches() >= 2)
         driver.kill()
     assert 0 < len(consume(cluster.bootstrap, "out")) < RECORDS
 
     with Pipeline(words, log) as driver:
         seen = batches()
-        wait_until(lambda: batches() > seen, log.read_text)
+        driver.wait_until(lambda: batches() > seen)
         leader = cluster.leader_of("out", 0)
         leader.kill()
         report = driver.result()

@@ -1,20 +1,24 @@
 """Values that are JSON or Avro become columns; those that are not are set apart, never dropped.
 
-Owns what "decodable" means. JSON is decoded by Spark itself. Avro needs Spark's own module (``spark-avro``),
-which is not part of the ``pyspark`` package: where the session has it, it is used.
+Owns what "decodable" means. Spark itself decodes JSON; Avro is made JSON first
+(:mod:`tidelog.spark.pipelines.avro`).
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from tidelog.spark.options import OptionError
+from tidelog.spark.pipelines import avro
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DECODED = "decoded"
 _BROKEN = "_undecodable"
+_TEXT = "_text"
 _CONFLUENT_PREFIX_BYTES = 5  # a zero and the number of the schema in a registry
 
 FORMATS = ("json", "avro", "confluent-avro")
@@ -46,32 +50,34 @@ class Decoding:
         """With a column :data:`DECODED`; :func:`split` sets apart what it could not be made of."""
         from pyspark.sql import functions
 
-        column = self._json() if self.format == "json" else self._avro()
-        with_decoded = records.withColumn(DECODED, column)
-        if self.format == "json":
-            broken = functions.col(f"{DECODED}.{_BROKEN}").isNotNull()
-            without_mark = functions.col(DECODED).dropFields(_BROKEN)
-            return with_decoded.withColumn(
-                _BROKEN, functions.coalesce(broken, functions.lit(False))
-            ).withColumn(DECODED, without_mark)
-        missing = functions.col(DECODED).isNull() & functions.col("value").isNotNull()
-        return with_decoded.withColumn(_BROKEN, missing)
-
-    def _json(self) -> "Column":
-        from pyspark.sql import functions
-
-        schema = f"{self.schema.strip().rstrip(',')}, {_BROKEN} string"
+        text, columns = self._as_json()
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
-        return functions.from_json(functions.col("value").cast("string"), schema, options)
+        parsed = functions.from_json(_TEXT, f"{columns}, {_BROKEN} string", options)
+        broken = functions.col(f"{DECODED}.{_BROKEN}").isNotNull()
+        unread = functions.col("value").isNotNull() & functions.col(_TEXT).isNull()
+        return (
+            records.withColumn(_TEXT, text)
+            .withColumn(DECODED, parsed)
+            .withColumn(_BROKEN, functions.coalesce(broken, functions.lit(False)) | unread)
+            .withColumn(DECODED, functions.col(DECODED).dropFields(_BROKEN))
+            .drop(_TEXT)
+        )
 
-    def _avro(self) -> "Column":
+    def _as_json(self) -> "tuple[Column, str]":
+        """The value as text of JSON, null where it cannot be; and the columns it has."""
         from pyspark.sql import functions
-        from pyspark.sql.avro.functions import from_avro
+        from pyspark.sql.pandas.functions import arrow_udf
 
-        value = functions.col("value")
-        if self.format == "confluent-avro":
-            value = functions.substring(value, _CONFLUENT_PREFIX_BYTES + 1, 2**31 - 1)
-        return from_avro(value, self.schema, {"mode": "PERMISSIVE"})
+        if self.format == "json":
+            return functions.col("value").cast("string"), self.schema.strip().rstrip(",")
+        schema = avro.parse_schema(self.schema)
+        skipped = _CONFLUENT_PREFIX_BYTES if self.format == "confluent-avro" else 0
+
+        def decode(values: pa.Array) -> pa.Array:
+            return pa.array([avro.to_json(one, schema, skipped) for one in values.to_pylist()], pa.string())
+
+        decoded = arrow_udf(decode, "string")  # type: ignore[call-overload]
+        return decoded("value"), avro.columns(schema)
 
 
 def split(decoded: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
