@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tidelog.broker import quorum_partitions
 from tidelog.controller.mode_changes import STEPS
 from tidelog.errors import InvariantViolation
 from tidelog.replication import sealing
@@ -51,6 +52,11 @@ def commit_behind_the_seal(patch: pytest.MonkeyPatch) -> None:
             self._hosted.replica.sealed_end_offset = 1 << 60
 
     patch.setattr(Sealing, "found", found)
+
+
+def believe_hearsay(patch: pytest.MonkeyPatch) -> None:
+    """A voter follows whoever is said to lead, however far its epoch is."""
+    patch.setattr(quorum_partitions, "EPOCHS_AHEAD", 1 << 31)
 
 
 def forget_when_it_was_sealed(patch: pytest.MonkeyPatch) -> None:
@@ -104,6 +110,7 @@ MUTATIONS = [
     Mutation(overlook_the_seal, changes.voters_that_have_not_heard),
     Mutation(commit_behind_the_seal, changes.voters_that_have_not_heard),
     Mutation(appoint_in_the_next_epoch, changes.voters_that_have_not_heard),
+    Mutation(believe_hearsay, changes.voters_do_not_follow_hearsay),
     Mutation(forget_when_it_was_sealed, changes.there_and_back),
     Mutation(take_everybody_for_a_holder, changes.who_lacks_records_is_no_member),
     Mutation(vote_with_a_minority_in_sync, changes.majority_is_waited_for),

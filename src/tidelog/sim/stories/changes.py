@@ -154,6 +154,33 @@ def voters_that_have_not_heard() -> ChangeStory:
     return story
 
 
+def voters_do_not_follow_hearsay() -> ChangeStory:
+    """From quorum to isr while two voters hear nothing of the controllers, but still of the leader that is
+    named: they do not follow it on its own word, or they would have records behind the seal, and take more of
+    them once it is dead.
+    """
+    story = ChangeStory(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("BC", "XYZ")
+    story.change("isr")
+    story.await_change("isr")
+    story.run(200)
+    expect(story.write(acks=1), ErrorCode.NONE)
+    story.run(200)
+    story.kill("A")
+    story.until(lambda: any(_leads(story, letter) for letter in "BC"), "an election")
+    story.run(200)
+    story.tell_logs()
+    elected = next(letter for letter in "BC" if _leads(story, letter))
+    expect(story.write(at=elected), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    story.heal()
+    story.start("A")
+    story.until(story.all_in_sync, "that all are back")
+    story.run(300)
+    story.tell_logs()
+    return story
+
+
 def who_lacks_records_is_no_member() -> ChangeStory:
     """From quorum to isr while one voter lacks a record: only those who hold the whole log are members."""
     story = ChangeStory(replication_mode="quorum")
@@ -239,4 +266,5 @@ STORIES = (
     who_lacks_records_is_no_member,
     sealed_without_controllers,
     voters_that_have_not_heard,
+    voters_do_not_follow_hearsay,
 )
