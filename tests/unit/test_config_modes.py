@@ -15,11 +15,6 @@ from tidelog.config.topic import TOPIC_SETTINGS, mode_of
 from tidelog.errors import InvalidConfig
 
 
-@pytest.fixture(autouse=True)
-def all_modes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modes, "AVAILABLE_MODES", frozenset(MODES))
-
-
 @pytest.mark.parametrize(
     ("mode", "more", "replicas", "reason"),
     [

@@ -18,13 +18,12 @@ from tidelog.config.describe import (
 from tidelog.config.incremental import AlterOp, AlterOperation, apply_incremental
 from tidelog.config.kinds import ConfigType, Raw
 from tidelog.config.listeners import Listener
-from tidelog.config.modes import AVAILABLE_MODES, MODES
+from tidelog.config.modes import MODES
 from tidelog.config.table import Setting
 from tidelog.config.toml import read_toml
 from tidelog.config.topic import TOPIC_SETTINGS, TopicConfig, topic_setting
 
 __all__ = [
-    "AVAILABLE_MODES",
     "BROKER_SETTINGS",
     "MODES",
     "TOPIC_SETTINGS",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tidelog.config.broker import BROKER_SETTINGS
 from tidelog.config.kinds import INT_MAX, LONG_MAX, Kind, Nullable, Whole
-from tidelog.config.modes import AVAILABLE_MODES, DEFAULTS, LEAST_REPLICAS, MODES, WITHOUT_MEANING
+from tidelog.config.modes import DEFAULTS, LEAST_REPLICAS, MODES, WITHOUT_MEANING
 from tidelog.config.table import Setting
 from tidelog.config.topic import TOPIC_SETTINGS
 
@@ -168,18 +168,15 @@ def _modes() -> str:
         "### Replication modes\n",
         "A setting without meaning in the topic's mode is refused. Where a mode has a default of its own, it "
         "is stronger than\na broker-wide setting; the topic's own setting is stronger still.\n",
-        "| Mode | In this version | Replicas at least | Defaults of its own | Settings without meaning |",
-        "|---|---|---|---|---|",
+        "| Mode | Replicas at least | Defaults of its own | Settings without meaning |",
+        "|---|---|---|---|",
     ]
     for mode in MODES:
-        here = "yes" if mode in AVAILABLE_MODES else "comes later"
         refused = "; ".join(f"`{name}`: {reason}" for name, reason in WITHOUT_MEANING[mode].items())
         own = ", ".join(
             f"`{name}={TOPIC_SETTINGS[name].format(value)}`"
             for name, value in DEFAULTS[mode].items()
             if name not in WITHOUT_MEANING[mode]
         )
-        lines.append(
-            f"| `{mode}` | {here} | {LEAST_REPLICAS[mode]} | {own or 'none'} | {refused or 'none'} |"
-        )
+        lines.append(f"| `{mode}` | {LEAST_REPLICAS[mode]} | {own or 'none'} | {refused or 'none'} |")
     return "\n".join(lines) + "\n"

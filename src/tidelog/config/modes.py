@@ -1,5 +1,5 @@
-"""The replication modes as far as settings go: which can be chosen, what a mode demands of a topic, what
-defaults it brings along, and what has no meaning in it.
+"""The replication modes as far as settings go: what a mode demands of a topic, what defaults it brings along,
+and what has no meaning in it.
 
 A setting that a mode ignores is refused rather than stored: whoever sets it believes in a protection that
 is not there. Each reason completes the sentence "… has no meaning in mode M: …".
@@ -8,16 +8,11 @@ is not there. Each reason completes the sentence "… has no meaning in mode M: 
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.config.kinds import Choice, ExplainedError, Raw
-
 ISR = "isr"
 PRIMARY_BACKUP = "primary-backup"
 QUORUM = "quorum"
 
 MODES = (ISR, PRIMARY_BACKUP, QUORUM)
-
-AVAILABLE_MODES = frozenset({ISR, PRIMARY_BACKUP, QUORUM})
-"""Modes that this version can run."""
 
 _NO_DEGRADING = "only primary-backup waits for a fixed number of copies that could become fewer"
 
@@ -56,17 +51,3 @@ COPIES: dict[str, Callable[[int, int], int]] = {
     QUORUM: lambda minimum, replicas: majority(replicas),
 }
 """How many replicas hold a write that was acknowledged, by ``min.insync.replicas`` and their number."""
-
-
-class Mode(Choice):
-    """The replication mode of a topic."""
-
-    def __init__(self) -> None:
-        super().__init__(*MODES)
-        self.allowed = ", ".join(sorted(AVAILABLE_MODES))
-
-    def parse(self, raw: Raw) -> str:
-        mode = super().parse(raw)
-        if mode not in AVAILABLE_MODES:
-            raise ExplainedError(f"the mode {mode} comes with a later version of Tidelog; use {self.allowed}")
-        return mode

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidelog.config.kinds import LONG_MAX, Bool, Choice, ChoiceSet, Real, ThrottledReplicas, Whole
-from tidelog.config.modes import DEFAULTS, ISR, Mode
+from tidelog.config.modes import DEFAULTS, ISR, MODES
 from tidelog.config.table import Setting, Synonym, attribute_of, refuse_unknown, row, settings_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class TopicConfig:
     """Everything that can be set per topic. All of it takes effect on a live topic."""
 
     replication_mode: str = row(
-        Mode(),
+        Choice(*MODES),
         ISR,
         "How the topic's replicas agree on what is committed and who leads. A new topic that names none has "
         "the broker's `default.replication.mode`, and keeps it.",
@@ -56,8 +56,8 @@ class TopicConfig:
     replication_degrade_after_ms: int = row(
         Whole(-1, LONG_MAX, unit="ms", note="-1 for never"),
         -1,
-        "Only in mode primary-backup, with two copies or more: after so long without enough backups that keep "
-        "up, writes are acknowledged with the copies there are, until the backups have caught up again. Each "
+        "Only in mode primary-backup, with two copies or more: after so long without enough backups that keep"
+        " up, writes are acknowledged with the copies there are, until the backups have caught up again. Each "
         "change is logged and counted. An acknowledged record can then be lost with one broker.",
         ours=True,
     )

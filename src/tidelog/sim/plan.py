@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tidelog.config.modes import AVAILABLE_MODES, ISR, PRIMARY_BACKUP, QUORUM
+from tidelog.config.modes import ISR, MODES, PRIMARY_BACKUP, QUORUM
 
 NEVER = "9223372036854775807"
 
@@ -100,7 +100,7 @@ def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
     """Every ok is to mean the same in all modes, so that it does not matter under which one it was given: on
     disk, and never from the leader alone.
     """
-    mode = chance.choice(sorted(AVAILABLE_MODES))
+    mode = chance.choice(sorted(MODES))
     producers = tuple(producer._replace(acks=min(producer.acks, -1)) for producer in plan.producers)
     return plan._replace(
         mode=mode, changing=True, synced=True, min_in_sync=2, unclean=False, followers_read=False,

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from clusters import cluster, created
 
-from tidelog.config import BrokerConfig, modes
+from tidelog.config import BrokerConfig
 from tidelog.controller import brokers, configs, elections, mode_changes, reassignment, topics
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
@@ -17,11 +17,6 @@ from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogErro
 
 RULES = Rulebook(BrokerConfig.parse({}))
 A, B, C = 1, 2, 3
-
-
-@pytest.fixture(autouse=True)
-def all_modes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modes, "AVAILABLE_MODES", frozenset(modes.MODES))
 
 
 @pytest.fixture

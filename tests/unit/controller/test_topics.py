@@ -7,7 +7,7 @@ from clusters import cluster, created, topic_id
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.config import BrokerConfig, modes
+from tidelog.config import BrokerConfig
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
@@ -124,8 +124,7 @@ class TestCreate:
             create(image, **wish)
         assert refusal.value.code is code
 
-    def test_the_mode_is_fixed_at_creation(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(modes, "AVAILABLE_MODES", frozenset(modes.MODES))
+    def test_the_mode_is_fixed_at_creation(self) -> None:
         defaults = BrokerConfig.parse({"default.replication.mode": "quorum", "default.replication.factor": 3})
 
         def made(name: str, **configs: str) -> TopicCreated:

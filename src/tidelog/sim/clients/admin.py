@@ -7,7 +7,7 @@ It asks the active controller, whoever that is at the time, and looks at the met
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.config import AVAILABLE_MODES, BrokerConfig
+from tidelog.config import MODES, BrokerConfig
 from tidelog.config.modes import LEAST_REPLICAS
 from tidelog.config.topic import REPLICATION_MODE
 from tidelog.controller import configs, leadership, reassignment, topics
@@ -127,7 +127,7 @@ class Admin:
         topic = self._cluster.checker.metadata.newest.topics.get(self._main_topic)
         if self.stopped or topic is None:
             return
-        mode = self._world.chance.choice(sorted(AVAILABLE_MODES))
+        mode = self._world.chance.choice(sorted(MODES))
         self.note_act(f"to {mode}")
         self._try(
             f"replicate {topic.name} by {mode}",
