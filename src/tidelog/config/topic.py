@@ -56,9 +56,9 @@ class TopicConfig:
     replication_degrade_after_ms: int = row(
         Whole(-1, LONG_MAX, unit="ms", note="-1 for never"),
         -1,
-        "Only in mode primary-backup, with two copies or more: after so long without enough backups that keep"
-        " up, writes are acknowledged with the copies there are, until the backups have caught up again. Each "
-        "change is logged and counted. An acknowledged record can then be lost with one broker.",
+        "Only in mode primary-backup, with two copies or more: after so long without enough backups that "
+        "keep up, writes are acknowledged with the copies there are, until the backups have caught up again. "
+        "Each change is logged and counted. An acknowledged record can then be lost with one broker.",
         ours=True,
     )
 
