@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli import setting_admin, topic_admin
+from tidelog.cli import setting_admin, stand_ins, topic_admin
 from tidelog.cli.client import connect_admin
 from tidelog.cli.elect import elect
 from tidelog.cli.failure import CommandFailed
@@ -124,6 +124,7 @@ def describe(
     Example: tidelog topic describe orders
     """
     description = topic_admin.describe(connect_admin(bootstrap), topic)
+    stand_ins.correct(description, bootstrap)
     settings = [s for s in description["settings"] if all_settings or json or s["set_by"] == "topic"]
     if json:
         print_json(description)
@@ -139,6 +140,7 @@ def describe(
         {name: name.replace("_", " ") for name in columns},
         right=("partition", "leader", "start_offset", "end_offset"),
     )
+    stand_ins.print_away(description)
     print_change(description["mode"], description["mode_change"])
     print()
     if settings:
