@@ -47,8 +47,8 @@ def drain(
     names = ", ".join(f"{each.topic}-{each.partition}" for each in stuck[:SHOWN_MAX])
     more = f" and {len(stuck) - SHOWN_MAX} more" if len(stuck) > SHOWN_MAX else ""
     raise CommandFailed(
-        f"Broker {broker} still leads {names}{more}: no other replica is in sync, and they move as soon as one "
-        "has caught up; or it is their primary, which only `tidelog topic promote` changes."
+        f"Broker {broker} still leads {names}{more}: no other replica is in sync, and they move as soon as "
+        "one has caught up; or it is their primary, which only `tidelog topic promote` changes."
     )
 
 
