@@ -4,6 +4,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
+from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
 from tidelog.protocol.produce import NodeAddress, TopicKey
 
@@ -22,7 +23,7 @@ def leader_hint(broker: Broker, key: TopicKey, index: int) -> LeaderHint | None:
     if topic is None or not 0 <= index < len(topic.partitions):
         return None
     partition = broker.newest(topic).partitions[index]
-    leader = image.brokers.get(partition.leader)
+    leader = image.brokers.get(acting_leader(partition))
     if leader is None or leader.broker_id == broker.broker_id:
         return None
     node = NodeAddress(leader.broker_id, leader.host, leader.port, leader.rack)
