@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from tidelog.broker.hand_over import HandOver
-from tidelog.broker.quorum_voters import QuorumVoters
+from tidelog.broker.quorum_voters import FORGOT, QuorumVoters
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
@@ -286,8 +286,9 @@ class QuorumPartitions:
             return False
         if not voters.is_settled:
             return True  # Told when it is.
-        counted = {voter_id for voter_id, _ in voters.members(partition, self.image())}
-        if partition.is_moving and counted == set(partition.target):
+        members = voters.members(partition, self.image())
+        counted = {voter_id for voter_id, run in members if run != FORGOT}
+        if partition.is_moving and {voter_id for voter_id, _ in members} == set(partition.target):
             return False
         return counted == {*partition.in_sync, *partition.eligible}
 
@@ -298,10 +299,13 @@ class QuorumPartitions:
         self._untold[key] = self._services.uptime_ms() + REPEAT_MS
         partition, voters, replica = self._images[key], self._voters[key], hosted.replica
         image = self.image()
-        # A set that may be taken back is not told: only one that is there to stay.
-        members = voters.members(partition, image) if voters.is_settled else ()
-        if not members:
-            members = tuple((each, -1) for each in (*partition.in_sync, *partition.eligible))
+        if voters.is_settled:
+            members = voters.members(partition, image)
+        else:
+            # A set that may be taken back is not told, only who leads. That it is not a whole set shows by
+            # somebody in it who does not exist.
+            known = (*partition.in_sync, *partition.eligible)
+            members = (*((each, -1) for each in known), (NO_BROKER, FORGOT))
         wish = InSyncWish(
             self._me,
             self.broker_epoch(),

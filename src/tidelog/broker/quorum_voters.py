@@ -33,6 +33,7 @@ from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
 
+FORGOT = -2
 _ATTRIBUTES = 22  # Where in a batch's header the byte lies that says whether it is a control batch.
 
 
@@ -131,7 +132,9 @@ class QuorumVoters:
         )
 
     def members(self, partition: PartitionImage, image: ClusterImage) -> tuple[tuple[int, int], ...]:
-        """(voter, run) of every voter that counts: run is -1 unless it was taken in anew."""
+        """(voter, run) of every voter: run is -1 unless it was taken in anew, and -2 where it does not count
+        because it has forgotten.
+        """
         return tuple(_members(self.latest, partition, image, self._me))
 
     def is_done(self, partition: PartitionImage, image: ClusterImage) -> bool:
@@ -235,14 +238,15 @@ def _members(
             yield voter.voter_id, -1  # Who was elected holds everything that was ever committed.
         elif broker is not None and voter.run == broker.broker_epoch:
             yield voter.voter_id, voter.run
+        else:
+            yield voter.voter_id, FORGOT
 
 
 def _forgotten(voters: VoterSet, partition: PartitionImage, image: ClusterImage, leader: int) -> list[int]:
-    counted = {voter_id for voter_id, _ in _members(voters, partition, image, leader)}
     return [
         voter_id
-        for voter_id in sorted(voters.ids - counted)
-        if voter_id in image.brokers and not image.brokers[voter_id].fenced
+        for voter_id, run in _members(voters, partition, image, leader)
+        if run == FORGOT and voter_id in image.brokers and not image.brokers[voter_id].fenced
     ]
 
 

@@ -144,7 +144,9 @@ def _told(
         if member in image.brokers and (member in known or image.brokers[member].broker_epoch == epoch)
     )
     new = next_state(
-        told(partition, wish.broker_id, wish.leader_epoch, voters), Standing.of(image, rank), rules
+        told(partition, wish.broker_id, wish.leader_epoch, wish.members, voters),
+        Standing.of(image, rank),
+        rules,
     )
     return [] if new == partition else [record_of(topic.topic_id, wish.partition, new)]
 

@@ -61,8 +61,12 @@ def force(partition: PartitionImage, standing: Standing, rules: Rules) -> Partit
     return msgspec.structs.replace(partition, leader=NO_BROKER)
 
 
-def told(partition: PartitionImage, leader: int, epoch: int, voters: tuple[int, ...]) -> PartitionImage:
-    """The winner of an election tells of it, and who votes. Raises when that is no news."""
+def told(
+    partition: PartitionImage, leader: int, epoch: int, voters: tuple[int, ...], counted: tuple[int, ...]
+) -> PartitionImage:
+    """The winner of an election tells of it, who votes, and who of them has not forgotten anything. Raises
+    when that is no news.
+    """
     known = (partition.leader_epoch, partition.leader)
     if epoch < partition.leader_epoch or (epoch == known[0] and known[1] not in (NO_BROKER, leader)):
         raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)
@@ -73,7 +77,7 @@ def told(partition: PartitionImage, leader: int, epoch: int, voters: tuple[int, 
         leader_epoch=epoch,
         last_leader=leader,
         heir=heir,
-        in_sync=tuple(voter for voter in partition.replicas if voter in voters),
+        in_sync=tuple(voter for voter in partition.replicas if voter in counted),
         eligible=(),
     )
     if partition.is_moving and set(voters) == set(partition.target):
