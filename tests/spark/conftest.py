@@ -32,6 +32,16 @@ SESSION_SETTINGS = {
 
 CreateTopic = Callable[..., str]
 
+# The first test pays for the session and for Spark's first jobs, which takes minutes on a busy machine.
+TIMEOUT_S = 400
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
