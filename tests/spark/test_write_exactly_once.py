@@ -180,6 +180,17 @@ def test_a_failed_batch_is_aborted_at_once(query: Query, bootstrap: str, topic: 
     assert values(bootstrap, topic) == []
 
 
+def test_what_was_decided_is_not_aborted_when_the_commit_fails(
+    query: Query, bootstrap: str, topic: str
+) -> None:
+    messages = query.tasks(0, [["a"], ["b"]])
+    query.decide(0, messages, topic)
+    assert query.finish(participant(messages[0]))
+    StreamWriter(query.settings).abort(messages, 0)
+    query.run(0, [["x"], ["y"]])
+    assert values(bootstrap, topic) == ["a", "b"]
+
+
 def test_an_older_checkpoint_is_refused(query: Query) -> None:
     query.run(4, [["a"]])
     with pytest.raises(RolledBack, match="Batch 3 is to be written, but batch 4"):

@@ -22,7 +22,7 @@ What a crash leaves behind, and what the batch finds when Spark runs it again:
 
 An attempt of a task never touches another attempt's transaction: a late twin (a lost executor, speculation)
 would else abort the one that the driver is about to commit. What failed attempts leave open is aborted by the
-driver, or by its timeout.
+driver, or by its timeout. After the decision nobody aborts any more.
 """
 
 import base64

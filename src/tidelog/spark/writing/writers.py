@@ -102,7 +102,12 @@ class BatchWriter(DataSourceArrowWriter):
             _commit_all(transactions, self._sink, written)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        _abort_all(self._settings, self._sink, _participants(messages))
+        """Best effort: what cannot be reached now is aborted when its time is up."""
+        participants = _participants(messages)
+        if not participants:
+            return
+        with Cluster(self._settings.client) as cluster, contextlib.suppress(ClientError, OSError):
+            _abort_all(Transactions(Coordinators(cluster)), self._sink, participants)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -175,9 +180,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
             _commit_all(transactions, sink, decision.participants)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Spark calls this after a failed commit, too: what was decided by then must not be aborted."""
         sinks = [one.sink for one in messages if isinstance(one, Written) and one.sink]
-        if sinks:
-            _abort_all(self._settings, sinks[0], _participants(messages))
+        participants = _participants(messages)
+        if not participants:
+            return
+        with Cluster(self._settings.client) as cluster, contextlib.suppress(ClientError, OSError):
+            coordinators = Coordinators(cluster)
+            decision = Ledger(coordinators, sinks[0]).read()
+            if decision is None or decision.batch_id < batchId:
+                _abort_all(Transactions(coordinators), sinks[0], participants)
 
 
 def _decided_again(earlier: Decision | None, fresh: list[Participant], tasks: int, batch_id: int) -> Decision:
@@ -263,11 +275,6 @@ def _abort_failed_attempts(transactions: Transactions, sink: str, winner: Partic
             transactions.begin(transactional_id(sink, winner.task, attempt), 1000)
 
 
-def _abort_all(settings: WriterSettings, sink: str, participants: list[Participant]) -> None:
-    """Best effort: what cannot be reached now is aborted when its time is up."""
-    if not participants:
-        return
-    with Cluster(settings.client) as cluster, contextlib.suppress(ClientError, OSError):
-        transactions = Transactions(Coordinators(cluster))
-        for one in participants:
-            transactions.abort(one.name(sink), one.producer)
+def _abort_all(transactions: Transactions, sink: str, participants: Sequence[Participant]) -> None:
+    for one in participants:
+        transactions.abort(one.name(sink), one.producer)
