@@ -1,9 +1,9 @@
 """What all unit tests share.
 
-Hypothesis fails no example for being slow: a busy machine says nothing about the code. It draws other examples
-with every run, unless ``TIDELOG_TEST_EXAMPLES=same`` asks for those of the last one, as CI does. And unit tests
-may use the raw client of ``tests/interop``, whose requests and answers are built by kio and not by the code
-under test.
+Hypothesis fails no example for being slow: a busy machine says nothing about the code. It draws other
+examples with every run, unless ``TIDELOG_TEST_EXAMPLES=same`` asks for those of the last one, as CI does. And
+unit tests may use the raw client of ``tests/interop``, whose requests and answers are built by kio and not by
+the code under test.
 """
 
 import os
