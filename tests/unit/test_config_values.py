@@ -67,8 +67,8 @@ def test_every_setting_is_one_sentence(setting: Setting):
 
 @pytest.mark.parametrize("setting", TOPIC_SETTINGS.values(), ids=lambda setting: setting.name)
 def test_broker_wide_defaults_agree_with_the_topics_own(setting: Setting):
-    # Which replicas are slowed down is a matter of a topic's own partitions; the mode is fixed at its creation;
-    # fewer copies than promised are for a topic that says so itself.
+    # Which replicas are slowed down is a matter of a topic's own partitions; the mode is fixed at its
+    # creation; fewer copies than promised are for a topic that says so itself.
     own = (".throttled.replicas", "replication.mode", "replication.degrade.after.ms")
     assert setting.synonyms or setting.name.endswith(own)
     for position, synonym in enumerate(setting.synonyms):

@@ -195,7 +195,7 @@ def write_header(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> None:
-    """Make a sealed batch of the first ``size`` bytes, whose records already lie behind the header's place."""
+    """Make a sealed batch of the first ``size`` bytes, whose records already lie behind the header."""
     _HEADER.pack_into(
         buffer, 0, base_offset, size - LENGTH_PREFIX_SIZE, leader_epoch, MAGIC, 0, attributes,
         last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
