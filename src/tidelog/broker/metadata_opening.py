@@ -29,7 +29,7 @@ from tidelog.log.log import Log
 from tidelog.log.storage import Storage
 from tidelog.protocol.batch import iterate
 from tidelog.replication.ballot_file import BallotFile
-from tidelog.replication.election import Election, Timing
+from tidelog.replication.election import Election
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
@@ -37,6 +37,7 @@ from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
 from tidelog.replication.snapshots import Snapshots
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, decode_set, sets_in
+from tidelog.replication.votes import Timing
 from tidelog.services import Services
 from tidelog.types import METADATA_TOPIC_ID, NO_EPOCH
 

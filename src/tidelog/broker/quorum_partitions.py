@@ -22,13 +22,14 @@ from tidelog.controller.mode_changes import EPOCHS_AHEAD
 from tidelog.controller.successions import elects_itself
 from tidelog.log.storage import Storage
 from tidelog.replication.ballot_book import BallotBook, PartitionBallots
-from tidelog.replication.election import Ballot, Election, Timing
+from tidelog.replication.election import Election
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import LeaderBegan, Peers
 from tidelog.replication.replica import Role
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import VoterHistory, VoterSet
+from tidelog.replication.votes import Ballot, Timing
 from tidelog.services import Services
 from tidelog.types import NO_BROKER
 

@@ -18,7 +18,7 @@ import msgspec
 from tidelog.errors import StorageError
 from tidelog.log.files import parent_of, read_whole, replace_whole
 from tidelog.log.storage import File, Storage
-from tidelog.replication.election import Ballot
+from tidelog.replication.votes import Ballot
 from tidelog.services import Services
 
 FILE_NAME = "ballots"

@@ -12,7 +12,7 @@ import msgspec
 from tidelog.errors import StorageError
 from tidelog.log.files import read_whole, replace_whole
 from tidelog.log.storage import Storage
-from tidelog.replication.election import Ballot
+from tidelog.replication.votes import Ballot
 from tidelog.services import Services
 from tidelog.types import NO_BROKER
 

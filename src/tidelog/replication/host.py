@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.election import AnswerVote, AskVote, TellLeader
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
@@ -34,6 +33,7 @@ from tidelog.replication.replica import Role
 from tidelog.replication.restoring import Mandate, Restoring, tail_of
 from tidelog.replication.serving import Serving
 from tidelog.replication.syncing import Syncer
+from tidelog.replication.votes import AnswerVote, AskVote, TellLeader
 from tidelog.replication.voting import TICK_MS, Voting
 from tidelog.services import Services, Timer
 from tidelog.types import NO_BROKER

@@ -24,11 +24,17 @@ from tidelog.replication.effects import (
     Settle,
     Truncate,
 )
-from tidelog.replication.election import (
+from tidelog.replication.election import Election
+from tidelog.replication.messages import PartitionKey, Peers, SnapshotAsk, TailGot
+from tidelog.replication.progress import Progress
+from tidelog.replication.replica import Limits, Replica, Role
+from tidelog.replication.sealing import Sealing
+from tidelog.replication.snapshots import PIECE_BYTES, Snapshots
+from tidelog.replication.syncing import Syncer
+from tidelog.replication.votes import (
     AnswerVote,
     AskVote,
     Ballot,
-    Election,
     ElectionEffect,
     ElectionEffects,
     Follow,
@@ -37,12 +43,6 @@ from tidelog.replication.election import (
     Tail,
     TellLeader,
 )
-from tidelog.replication.messages import PartitionKey, Peers, SnapshotAsk, TailGot
-from tidelog.replication.progress import Progress
-from tidelog.replication.replica import Limits, Replica, Role
-from tidelog.replication.sealing import Sealing
-from tidelog.replication.snapshots import PIECE_BYTES, Snapshots
-from tidelog.replication.syncing import Syncer
 from tidelog.services import Services
 from tidelog.types import NO_BROKER, SnapshotId
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tidelog.errors import ErrorCode
 from tidelog.log.storage import Buffer
-from tidelog.replication.election import VoteAsk, VoteGot
+from tidelog.replication.votes import VoteAsk, VoteGot
 from tidelog.types import SnapshotId
 
 PartitionKey = Hashable

@@ -22,10 +22,10 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
-from tidelog.replication.election import Tail
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Peers, TailAsk, TailGot
 from tidelog.replication.replica import Role
+from tidelog.replication.votes import Tail
 from tidelog.services import Services, Timer
 from tidelog.types import NO_BROKER, NO_EPOCH
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 
-from tidelog.replication.election import NEVER_MS, Election, State, Tail, VoteGot
+from tidelog.replication.election import NEVER_MS, Election, State
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import LeaderBegan, PartitionKey, Peers, StandNow, VoteAnswered, VoteAsked
 from tidelog.replication.serving import Serving
+from tidelog.replication.votes import Tail, VoteGot
 from tidelog.services import Services
 from tidelog.types import NO_BROKER
 

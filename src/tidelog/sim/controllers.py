@@ -19,12 +19,12 @@ from tidelog.controller.snapshot_file import snapshot_named
 from tidelog.errors import TidelogError
 from tidelog.invariant import invariant
 from tidelog.log.log import Log
-from tidelog.replication.election import Timing
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, PartitionKey, VoteAnswered
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterSet
+from tidelog.replication.votes import Timing
 from tidelog.sim.checkers.batches import end_on_disk
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.replicas import ReplicaChecker

@@ -21,10 +21,11 @@ from tidelog.controller.messages import ControllerAsk, ControllerGot
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log import producers
 from tidelog.replication.effects import Effect
-from tidelog.replication.election import Election, ElectionEffect, State
+from tidelog.replication.election import Election, State
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchGot
 from tidelog.replication.replica import Replica, Role
+from tidelog.replication.votes import ElectionEffect
 from tidelog.sim.clients.admin import ACTS, Admin
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.faults import FAULTS, Fault, Nemesis

@@ -9,7 +9,7 @@ import pytest
 from tidelog.broker.quorum_partitions import REPEAT_MS, QuorumPartitions
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.messages import InSyncAsk
-from tidelog.replication.election import Timing
+from tidelog.replication.votes import Timing
 from tidelog.sim.disk import SimulatedDisk
 
 KEY = (UUID(int=7), 0)

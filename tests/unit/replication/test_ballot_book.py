@@ -9,7 +9,7 @@ import pytest
 from tidelog.errors import StorageError
 from tidelog.replication import ballot_book
 from tidelog.replication.ballot_book import BallotBook
-from tidelog.replication.election import Ballot
+from tidelog.replication.votes import Ballot
 from tidelog.services import Services
 from tidelog.sim.disk import SimulatedDisk
 

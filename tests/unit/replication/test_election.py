@@ -5,22 +5,21 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.replication.election import (
+from tidelog.replication.election import Election, State
+from tidelog.replication.voters import Voter, VoterSet
+from tidelog.replication.votes import (
     AnswerVote,
     AskVote,
     Ballot,
-    Election,
     Follow,
     Lead,
     SaveBallot,
-    State,
     Tail,
     TellLeader,
     Timing,
     VoteAsk,
     VoteGot,
 )
-from tidelog.replication.voters import Voter, VoterSet
 
 VOTERS = VoterSet.of([1, 2, 3])
 TIMING = Timing(

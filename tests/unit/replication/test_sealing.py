@@ -10,7 +10,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
 from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.election import Ballot, Election, Timing
+from tidelog.replication.election import Election
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies import BY_NAME
@@ -18,6 +18,7 @@ from tidelog.replication.replica import Limits, Replica
 from tidelog.replication.sealing import LOOK_AGAIN_MS, Sealing, seal_at_end
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import VoterSet
+from tidelog.replication.votes import Ballot, Timing
 from tidelog.sim.disk import SimulatedDisk
 
 ALL = (1, 2, 3)

@@ -8,13 +8,14 @@ from test_standing_asks import NOW_MS, Clock
 
 from tidelog.config import TopicConfig
 from tidelog.log.log import Log
-from tidelog.replication.election import Ballot, Election, Tail, Timing, VoteAsk
+from tidelog.replication.election import Election
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, VoteAnswered, VoteAsked
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.voters import VoterSet
+from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk
 from tidelog.sim.disk import SimulatedDisk
 
 NODES = (1, 2, 3)

@@ -5,7 +5,6 @@ from typing import Any
 
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
-from tidelog.replication.election import Tail, VoteAsk, VoteGot
 from tidelog.replication.messages import (
     LeaderBegan,
     SnapshotAsk,
@@ -14,6 +13,7 @@ from tidelog.replication.messages import (
     VoteAnswered,
     VoteAsked,
 )
+from tidelog.replication.votes import Tail, VoteAsk, VoteGot
 from tidelog.runtime.peers.exchange import (
     UNANSWERED,
     Exchange,

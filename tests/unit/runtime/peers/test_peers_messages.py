@@ -24,7 +24,6 @@ from tidelog.controller.messages import (
 )
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages, requests
-from tidelog.replication.election import Tail, VoteAsk, VoteGot
 from tidelog.replication.messages import (
     Bytes,
     FetchAsk,
@@ -38,6 +37,7 @@ from tidelog.replication.messages import (
     VoteAnswered,
     VoteAsked,
 )
+from tidelog.replication.votes import Tail, VoteAsk, VoteGot
 from tidelog.runtime.peers import exchanges
 from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.types import METADATA_TOPIC_ID, SnapshotId
