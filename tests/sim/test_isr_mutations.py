@@ -17,7 +17,7 @@ from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.broker.node import Node
 from tidelog.broker.partition import Partition
 from tidelog.broker.partitions import PartitionTable
-from tidelog.controller import brokers, elections, leadership
+from tidelog.controller import brokers, elections
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.successions import isr, steps
 from tidelog.errors import InvariantViolation
@@ -231,12 +231,10 @@ def reuse_the_epoch(patch: pytest.MonkeyPatch) -> None:
     original = steps.led_by
 
     def led_by(partition: Any, leader: int, *args: Any, **options: Any) -> Any:
-
         new = original(partition, leader, *args, **options)
         return msgspec.structs.replace(new, leader_epoch=partition.leader_epoch)
 
     patch.setattr(isr, "led_by", led_by)
-    patch.setattr(leadership, "led_by", led_by)
 
 
 def take_old_proposals(patch: pytest.MonkeyPatch) -> None:
@@ -275,7 +273,6 @@ def keep_everybody_eligible(patch: pytest.MonkeyPatch) -> None:
     original = isr._led_by_member
 
     def led_by_member(partition: Any, *args: Any, **options: Any) -> Any:
-
         new = original(partition, *args, **options)
         gone = tuple(each for each in partition.replicas if each not in new.in_sync)
         return msgspec.structs.replace(new, eligible=gone)
@@ -324,7 +321,10 @@ FORGETFUL = {"faults": ("power", "restart", "cut"), "unclean": False, "producers
 MUTATIONS = [
     Mutation(ignore_divergence),
     Mutation(truncate_to_the_watermark, {"faults": ("kill", "restart"), "producers": ALL_ACKS}),
-    Mutation(fetch_before_the_sync, {**FORGETFUL, "synced": True}),
+    Mutation(
+        fetch_before_the_sync,
+        {"faults": ("worst moment",), "synced": True, "producers": ALL_ACKS, "pace_ms": OFTEN_MS},
+    ),
     Mutation(
         take_any_watermark,
         {"faults": ("kill", "slow network"), "weather": WeatherPlan(lost=0.1), "pace_ms": OFTEN_MS},
@@ -349,8 +349,8 @@ MUTATIONS = [
     Mutation(
         count_earlier_runs,
         {
-            "faults": ("blink",), "synced": False, "producers": ONE_EACH, "weather": WeatherPlan(late=0.3),
-            "pace_ms": OFTEN_MS,
+            "faults": ("blink",), "synced": False, "producers": ONE_EACH, "controllers": 0,
+            "weather": WeatherPlan(late=0.3, late_ms=150), "pace_ms": OFTEN_MS,
         },
     ),
     Mutation(read_past_the_watermark),
