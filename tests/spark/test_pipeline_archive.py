@@ -43,8 +43,13 @@ def test_an_archive_is_brought_up_to_date_and_restored(
     topic, other = create_topic(2), create_topic(2)
     job = Archive(Topics(bootstrap, topic), str(tmp_path / "archive"), merge_bytes=0)
     produce(bootstrap, topic, [str(number).encode() for number in range(500)])
-    first = archive(spark, job)
+    spark.conf.set("spark.sql.session.timeZone", "Pacific/Kiritimati")  # the archive's days are those of UTC
+    try:
+        first = archive(spark, job)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert (first.records, first.total, first.stopped) == (500, 500, False)
+    assert read_archive(spark, job.target).where("date <> to_date(timestamp)").count() == 0
     produce(bootstrap, topic, [None, b"", b"last"])
     assert archive(spark, job).records == 3
 

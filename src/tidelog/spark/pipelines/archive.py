@@ -33,6 +33,10 @@ PARTITION_COLUMNS = ("topic", "date")
 ORDER = ("partition", "offset")
 TABLE_FORMATS = ("parquet", "delta")
 
+# Not to_date(): that would depend on the session's time zone, and the same record must always go to the same
+# place.
+_UTC_DAY = "date_from_unix_date(cast(floor(unix_seconds(timestamp) / 86400) as int))"
+
 
 @dataclass(frozen=True, slots=True)
 class Archive:
@@ -120,7 +124,7 @@ class _Adder:
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         from pyspark.sql import functions
 
-        dated = batch.withColumn("date", functions.to_date("timestamp"))
+        dated = batch.withColumn("date", functions.expr(_UTC_DAY))
         if self._job.decoding is None:
             self._add(dated, self._job.records, batch_id)
             return

@@ -40,8 +40,9 @@ def open_session(
         builder = SparkSession.builder.remote(remote)
     else:
         require_java()
-        # Executors of a local master run this Python; those of a cluster the one that the cluster names.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if master is None or master.startswith("local"):
+            # A cluster's executors have a Python of their own, elsewhere perhaps.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master(master or "local[*]").appName(name)
         for key, value in _QUIET.items():
             builder = builder.config(key, value)
