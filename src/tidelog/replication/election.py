@@ -396,7 +396,8 @@ class Election:
             self.leader_heard_ms = now_ms
             self._fresh = False
             self._rounds = 0
-            self.deadline_ms = now_ms + self.timing.silence_ms
+            # Told of later than it happened: a standstill since then may have given more time already.
+            self.deadline_ms = max(self.deadline_ms, now_ms + self.timing.silence_ms)
         return effects
 
     def leader_named(self, leader: int, epoch: int, now_ms: int, *, sure: bool = False) -> ElectionEffects:
