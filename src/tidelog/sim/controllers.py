@@ -5,9 +5,8 @@ everything else stands on. Clients submit values; each one lies in the image for
 acknowledged can be looked for at the end, however many snapshots were made in between.
 """
 
-import random
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
@@ -17,7 +16,6 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged
 from tidelog.controller.snapshot_file import snapshot_named
 from tidelog.errors import TidelogError
-from tidelog.invariant import invariant
 from tidelog.log.log import Log
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
@@ -30,11 +28,9 @@ from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import Survive
-from tidelog.sim.faults import Nemesis
-from tidelog.sim.machine import DATA, DISK_DELAY_MS, Machine
+from tidelog.sim.machine import DATA, Machine
 from tidelog.sim.network import Network
 from tidelog.sim.process import SimServices
-from tidelog.sim.result import RunResult
 from tidelog.sim.world import World
 
 DIRECTORY = f"{DATA}/__cluster_metadata-0"
@@ -46,8 +42,6 @@ HASTY = Timing(
     founding_ms=300,
 )  # fmt: skip
 TICK_MS = 50
-FAULTS_MS = 20_000.0
-WAIT_MS = 15_000.0  # within which healthy controllers must be whole again
 VALUES = "values"  # where the image keeps them
 
 
@@ -363,128 +357,3 @@ class ControllersCluster:
             lost = [value for value in sorted(self.acknowledged) if str(value) not in known]
             if lost:
                 raise Violation(f"node {quorum.election.me} lacks acknowledged values: {lost[:5]}")
-
-
-class ControllersPlan(NamedTuple):
-    """What one run is like."""
-
-    size: int
-    hasty: bool  # elections without end
-    zeal: float
-    operator_ms: float  # between changes of the voters, on average; 0: none, but disks are replaced
-    disk_delay_ms: tuple[float, float]
-
-
-def draw(seed: int, wanted: Mapping[str, Any]) -> ControllersPlan:
-    """``wanted`` says what chance must not decide."""
-    chance = random.Random(f"plan {seed}")
-    plan = ControllersPlan(
-        size=5 if seed % 3 == 0 else 3,
-        hasty=chance.random() < 0.5,
-        zeal=chance.choice([0.0, 0.0, 0.5]),
-        operator_ms=chance.choice([0, 500, 3000]),
-        disk_delay_ms=chance.choice([DISK_DELAY_MS, DISK_DELAY_MS, (2.0, 30.0)]),
-    )
-    return plan._replace(**wanted)
-
-
-def run_controllers(seed: int, **wanted: Any) -> RunResult:
-    """One run: a phase with faults, then a healthy one in which everything must come right. ``wanted`` fixes
-    parts of the plan that the seed would draw.
-    """
-    simulation = ControllersSimulation(seed, draw(seed, wanted))
-    try:
-        return simulation.run()
-    except BaseException as error:
-        error.add_note("\n".join(list(simulation.world.trace)[-40:]))
-        raise
-
-
-class ControllersSimulation:
-    def __init__(self, seed: int, plan: ControllersPlan) -> None:
-        self.plan = plan
-        observers = seed % 2 + 1
-        self.cluster = ControllersCluster(seed, plan.size, observers)
-        self.world = self.cluster.world
-        self.nemesis = Nemesis(
-            self.world,
-            self.cluster.network,
-            self.cluster.machines,
-            without=["damage", "desert", "old letters"],  # About brokers.
-            pace_ms=(100, 1500),
-            favourites=self.cluster.leaders,
-        )
-
-    def run(self) -> RunResult:
-        world, plan, cluster = self.world, self.plan, self.cluster
-        world.note(f"plan: {plan}")
-        cluster.ill_luck = 0.3
-        if plan.hasty:
-            cluster.timing = HASTY
-            cluster.ill_luck = 0.6
-            cluster.network.weather.delay_ms = (0.1, 20.0)
-            self._again(cluster.usurp, 250)
-        cluster.zeal = plan.zeal
-        for machine in cluster.machines.values():
-            machine.disk_delay_ms = plan.disk_delay_ms
-        cluster.start()
-        self._load()
-        self.nemesis.rage()
-        if plan.operator_ms:
-            self._again(cluster.change_voters, plan.operator_ms)
-        else:
-            self._again(cluster.wipe, 300)
-        world.run_until(world.now_ms + FAULTS_MS)
-        cluster.calm()
-        self.nemesis.calm()
-        self._expect(cluster.is_whole, "healthy controllers are not whole again")
-        before = len(cluster.acknowledged)
-        self._load(lambda: len(cluster.acknowledged) < before + 10)
-        self._expect(lambda: len(cluster.acknowledged) >= before + 10, "healthy controllers decide nothing")
-        self._expect(cluster.is_whole, "healthy controllers do not settle")
-        cluster.check_acknowledged()
-        # What is known must also be on the disks.
-        for machine in cluster.machines.values():
-            machine.kill()
-            machine.start()
-        self._expect(cluster.is_whole, "controllers that were started anew are not whole")
-        cluster.check_acknowledged()
-        invariant(len(cluster.acknowledged) >= 10, "a run without load proves nothing")
-        return self._result()
-
-    def _load(self, wanted: Any = None) -> None:
-        wanted = wanted or (lambda: self.nemesis.raging or self.world.elapsed_ms < 1000)
-
-        def again() -> None:
-            if wanted():
-                self.cluster.write()
-                self.world.after(self.world.chance.expovariate(1 / 25.0), again)
-
-        again()
-
-    def _again(self, action: Any, mean_ms: float) -> None:
-        def again() -> None:
-            if self.nemesis.raging:
-                action()
-                self.world.after(self.world.chance.expovariate(1 / mean_ms), again)
-
-        self.world.after(mean_ms, again)
-
-    def _expect(self, condition: Any, otherwise: str) -> None:
-        if not self.world.run_while(lambda: not condition(), WAIT_MS):
-            raise Violation(f"{otherwise}:\n{self.cluster.story()}")
-
-    def _result(self) -> RunResult:
-        world, cluster = self.world, self.cluster
-        return RunResult(
-            "controllers",
-            world.seed,
-            world.digest(),
-            world.steps,
-            cluster.network.messages,
-            cluster.sent,
-            len(cluster.acknowledged),
-            self.nemesis.struck,
-            world.elapsed_ms,
-            tuple(world.trace),
-        )

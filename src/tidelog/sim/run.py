@@ -19,7 +19,7 @@ from tidelog.sim.clients.reader import Reader
 from tidelog.sim.clients.transactor import Transactor
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.collecting import collected_afterwards
-from tidelog.sim.controllers import run_controllers
+from tidelog.sim.controllers_run import run_controllers
 from tidelog.sim.faults import Nemesis
 from tidelog.sim.machine import Machine
 from tidelog.sim.plan import BY_MODE, Plan, ProducerPlan, draw
