@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -90,7 +91,7 @@ class Ledger:
         )  # fmt: skip
         answered: dict[str, int] = dict.fromkeys(self._topics, 0)
 
-        def delivered(error: object, message: confluent_kafka.Message) -> None:
+        def delivered(error: object, message: Any) -> None:
             if error is None:
                 answered[message.topic()] += 1
                 self.acknowledged[message.topic(), message.partition()].append(message.value())
@@ -110,7 +111,8 @@ class Ledger:
         found: dict[tuple[str, int], list[bytes]] = {place: [] for place in self.acknowledged}
 
         def is_all_there() -> bool:
-            for message in consumer.consume(1000, 0.2):
+            messages: list[Any] = consumer.consume(1000, 0.2)
+            for message in messages:
                 if message.error() is None:
                     found[message.topic(), message.partition()].append(message.value())
             return all(set(self.acknowledged[place]) <= set(values) for place, values in found.items())

@@ -68,7 +68,7 @@ def majority_off_by_one(patch: pytest.MonkeyPatch) -> None:
             return original(self, view)
         held = sorted((view.durable_end_offset, *(each.end_offset for each in view.progress.values())))
         candidate = held[-(len(view.replicas) // 2)]
-        return candidate if candidate > view.epoch_start_offset else view.high_watermark
+        return int(candidate if candidate > view.epoch_start_offset else view.high_watermark)
 
     patch.setattr(QuorumPolicy, "committed", committed)
 
