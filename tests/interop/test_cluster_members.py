@@ -177,6 +177,15 @@ class TestReturns:
         with Wire(cluster.leader_of(TOPIC).bootstrap) as wire:
             assert calls.start_offset(wire, TOPIC) == 60
 
+    def test_admin_clients_need_not_wait_for_a_controller_that_is_dead(self, cluster: Cluster) -> None:
+        controller = cluster.controller()
+        controller.kill()
+        for broker in cluster:
+            if broker is not controller:
+                with Wire(broker.bootstrap) as wire:
+                    assert wire.call("metadata", 12, topics=[]).controller_id == broker.node_id
+        admin_client(cluster.bootstrap).create_topics([NewTopic(TOPIC, 1, 2)])[TOPIC].result(ADMIN_TIMEOUT_S)
+
     def test_a_topic_that_was_deleted_meanwhile_is_gone_and_its_name_is_free(self, cluster: Cluster) -> None:
         create_topic(cluster.bootstrap, TOPIC, 1)
         write(cluster, b"of the first one")

@@ -10,12 +10,14 @@ from confluent_kafka import Producer
 
 from .arrived import consume
 from .conftest import CreateTopic
+from .on_request import on_request
 from .processes import Pipeline
 from .standalone import running_standalone
 
 RECORDS = 12_000
 
 
+@on_request
 @pytest.mark.timeout(900)
 def test_a_transformation_survives_an_executor(
     bootstrap: str, create_topic: CreateTopic, tmp_path: Path

@@ -14,6 +14,7 @@ from tidelog.spark.pipelines.files import ParquetFiles
 from tidelog.testing import Cluster
 
 from .arrived import consume
+from .on_request import on_request
 from .processes import Pipeline
 
 RECORDS = 15_000
@@ -72,6 +73,7 @@ def test_an_archive_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, t
     assert keys == Counter(str(number).encode() for number in range(RECORDS))
 
 
+@on_request
 @pytest.mark.timeout(900)
 def test_a_transformation_survives_its_driver_and_a_broker(tidelog_cluster: Cluster, tmp_path: Path) -> None:
     cluster = tidelog_cluster

@@ -136,15 +136,21 @@ def _answer(
             for node in broker.reachable.brokers(image)
         ],
         "cluster_id": image.cluster_id,
-        "controller_id": controller_of(broker),
+        "controller_id": _taker_of_changes(broker),
         "topics": described,
     }
 
 
-def controller_of(broker: Broker) -> int:
-    """Where clients send what changes the cluster. Every broker passes such requests on, so any will do when
-    the active controller is unknown or no broker.
+def _taker_of_changes(broker: Broker) -> int:
+    """Where clients send what changes the cluster: here, as every broker passes it on. The active controller
+    may be dead, unnoticed yet, and librdkafka waits for the one it was told without asking again.
     """
+    me = broker.image.brokers.get(broker.broker_id)
+    return controller_of(broker) if me is None or me.fenced else broker.broker_id
+
+
+def controller_of(broker: Broker) -> int:
+    """The active controller; another broker stands for it where it is unknown or no broker."""
     active = broker.image.brokers.get(broker.store.leader)
     return broker.broker_id if active is None or active.fenced else active.broker_id
 
