@@ -184,7 +184,8 @@ class TestReturns:
             if broker is not controller:
                 with Wire(broker.bootstrap) as wire:
                     assert wire.call("metadata", 12, topics=[]).controller_id == broker.node_id
-        admin_client(cluster.bootstrap).create_topics([NewTopic(TOPIC, 1, 2)])[TOPIC].result(ADMIN_TIMEOUT_S)
+        admin = admin_client(cluster.bootstrap)
+        admin.create_topics([NewTopic(TOPIC, 1, 2)])[TOPIC].result(ADMIN_TIMEOUT_S)
 
     def test_a_topic_that_was_deleted_meanwhile_is_gone_and_its_name_is_free(self, cluster: Cluster) -> None:
         create_topic(cluster.bootstrap, TOPIC, 1)
