@@ -24,7 +24,7 @@ class Timing(NamedTuple):
     ask_ms: int = 40  # The first round of asking whether, plus chance; doubles up to ``round_ms``.
     round_ms: int = 300  # A round of asking for votes, plus chance.
     grace_ms: int = 15  # After the leader's connection closed, plus chance.
-    # After our own process stood still, so long nobody is judged: longer than the other side stands still next.
+    # After our own process stood still, so long nobody is judged: longer than a standstill of the others.
     settle_ms: int = 600
     # With an empty log: how long a majority waits for a voter that has not answered. It may know that there
     # is a history, which a majority of empty disks must not begin anew.
