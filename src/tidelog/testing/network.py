@@ -81,7 +81,9 @@ class Network:
 
     def close(self) -> None:
         for host in self.hosts.values():
-            _ip_quietly("netns", "del", host.name)  # takes the cable with it
+            # The namespace would take its cable with it, but only some time after the command has returned.
+            _ip_quietly("link", "del", host.cable)
+            _ip_quietly("netns", "del", host.name)
         self.hosts.clear()
         _ip_quietly("link", "del", self._bridge)
 
