@@ -29,7 +29,8 @@ import msgspec
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.invariant import invariant
 from tidelog.replication.election import Election
-from tidelog.replication.hosted import Hosted, Seen
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.listeners import Seen
 from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, encode_batch_of, sets_in
 from tidelog.services import Services
