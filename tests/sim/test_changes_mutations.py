@@ -2,8 +2,7 @@
 that sets the trap must notice.
 """
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -18,13 +17,6 @@ from tidelog.sim.stories import changes
 from tidelog.sim.telling import StoryFailed
 
 Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def seal_in_memory_only(patch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,7 @@ and one of a bounded number of seeds must notice.
 A mutation that nobody catches shows a rule without a guard.
 """
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -29,13 +28,6 @@ from tidelog.sim.run import CONTROLLERS, run
 MAX_SEEDS = 30
 
 Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 # --- votes --------------------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ A checker that catches no mutation is not finished; a mutation that nobody catch
 guard. Where a rule matters only under some faults or settings, the seeds are drawn among those.
 """
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,13 +35,6 @@ from tidelog.sim.run import run
 MAX_SEEDS = 30
 
 Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 # --- what a follower does -----------------------------------------------------------------------------------

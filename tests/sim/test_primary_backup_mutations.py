@@ -2,8 +2,7 @@
 must notice.
 """
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,13 +27,6 @@ from tidelog.types import NO_BROKER
 MAX_SEEDS = 12
 
 Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 # --- copies -------------------------------------------------------------------------------------------------

@@ -3,8 +3,7 @@ controllers vote by the same code, and would be noticed first), and one of a bou
 story, must notice.
 """
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -25,13 +24,6 @@ from tidelog.sim.telling import StoryFailed
 MAX_SEEDS = 12
 
 Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def _of_topic(election: Election) -> bool:

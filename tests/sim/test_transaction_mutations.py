@@ -2,8 +2,7 @@
 of what readers of committed records are shown, and one of a bounded number of seeds must notice.
 """
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,13 +22,6 @@ from tidelog.transactions import rules
 MAX_SEEDS = 30
 
 Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 # --- what readers are shown ---------------------------------------------------------------------------------

@@ -1,0 +1,5 @@
+from seeds import ModeSeeds
+
+
+class TestChanges(ModeSeeds):
+    mode = "changes"

@@ -1,0 +1,5 @@
+from seeds import ModeSeeds
+
+
+class TestIsr(ModeSeeds):
+    mode = "isr"

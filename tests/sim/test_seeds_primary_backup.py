@@ -1,0 +1,5 @@
+from seeds import ModeSeeds
+
+
+class TestPrimaryBackup(ModeSeeds):
+    mode = "primary-backup"

@@ -1,0 +1,5 @@
+from seeds import ModeSeeds
+
+
+class TestQuorum(ModeSeeds):
+    mode = "quorum"
