@@ -99,6 +99,9 @@ def test_a_topic_goes_through_the_modes_by_hand(tidelog: Run) -> None:
     assert (promise["mode"], promise["copies"], promise["survives_writing"]) == ("primary-backup", 1, 0)
     _, complaint = tidelog("topic", "alter", "by-hand", "--mode", "quorum", code=1)
     assert "min.insync.replicas has no meaning in mode quorum" in complaint
+    assert "add --unset min.insync.replicas, or --yes" in complaint
+    _, complaint = tidelog("topic", "alter", "by-hand", "--mode", "quorum", "--copies", "2", "--yes", code=1)
+    assert "INVALID_CONFIG" in complaint
     words = ("--unset", "min.insync.replicas", "--set", "flush.messages=100")
     said, note = tidelog("topic", "alter", "by-hand", "--mode", "quorum", *words)
     assert said.endswith("Changed topic by-hand.\n")
@@ -108,6 +111,10 @@ def test_a_topic_goes_through_the_modes_by_hand(tidelog: Run) -> None:
     said, note = tidelog("topic", "alter", "by-hand", "--mode", "isr", "--copies", "3")
     assert "writes with acks=all stop when one of them is down" in note
     assert "mode isr" in tidelog("topic", "describe", "by-hand")[0]
+    tidelog("topic", "alter", "by-hand", "--mode", "quorum", "--yes")
+    told = json.loads(tidelog("topic", "describe", "by-hand", "--json")[0])
+    own = {each["name"]: each["value"] for each in told["settings"] if each["set_by"] == "topic"}
+    assert own == {"replication.mode": "quorum", "flush.messages": "100"}
 
 
 def test_no_client_sees_what_leaders_write_for_themselves(tidelog: Run, cluster: Cluster) -> None:

@@ -100,10 +100,15 @@ def _change_in(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [] if text is None else list(json.loads(text))
 
 
+def own_settings(admin: "AdminClient", name: str) -> dict[str, str]:
+    """What is set on the topic itself, not by a broker or by default."""
+    settings = setting_admin.read(admin, "TOPIC", [name]).get(name, [])
+    return {each["name"]: each["value"] for each in settings if each["set_by"] == "topic"}
+
+
 def warnings(admin: "AdminClient", name: str) -> list[str]:
     """What the topic's own settings cost, where that may not be meant."""
-    settings = setting_admin.read(admin, "TOPIC", [name]).get(name, [])
-    own = {each["name"]: each["value"] for each in settings if each["set_by"] == "topic"}
+    own = own_settings(admin, name)
     partitions = find_topic(admin, name).partitions.values()
     return check_topic_overrides(own, min((len(each.replicas) for each in partitions), default=None))
 

@@ -9,7 +9,9 @@ import typer
 
 from tidelog.cli import topic_admin
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import flag
 from tidelog.cli.tables import count, print_table
+from tidelog.config.modes import WITHOUT_MEANING
 from tidelog.config.topic import REPLICATION_MODE
 
 if TYPE_CHECKING:
@@ -43,6 +45,14 @@ Timeout = Annotated[
     ),
 ]
 
+Yes = Annotated[
+    bool,
+    flag(
+        "--yes",
+        help="With --mode: unset the topic's settings that mean nothing in the new mode without asking.",
+    ),
+]
+
 
 def with_mode(settings: Mapping[str, str], mode: str | None, copies: int | None) -> dict[str, str]:
     """The settings of a command with what its own options stand for."""
@@ -52,6 +62,44 @@ def with_mode(settings: Mapping[str, str], mode: str | None, copies: int | None)
     if copies is not None:
         wanted[topic_admin.COPIES] = str(copies)
     return wanted
+
+
+def without_meaning(
+    own: Mapping[str, str], mode: str, settings: Mapping[str, str], unset: Iterable[str]
+) -> dict[str, str]:
+    """Which of a topic's own settings would stand in the way of a mode, with the reason. What the command
+    itself sets is left to the cluster, which refuses the contradiction.
+    """
+    mentioned = {*settings, *unset}
+    reasons = WITHOUT_MEANING.get(mode, {})
+    return {name: reason for name, reason in reasons.items() if name in own and name not in mentioned}
+
+
+def unset_for(
+    admin: "AdminClient",
+    topic: str,
+    mode: str,
+    settings: Mapping[str, str],
+    unset: Iterable[str],
+    *,
+    yes: bool,
+) -> list[str]:
+    """Settings that have to go with the change of mode. They are the user's own, so the user agrees first."""
+    own = topic_admin.own_settings(admin, topic)
+    found = without_meaning(own, mode, settings, unset)
+    if not found or yes:
+        return list(found)
+    said = " ".join(
+        f"{name} has no meaning in mode {mode}: {reason}. {topic} has {name}={own[name]}."
+        for name, reason in found.items()
+    )
+    if not sys.stdin.isatty():
+        words = " ".join(f"--unset {name}" for name in found)
+        raise CommandFailed(f"{said} Nothing was changed; add {words}, or --yes for all of it.")
+    print(said)
+    if not typer.confirm(f"Unset {' and '.join(found)}?"):
+        raise CommandFailed("Nothing was changed.")
+    return list(found)
 
 
 def tell_warnings(admin: "AdminClient", topic: str) -> None:

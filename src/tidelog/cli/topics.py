@@ -17,9 +17,11 @@ from tidelog.cli.topic_modes import (
     Copies,
     Mode,
     Timeout,
+    Yes,
     follow_change,
     print_change,
     tell_warnings,
+    unset_for,
     with_mode,
 )
 from tidelog.cli.topic_promote import promote
@@ -162,6 +164,7 @@ def alter(
     mode: Mode = None,
     copies: Copies = None,
     timeout: Timeout = MODE_TIMEOUT_S,
+    yes: Yes = False,
     partitions: Annotated[
         int | None, typer.Option("--partitions", metavar="N", min=1, help="New, larger number of partitions.")
     ] = None,
@@ -171,6 +174,7 @@ def alter(
 
     A change of mode happens while the topic is used: producers and consumers see errors that they retry at
     most, and nothing is lost. Each partition changes when that is safe; the command waits for all of them.
+    Settings of the topic that mean nothing in the new mode have to go: the command names them and asks.
 
     With more partitions, a key may go to another one from now on; what is already written stays where it is.
 
@@ -180,6 +184,8 @@ def alter(
     if not settings and not unset and partitions is None:
         raise CommandFailed("Nothing to change: give --set, --unset, --mode, --copies or --partitions.")
     admin = connect_admin(bootstrap)
+    if mode is not None:
+        unset = [*unset, *unset_for(admin, topic, mode, settings, unset, yes=yes)]
     if settings or unset:
         setting_admin.change(admin, "TOPIC", topic, settings, unset)
     if partitions is not None:

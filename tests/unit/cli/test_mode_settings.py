@@ -1,0 +1,64 @@
+"""Changing a topic's mode: settings without meaning in the new one go only with the user's consent."""
+
+from typing import Any, cast
+
+import pytest
+import typer
+
+from tidelog.cli import topic_admin, topic_modes
+from tidelog.cli.failure import CommandFailed
+
+ADMIN = cast("Any", None)
+OWN = {"min.insync.replicas": "2", "unclean.leader.election.enable": "true", "segment.ms": "10"}
+
+
+@pytest.fixture(autouse=True)
+def topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_admin, "own_settings", lambda admin, name: OWN)
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch, answer: bool) -> list[str]:
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(typer, "confirm", lambda question: asked.append(question) or answer)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings", "unset", "gone"),
+    [
+        ("quorum", {}, (), ["min.insync.replicas", "unclean.leader.election.enable"]),
+        ("primary-backup", {}, (), ["unclean.leader.election.enable"]),
+        ("isr", {}, (), []),
+        ("no such mode", {}, (), []),
+        # What the command says itself is not decided for it.
+        ("quorum", {"min.insync.replicas": "3"}, ("unclean.leader.election.enable",), []),
+    ],
+)
+def test_with_consent_given_beforehand(mode, settings, unset, gone):
+    assert topic_modes.unset_for(ADMIN, "t", mode, settings, unset, yes=True) == gone
+
+
+def test_without_a_terminal_the_refusal_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    with pytest.raises(CommandFailed) as refusal:
+        topic_modes.unset_for(ADMIN, "t", "quorum", {}, ["unclean.leader.election.enable"], yes=False)
+    assert str(refusal.value) == (
+        "min.insync.replicas has no meaning in mode quorum: a write is acknowledged when a majority of the "
+        "replicas has it. t has min.insync.replicas=2. Nothing was changed; add --unset min.insync.replicas, "
+        "or --yes for all of it."
+    )
+
+
+def test_at_a_terminal_the_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    asked = terminal(monkeypatch, answer=True)
+    gone = topic_modes.unset_for(ADMIN, "t", "primary-backup", {}, (), yes=False)
+    assert gone == ["unclean.leader.election.enable"]
+    assert asked == ["Unset unclean.leader.election.enable?"]
+    assert "nobody is elected there" in capsys.readouterr().out
+
+
+def test_a_no_changes_nothing(monkeypatch: pytest.MonkeyPatch):
+    terminal(monkeypatch, answer=False)
+    with pytest.raises(CommandFailed, match="Nothing was changed"):
+        topic_modes.unset_for(ADMIN, "t", "quorum", {}, (), yes=False)
