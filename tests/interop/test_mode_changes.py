@@ -147,6 +147,7 @@ def test_a_change_that_has_to_wait_says_why(tidelog: Run, cluster: Cluster) -> N
     told = tidelog("topic", "describe", "waits")[0]
     assert "On the way to mode isr" in told
     assert reason in told
+    assert "On the way to mode isr" in tidelog("modes", "--topic", "waits")[0]
     primary.start()
     tidelog("topic", "alter", "waits", "--mode", "isr")
 

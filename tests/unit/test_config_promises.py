@@ -26,11 +26,12 @@ from tidelog.config.promises import (
 A, B, C = 0, 1, 2
 
 ALL_TERMS = [
-    Terms(mode, replicas, min_in_sync=minimum, synced=synced)
+    Terms(mode, replicas, min_in_sync=minimum, synced=synced, degrades=degrades)
     for mode in MODES
     for replicas in (1, 2, 3, 4, 5)
     for minimum in range(1, replicas + 1)
     for synced in (False, True)
+    for degrades in ((False, True) if mode == PRIMARY_BACKUP else (False,))
 ]
 
 
@@ -117,16 +118,64 @@ def test_what_is_said_follows_the_settings():
     said = losses(Terms(ISR, 3, min_in_sync=1, unclean=True))
     assert said == [
         "the leader lost for good, with records that nobody else had yet",
-        "the leader without power, and what was not synced to disk gone",
+        "the leader without power, with records neither synced to disk nor copied yet",
         "all in-sync replicas down, and another one made leader",
     ]
-    assert losses(Terms(QUORUM, 3, synced=True)) == [
-        "all replicas that hold a record (at least 2 of 3) lost for good"
-    ]
-    assert "went on" not in " ".join(losses(Terms(PRIMARY_BACKUP, 2)))
-    assert "too slow" in losses(Terms(PRIMARY_BACKUP, 2, degrades=True))[-1]
+    assert losses(Terms(QUORUM, 3, synced=True)) == ["2 of 3 replicas lost for good"]
+    assert losses(Terms(ISR, 1, unclean=True))[-1].startswith("the leader without power")
+    assert "late" not in " ".join(losses(Terms(PRIMARY_BACKUP, 2)))
+    assert losses(Terms(PRIMARY_BACKUP, 2, degrades=True))[-1] == (
+        "backups late or away, writes gone on without them, and then the primary lost for good or without "
+        "power"
+    )
     assert describe(EXAMPLES["double"])["writes_stop_when"] == "the primary or its backup is down"
     assert describe(EXAMPLES["isr"])["writes_stop_when"] == "2 of 3 replicas are down"
+
+
+# What an operator may have set → (copies before ok, dead survived writing, dead survived reading, disks that
+# may be lost, replicas at least, when writes stop), worked out by hand from the truth table of faults.
+SETTINGS = {
+    Terms(ISR, 3, min_in_sync=2): (2, 1, 2, 1, 2, "2 of 3 replicas are down"),
+    Terms(ISR, 3, min_in_sync=1): (1, 2, 2, 0, 1, "3 of 3 replicas are down"),
+    Terms(PRIMARY_BACKUP, 2, min_in_sync=1): (1, 0, 1, 0, 1, "the primary is down"),
+    Terms(PRIMARY_BACKUP, 2, min_in_sync=2): (2, 0, 1, 1, 2, "the primary or its backup is down"),
+    Terms(PRIMARY_BACKUP, 3, min_in_sync=2): (2, 0, 2, 1, 2, "the primary is down, or 2 of its 2 backups"),
+    Terms(PRIMARY_BACKUP, 2, min_in_sync=2, degrades=True): (
+        *(2, 0, 1, 0, 2),
+        "the primary is down; without its backups they wait for replication.degrade.after.ms",
+    ),
+    Terms(QUORUM, 3, synced=True): (2, 1, 2, 1, 3, "2 of 3 replicas are down"),
+    Terms(QUORUM, 5, synced=True): (3, 2, 4, 2, 3, "3 of 5 replicas are down"),
+    # One more copy to wait for, and nothing more survived.
+    Terms(QUORUM, 4, synced=True): (3, 1, 3, 1, 3, "2 of 4 replicas are down"),
+    Terms(QUORUM, 3, synced=False): (2, 1, 2, 1, 3, "2 of 3 replicas are down"),
+}
+
+
+@pytest.mark.parametrize(("terms", "expected"), SETTINGS.items(), ids=str)
+def test_every_cell_for_every_kind_of_settings(terms: Terms, expected: tuple[object, ...]):
+    said = describe(terms)
+    numbers = ("copies", "survives_writing", "survives_reading", "survives_destruction", "least_replicas")
+    assert (*(said[name] for name in numbers), said["writes_stop_when"]) == expected
+
+
+@pytest.mark.parametrize("dead", [{B}, {A}])
+def test_a_topic_that_may_degrade_writes_on_without_its_backup(dead: set[int]):
+    degrading = Terms(PRIMARY_BACKUP, 2, min_in_sync=2, degrades=True)
+    assert writes_go_on(degrading, dead) is (A not in dead)
+    assert may_lose(degrading, destroyed={A})
+    assert not may_lose(degrading, destroyed={B})
+
+
+def test_without_syncing_a_majority_can_forget():
+    """Row 9, with flush off: one power failure loses nothing, that of two of three may."""
+    unsynced = Terms(QUORUM, 3, synced=False)
+    assert not may_lose(unsynced, without_power={A})
+    assert may_lose(unsynced, without_power={B, C})
+    assert losses(unsynced) == [
+        "2 of 3 replicas lost for good",
+        "2 of 3 replicas without power at once, and what was not synced to disk gone",
+    ]
 
 
 # --- what the simulator shows -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from tidelog.cli import topic_admin
 from tidelog.cli.client import connect_admin
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import print_json, print_table
+from tidelog.cli.topic_modes import print_change
 from tidelog.config import TOPIC_SETTINGS
 from tidelog.config.promises import EXAMPLES, SYNC_EVERY_MESSAGE, Terms, describe
 
@@ -56,7 +57,8 @@ def modes(
     if topic is None:
         columns = {HEADINGS[name]: describe(terms) for name, terms in EXAMPLES.items()}
     else:
-        columns = {topic: describe(terms_of(topic_admin.describe(connect_admin(bootstrap), topic)))}
+        description = topic_admin.describe(connect_admin(bootstrap), topic)
+        columns = {topic: describe(terms_of(description))}
     if json:
         print_json([{"name": name, **promise} for name, promise in columns.items()])
         return
@@ -67,6 +69,8 @@ def modes(
     if topic is not None:
         print(f"Topic {topic}, mode {columns[topic]['mode']}\n")
     print_table(rows, {"question": ""} | {name: name for name in columns}, prose=True)
+    if topic is not None:
+        print_change(description["mode"], description["mode_change"])
 
 
 def _cell(value: Any) -> str:

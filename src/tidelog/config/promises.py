@@ -29,11 +29,20 @@ class Terms(NamedTuple):
         """How many replicas hold a record for which a producer with acks=all was told ok."""
         return COPIES[self.mode](self.min_in_sync, self.replicas)
 
+    @property
+    def may_degrade(self) -> bool:
+        """Whether an ok may mean fewer copies, because backups were late or away for a while."""
+        return self.degrades and self.copies > 1
+
 
 class Rule(NamedTuple):
     """The part of a promise that differs from mode to mode."""
 
     writes_go_on: Callable[[Terms, Set[int]], bool]
+    keeps: Callable[[Terms], int]  # Any so many replicas may lose what they held, and nothing is lost.
+    leader_holds_all: bool  # what was acknowledged, whoever else does
+    least_replicas: Callable[[Terms], int]  # with which these settings are accepted
+    leader: str  # what users call it
     leader_can_be_replaced: bool  # when it is down
     who_leads: str
     without_leader: str
@@ -48,7 +57,22 @@ def _enough_left(terms: Terms, dead: Set[int]) -> bool:
 
 
 def _primary_and_enough_left(terms: Terms, dead: Set[int]) -> bool:
-    return LEADER not in dead and _enough_left(terms, dead)
+    return LEADER not in dead and (terms.may_degrade or _enough_left(terms, dead))
+
+
+def _all_but_one_copy(terms: Terms) -> int:
+    return 0 if terms.may_degrade else terms.copies - 1
+
+
+def _minority(terms: Terms) -> int:
+    """Who has forgotten does not vote. When those that remember are no majority any more, all count with what
+    they have; with an even number of replicas that is one loss before all copies of a record are gone.
+    """
+    return terms.replicas - terms.copies
+
+
+def _as_many_as_copies(terms: Terms) -> int:
+    return max(LEAST_REPLICAS[terms.mode], terms.copies)
 
 
 _STRICT = "strict within a partition"
@@ -56,6 +80,10 @@ _STRICT = "strict within a partition"
 RULES: dict[str, Rule] = {
     ISR: Rule(
         writes_go_on=_enough_left,
+        keeps=_all_but_one_copy,
+        leader_holds_all=True,
+        least_replicas=_as_many_as_copies,
+        leader="leader",
         leader_can_be_replaced=True,
         who_leads="the controllers name a member of the in-sync set",
         without_leader="a new leader at once",
@@ -67,16 +95,24 @@ RULES: dict[str, Rule] = {
     ),
     PRIMARY_BACKUP: Rule(
         writes_go_on=_primary_and_enough_left,
+        keeps=_all_but_one_copy,
+        leader_holds_all=True,
+        least_replicas=_as_many_as_copies,
+        leader="primary",
         leader_can_be_replaced=False,
         who_leads="the first replica, always; an operator can promote another",
         without_leader="no writes until it is back; backups serve readers",
         acks_1="as acks=all",
         order=f"{_STRICT}; who needs it waits for the primary, others write elsewhere",
-        needs_controllers="to send readers to a backup",
+        needs_controllers="to send readers to a backup, and to take back who was away",
         nodes_for=lambda failures: failures + 1,  # As long as it is not the primary that fails.
     ),
     QUORUM: Rule(
         writes_go_on=_enough_left,
+        keeps=_minority,
+        leader_holds_all=False,
+        least_replicas=lambda terms: LEAST_REPLICAS[QUORUM],
+        leader="leader",
         leader_can_be_replaced=True,
         who_leads="the replicas vote, the most complete log wins",
         without_leader="an election, and no writes while it lasts",
@@ -108,8 +144,8 @@ def may_lose(
     lose power, all at once. The worst case: no more replicas hold it than had to, and they are among these.
     """
     gone = destroyed | (frozenset() if terms.synced else without_power)
-    held_by_leader = terms.mode != QUORUM
-    return len(gone) >= terms.copies and (LEADER in gone or not held_by_leader)
+    rule = RULES[terms.mode]
+    return len(gone) > rule.keeps(terms) and (LEADER in gone or not rule.leader_holds_all)
 
 
 def survives_writing(terms: Terms) -> int:
@@ -123,7 +159,7 @@ def survives_reading(terms: Terms) -> int:
 
 def survives_destruction(terms: Terms) -> int:
     """So many destroyed disks, whichever they are, lose no acknowledged record."""
-    return terms.copies - 1
+    return RULES[terms.mode].keeps(terms)
 
 
 def _most(terms: Terms, holds: Callable[[Set[int]], bool]) -> int:
@@ -139,24 +175,27 @@ def _most(terms: Terms, holds: Callable[[Set[int]], bool]) -> int:
 
 def losses(terms: Terms) -> list[str]:
     """When acknowledged records can be lost, in sentences without their stop."""
-    found = []
+    leader = f"the {RULES[terms.mode].leader}"
     if terms.copies == 1:
-        found.append("the leader lost for good, with records that nobody else had yet")
-        power = "the leader without power"
+        found = [f"{leader} lost for good, with records that nobody else had yet"]
+        power = f"{leader} without power, with records neither synced to disk nor copied yet"
     else:
-        found.append(f"{_holders(terms)} lost for good")
-        power = f"{_holders(terms)} without power at once"
+        found = [f"{_holders(terms)} lost for good"]
+        power = f"{_holders(terms)} without power at once, and what was not synced to disk gone"
     if not terms.synced:
-        found.append(f"{power}, and what was not synced to disk gone")
-    if terms.unclean:
+        found.append(power)
+    if terms.unclean and terms.replicas > 1:
         found.append("all in-sync replicas down, and another one made leader")
-    if terms.degrades:
-        found.append("a backup too slow, the topic gone on without it, and then the primary lost for good")
+    if terms.may_degrade:
+        ends = "lost for good" if terms.synced else "lost for good or without power"
+        found.append(f"backups late or away, writes gone on without them, and then {leader} {ends}")
     return found
 
 
 def _holders(terms: Terms) -> str:
     """Those who hold an acknowledged record, when there are as few as allowed."""
+    if not RULES[terms.mode].leader_holds_all:
+        return f"{survives_destruction(terms) + 1} of {terms.replicas} replicas"
     if terms.copies == terms.replicas:
         return "both replicas" if terms.replicas == 2 else f"all {terms.replicas} replicas"
     return f"all replicas that hold a record (at least {terms.copies} of {terms.replicas})"
@@ -180,13 +219,15 @@ def describe(terms: Terms) -> dict[str, str | int | list[str]]:
         "leader_dead": rule.without_leader,
         "needs_controllers": rule.needs_controllers,
         "acks_1": rule.acks_1,
-        "least_replicas": LEAST_REPLICAS[terms.mode],
+        "least_replicas": rule.least_replicas(terms),
     }
 
 
 def _stop(terms: Terms, backups: int) -> str:
     if RULES[terms.mode].leader_can_be_replaced:
         return f"{survives_writing(terms) + 1} of {terms.replicas} replicas are down"
+    if terms.may_degrade:
+        return "the primary is down; without its backups they wait for replication.degrade.after.ms"
     spare = terms.replicas - terms.copies
     if backups == 0 or spare >= backups:
         return "the primary is down"

@@ -28,6 +28,7 @@ def test_as_json_every_question_is_answered_for_every_mode(capsys: pytest.Captur
     promises = json.loads(capsys.readouterr().out)
     assert [each["mode"] for each in promises] == ["isr", "primary-backup", "primary-backup", "quorum"]
     assert [each["copies"] for each in promises] == [2, 1, 2, 2]
+    assert [each["least_replicas"] for each in promises] == [2, 1, 2, 3]
     assert all(QUESTIONS.keys() <= each.keys() for each in promises)
 
 
