@@ -45,17 +45,21 @@ def run_in_turn(jobs: Sequence[Callable[[], None]]) -> None:
 class Checkpoint:
     """The offsets of all logs at one moment, on their way to disk. :meth:`run` touches nothing but files."""
 
-    __slots__ = ("_directory", "_storage", "_texts", "error", "recovery_points", "superseded")
+    __slots__ = ("_directory", "_number", "_storage", "_texts", "error", "recovery_points", "superseded")
 
     def __init__(
         self,
         storage: Storage,
         directory: str,
+        number: int,
         recovery_points: dict[TopicPartition, int],
         texts: dict[str, bytes],
     ) -> None:
         self._storage = storage
         self._directory = directory
+        # In the names of its temporary files: an earlier one may still be writing its own. What a crash
+        # leaves of them is removed when the directory is opened, so that numbers may begin anew.
+        self._number = number
         self._texts = texts
         self.recovery_points = recovery_points
         self.superseded = False  # A newer one was written meanwhile.
@@ -66,7 +70,7 @@ class Checkpoint:
         try:
             for name, text in self._texts.items():
                 path = f"{self._directory}/{name}"
-                temporary = f"{path}.{id(self)}{layout.TEMPORARY_SUFFIX}"
+                temporary = f"{path}.{self._number}{layout.TEMPORARY_SUFFIX}"
                 write_beside(self._storage, temporary, text).sync()
                 if self.superseded:
                     self._storage.remove(temporary)
@@ -95,6 +99,7 @@ class DataDirectory:
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._on_disk: set[TopicPartition] = set()  # Whom the checkpoint files speak of.
         self._in_flight: Checkpoint | None = None
+        self._checkpoints = 0  # begun so far
         self._opened: set[TopicPartition] = set()  # By this process: not as the last one left them any more.
         self._wanted: set[TopicPartition] = set()  # Their topics exist; some may not open.
         self._doomed: list[tuple[int, str]] = []  # (when to remove, directory)
@@ -339,7 +344,8 @@ class DataDirectory:
         if self._in_flight is not None:
             self._in_flight.superseded = True
         self._on_disk |= recovery_points.keys()
-        self._in_flight = Checkpoint(self._storage, self.path, recovery_points, texts)
+        self._checkpoints += 1
+        self._in_flight = Checkpoint(self._storage, self.path, self._checkpoints, recovery_points, texts)
         return self._in_flight
 
     def finish_checkpoint(self, checkpoint: Checkpoint) -> None:
