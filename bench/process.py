@@ -2,21 +2,27 @@
 pid.
 
 Owns the processes it started and no other. Every child leads its own process group, so that ending it also
-ends what it started (``tidelog up`` starts brokers).
+ends what it started (``tidelog up`` starts brokers). For the same reason none of them hears the signals meant
+for the bench: whichever way this process ends, short of SIGKILL, it first ends those that still run.
 """
 
+import atexit
 import os
 import random
 import signal
 import socket
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _given_ports: set[int] = set()
+_running: dict[int, "Child"] = {}  # by pid
 
 
 class BenchError(Exception):
@@ -69,6 +75,7 @@ class Child:
                 start_new_session=True,
             )
         self.pid = self._process.pid
+        _watch_over(self)
 
     def wait_for_port(self, port: int, seconds: float) -> None:
         def ready() -> bool:
@@ -104,6 +111,28 @@ class Child:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+        _running.pop(self.pid, None)
+
+
+def _watch_over(child: Child) -> None:
+    _running[child.pid] = child
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """As an exception, so that what is being measured is taken down in its own order."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Once is enough; the second would interrupt the clean-up.
+    sys.exit(128 + number)
+
+
+@atexit.register
+def _end_all() -> None:
+    for child in list(_running.values()):
+        child.signal(signal.SIGTERM)
+    for child in list(_running.values()):
+        child.stop()
 
 
 def cpu_seconds(pid: int) -> float:
