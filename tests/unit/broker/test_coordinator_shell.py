@@ -244,6 +244,8 @@ class TestAppending:
         shell.fake.services.settle()
         assert shell.done == [("a", ErrorCode.NOT_COORDINATOR)]
         assert machine.state == "stopped"
+        # Loaded again, it would only fail at its next write, and be loaded again.
+        assert shell.refusal() == ErrorCode.NOT_COORDINATOR
 
 
 class TestLosingLeadership:

@@ -65,7 +65,7 @@ class Coordinator(Generic[M]):
     def role_changed(self, partition: Partition) -> None:
         """This broker began or ended to lead a partition, perhaps not of this topic."""
         if partition.name.topic == self.topic:
-            self._follow(partition.name.partition, partition if _is_leader(partition) else None)
+            self._follow(partition.name.partition, partition if _may_coordinate(partition) else None)
 
     def follow(self) -> None:
         """Look at all partitions of the topic: what is led has a shard, and nothing else has."""
@@ -73,7 +73,7 @@ class Coordinator(Generic[M]):
         count = 0 if topic is None else len(topic.partitions)
         for index in range(count):
             partition, _ = self._broker.partitions.find(self.topic, index)
-            self._follow(index, partition if partition is not None and _is_leader(partition) else None)
+            self._follow(index, partition if partition is not None and _may_coordinate(partition) else None)
         for index in [index for index in self._shards if index >= count]:
             self._follow(index, None)
 
@@ -98,7 +98,7 @@ class Coordinator(Generic[M]):
         if self._shards.get(shard.index) is not shard:
             return
         del self._shards[shard.index]
-        if _is_leader(shard.partition):
+        if _may_coordinate(shard.partition):
             self._begin(shard.partition)
 
     def close(self) -> None:
@@ -108,8 +108,11 @@ class Coordinator(Generic[M]):
             shard.unload()
 
 
-def _is_leader(partition: Partition) -> bool:
-    """By appointment, which :attr:`Partition.leads` doubts while the controllers are out of reach. A shard
-    outlives such a time, it only refuses to serve.
+def _may_coordinate(partition: Partition) -> bool:
+    """Whether it leads by appointment, which :attr:`Partition.leads` doubts while the controllers are out of
+    reach: a shard outlives such a time, it only refuses to serve.
+
+    Where the disk has failed, a shard would be loaded to its first write, which fails, and then again from
+    the beginning, without an end.
     """
-    return partition.replica.role is Role.LEADER
+    return partition.replica.role is Role.LEADER and partition.log.failure is None
