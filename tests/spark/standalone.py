@@ -1,21 +1,13 @@
 """A Spark standalone cluster from the pyspark package: one master, two workers, each a process."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import pyspark
 
 from tidelog.testing.broker import free_port
 
-from .processes import wait_until
+from .processes import SparkServer
 
-HOME = Path(pyspark.__file__).parent
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
@@ -24,13 +16,13 @@ class Standalone:
 
     def __init__(self, directory: Path, workers: int = 2) -> None:
         self._directory = directory
-        self._port = free_port()
-        self.master = f"spark://127.0.0.1:{self._port}"
+        port = free_port()
+        self.master = f"spark://127.0.0.1:{port}"
         place = ["--host", "127.0.0.1", "--webui-port", "0"]
-        self._master = self._start("master", "Master", *place, "--port", str(self._port))
-        wait_until(self._listens, self._log("master").read_text)
+        self._master = self._start("master", "Master", *place, "--port", str(port))
+        self._master.wait_for_port(port)
         limits = ["--cores", "1", "--memory", "600m"]
-        self.workers = [
+        self._workers = [
             self._start(
                 f"worker-{n}", "Worker", *place, *limits, "--work-dir", str(directory / f"w{n}"), self.master
             )
@@ -39,36 +31,16 @@ class Standalone:
 
     def executors(self) -> list[int]:
         """Process ids of the executors of whatever runs now."""
-        return [
-            pid for worker in self.workers for pid in _descendants(worker.pid) if EXECUTOR in _command(pid)
-        ]
+        below = [pid for worker in self._workers for pid in _descendants(worker.process.pid)]
+        return [pid for pid in below if EXECUTOR in _command(pid)]
 
     def stop(self) -> None:
-        for process in (*self.workers, self._master):
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        for server in (*self._workers, self._master):
+            server.kill()
 
-    def _start(self, name: str, role: str, *words: str) -> subprocess.Popen[bytes]:
-        command = [str(HOME / "bin/spark-class"), f"org.apache.spark.deploy.{role.lower()}.{role}", *words]
-        environment = {
-            **os.environ,
-            "SPARK_HOME": str(HOME),
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        }
-        with self._log(name).open("ab") as file:
-            return subprocess.Popen(
-                command, stdout=file, stderr=file, env=environment, start_new_session=True
-            )
-
-    def _log(self, name: str) -> Path:
-        path = self._directory / f"{name}.log"
-        path.touch()
-        return path
-
-    def _listens(self) -> bool:
-        with closing(socket.socket()) as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+    def _start(self, name: str, role: str, *words: str) -> SparkServer:
+        command = [f"org.apache.spark.deploy.{role.lower()}.{role}", *words]
+        return SparkServer("spark-class", command, self._directory / f"{name}.log")
 
 
 @contextmanager

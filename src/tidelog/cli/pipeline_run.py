@@ -95,10 +95,11 @@ def _explained() -> Iterator[None]:
 
     from tidelog.spark import JavaMissing, OptionError
     from tidelog.spark.client.errors import ClientError
+    from tidelog.spark.pipelines.running import MachineTooBusy
 
     try:
         yield
-    except (JavaMissing, OptionError, ClientError) as error:
+    except (JavaMissing, MachineTooBusy, OptionError, ClientError) as error:
         raise CommandFailed(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise CommandFailed(f"Spark failed: {_reason(str(error))}") from None

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_S = 0.25
-RESTARTS_MAX = 5
 
-# Spark gives a Python process ten seconds to start, which a busy machine may exceed: the query fails, but
-# nothing is wrong with it.
+# Spark gives a Python process ten seconds to start, of which its own imports take one to four seconds of CPU:
+# a busy machine exceeds that, the query fails, and nothing is wrong with it.
 _TOO_BUSY = "Python worker failed to connect back"
+PATIENCE_S = 300.0
+PAUSE_S, PAUSE_MAX_S = 5.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,16 @@ class Progress:
     rows_per_second: float  # of the last step
     step: int  # number of the micro-batch
     what: str = "rows"
+
+
+class MachineTooBusy(RuntimeError):
+    """Spark's Python processes never started within Spark's own limit."""
+
+    def __str__(self) -> str:
+        return (
+            "Spark gives a Python process ten seconds to start, and for "
+            f"{PATIENCE_S / 60:g} minutes none did: this machine, or the Connect server's, is too busy."
+        )
 
 
 Tell = Callable[[Progress], None]
@@ -71,15 +82,19 @@ def run(
 
 def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "_Counter | None") -> None:
     queries: list[StreamingQuery] = []
-    restarts = _Restarts()
+    restarts = _Restarts(stop)
     try:
         for writer in writers:
-            queries.append(restarts.start(writer))
+            if query := restarts.start(writer):
+                queries.append(query)
         while not stop.is_set():
-            for number, failure in _failures(queries):
+            # Seen once in a turn: a query that ends after its failure was asked for has not ended well yet.
+            ended = [number for number, query in enumerate(queries) if not query.isActive]
+            failures = [(number, failure) for number in ended if (failure := queries[number].exception())]
+            for number, failure in failures:
                 restarts.allow_after(failure)
-                queries[number] = restarts.start(writers[number])
-            if not any(query.isActive for query in queries):
+                queries[number] = restarts.start(writers[number]) or queries[number]
+            if len(ended) == len(queries) and not failures:
                 break
             time.sleep(POLL_S)
             if counter is not None:
@@ -88,32 +103,43 @@ def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "
         # Also after a failure or Ctrl-C: nothing may go on in the background.
         for query in queries:
             query.stop()
-    if counter is not None:
+    if counter is not None and queries:
         counter.take(queries[0].recentProgress)
 
 
 class _Restarts:
     """Queries are started again after a failure that has nothing to do with them, and not for ever."""
 
-    def __init__(self) -> None:
-        self._left = RESTARTS_MAX
+    def __init__(self, stop: Event) -> None:
+        self._stop = stop
+        self._pause_s = PAUSE_S
+        # Of a row of failures: each at most PATIENCE_S after the one before.
+        self._first = self._last = float("-inf")
 
-    def start(self, writer: "DataStreamWriter") -> "StreamingQuery":
-        while True:
+    def start(self, writer: "DataStreamWriter") -> "StreamingQuery | None":
+        """None: asked to stop while it waited."""
+        while not self._stop.is_set():
             try:
-                return writer.start()
+                query = writer.start()
             except PySparkException as failure:  # Spark Connect starts the process before the query
                 self.allow_after(failure)
+            else:
+                return query
+        return None
 
     def allow_after(self, failure: Exception) -> None:
-        if _TOO_BUSY not in str(failure) or not self._left:
+        """Return after a pause, or raise the failure."""
+        if _TOO_BUSY not in str(failure):
             raise failure
-        self._left -= 1
-
-
-def _failures(queries: "Sequence[StreamingQuery]") -> "list[tuple[int, Exception]]":
-    ended = [(number, query.exception()) for number, query in enumerate(queries) if not query.isActive]
-    return [(number, failure) for number, failure in ended if failure is not None]
+        now = time.monotonic()
+        if now - self._last >= PATIENCE_S:
+            self._first, self._pause_s = now, PAUSE_S
+        self._last = now
+        if now - self._first >= PATIENCE_S:
+            raise MachineTooBusy from failure
+        # The process that was too slow goes on with its imports: beside it the next one would be too.
+        self._stop.wait(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
 
 
 class _Counter:
