@@ -5,6 +5,9 @@ taken. The leader remembers the others. When an answer is missing for too long, 
 does not remember, the next ask is complete. A partition's part counts once, and only when it answers its
 newest item: an older one may fit our log again by accident, and tell us to truncate what we have fetched
 since.
+
+How long is too long follows the way between the two: an answer that comes after it was given up is of no use
+any more, but tells how much patience the next ones need.
 """
 
 import logging
@@ -22,9 +25,14 @@ logger = logging.getLogger(__name__)
 
 MAX_WAIT_MS = 300  # The leader's empty answer after this time is the heartbeat.
 TIMEOUT_MS = 700  # Without any answer for so long the ask or its answer is lost: ask again.
+# Longer ways are waited for, up to this. It is also how long a loss goes unnoticed there.
+TIMEOUT_MAX_MS = 5000
+SPARE_MS = 100  # by which one answer may take longer than the one before
+QUICK_MS = 150  # An answer that took no longer has come over a way that can carry more.
 BACKOFF_MS = 50  # After an error, before the partition asks again.
 BROKEN_MS = 5000  # After something that must not happen.
 MAX_BYTES = 10 << 20
+LEAST_BYTES = 64 << 10
 
 
 class FetchLoop:
@@ -54,9 +62,12 @@ class FetchLoop:
         # Begins anywhere: the leader may still remember an earlier run of this process.
         self._generation = first_generation
         self._since = 0  # what the leader remembers; 0: nothing
-        # Generation → when it is given up. Every ask is answered once; an answer that is lost takes its
+        # Generation → when it was sent. Every ask is answered once; an answer that is lost takes its
         # partitions along, however well newer asks, which do not name them, are answered.
         self._unanswered: dict[int, int] = {}
+        self._given_up: dict[int, int] = {}  # likewise; their answers may still be on their way
+        self._patience_ms = TIMEOUT_MS
+        self._max_bytes = MAX_BYTES
         # When the leader last answered, and the newest generation it has answered. Whatever it answers while
         # a partition's ask stands there, it says as that partition's leader, or it would have refused.
         self._heard_ms = NEVER_MS
@@ -95,6 +106,8 @@ class FetchLoop:
     def lost(self, now_ms: int) -> list[Hosted]:
         """The connection closed: nothing that is under way will be answered. Those whose replicas vote."""
         self._begin_anew()
+        self._given_up.clear()
+        self._patience_ms, self._max_bytes = TIMEOUT_MS, MAX_BYTES
         self._heard_at.clear()
         self._paused_until_ms = now_ms + BACKOFF_MS  # A dead leader is not asked without a pause.
         return list(self._electing)
@@ -113,11 +126,17 @@ class FetchLoop:
             for hosted in [hosted for hosted, until_ms in self._resting.items() if until_ms <= now_ms]:
                 del self._resting[hosted]
                 self._ready[hosted] = None
-        if self._unanswered and now_ms >= next(iter(self._unanswered.values())):
+        if self._unanswered and now_ms - next(iter(self._unanswered.values())) >= self._patience_ms:
             self._missed = True
-            self._begin_anew()
+            self._give_up(now_ms)
         if self._ready or not self._unanswered:
             self._soon()
+
+    def _give_up(self, now_ms: int) -> None:
+        missing = {**self._given_up, **self._unanswered}
+        oldest_ms = now_ms - TIMEOUT_MAX_MS
+        self._given_up = {number: sent_ms for number, sent_ms in missing.items() if sent_ms > oldest_ms}
+        self._begin_anew()
 
     def _begin_anew(self) -> None:
         """The next ask is complete."""
@@ -158,13 +177,13 @@ class FetchLoop:
         self._generation = generation
         forgotten = list(self._forgotten)
         self._forgotten.clear()
-        self._unanswered[generation] = now_ms + TIMEOUT_MS
+        self._unanswered[generation] = now_ms
         # Where an answer is missing, the next one comes at once: is there anybody?
         wait_ms = 0 if self._missed else MAX_WAIT_MS
         self._missed = False
         ask = FetchAsk(
-            self._me, self._broker_epoch(), generation, self._since, items, forgotten, wait_ms, MAX_BYTES,
-            self._directory(),
+            self._me, self._broker_epoch(), generation, self._since, items, forgotten, wait_ms,
+            self._max_bytes, self._directory(),
         )  # fmt: skip
         self._since = generation
         self._peers.send(self._leader, ask)
@@ -182,7 +201,11 @@ class FetchLoop:
                 self._begin_anew()
                 self._soon()
             return
-        self._unanswered.pop(got.generation, None)
+        sent_ms = self._unanswered.pop(got.generation, None)
+        if sent_ms is not None:
+            self._in_time(now_ms - sent_ms)
+        elif self._given_up:
+            self._too_late(got, now_ms)
         self._heard_ms = now_ms
         self._heard_generation = max(self._heard_generation, got.generation)
         broken: Exception | None = None
@@ -197,6 +220,25 @@ class FetchLoop:
             self._soon()
         if broken is not None:
             raise broken
+
+    def _in_time(self, took_ms: int) -> None:
+        """The next one may take as long, and the leader may wait for news before it answers."""
+        if took_ms + MAX_WAIT_MS <= TIMEOUT_MS:
+            self._patience_ms = TIMEOUT_MS
+        else:
+            self._patience_ms = min(took_ms + MAX_WAIT_MS + SPARE_MS, TIMEOUT_MAX_MS)
+        if self._max_bytes < MAX_BYTES and took_ms <= QUICK_MS:
+            self._max_bytes *= 2
+
+    def _too_late(self, got: FetchGot, now_ms: int) -> None:
+        """Without this, a follower far away would ask for the same for ever, and drop every answer."""
+        sent_ms = self._given_up.pop(got.generation, None)
+        if sent_ms is None:
+            return
+        self._patience_ms = min(now_ms - sent_ms + MAX_WAIT_MS + SPARE_MS, TIMEOUT_MAX_MS)
+        size = sum(part.records.size for part in got.parts if part.records is not None)
+        if 2 * size >= self._max_bytes > LEAST_BYTES:
+            self._max_bytes //= 2  # It is not the way that is long, but what has to go over it.
 
     def _take_part(self, generation: int, part: FetchPart, now_ms: int) -> None:
         hosted = self._partitions.get(part.key)

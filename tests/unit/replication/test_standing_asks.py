@@ -76,6 +76,9 @@ class Pair:
         self.clock = Clock()
         self.said: list[tuple[int, Message]] = []
         self.deaf = False  # Whether what is said is lost.
+        self.one_way_ms = 0
+        self.bytes_per_ms = 0  # 0: as many as you like. One answer after the other.
+        self._line_free_ms = 0
         self.hosts = {me: Host(me, self.clock, _Peers(self, me), lambda: 0.5) for me in (LEADER, FOLLOWER)}
         self.keys = [("t", index) for index in range(partitions)]
         self.disks = {me: SimulatedDisk() for me in self.hosts}
@@ -117,7 +120,19 @@ class Pair:
         return [message for _, message in self.said if isinstance(message, FetchGot)]
 
     def deliver(self, to: int, message: Message) -> None:
-        self.clock.soon(lambda: self.hosts[to].receive(message))
+        delay_ms = self.one_way_ms + self._transfer_ms(message)
+        if delay_ms:
+            self.clock.later(delay_ms, lambda: self.hosts[to].receive(message))
+        else:
+            self.clock.soon(lambda: self.hosts[to].receive(message))
+
+    def _transfer_ms(self, message: Message) -> int:
+        if not self.bytes_per_ms or not isinstance(message, FetchGot):
+            return 0
+        size = sum(part.records.size for part in message.parts if part.records is not None)
+        begins_ms = max(self.clock.ms, self._line_free_ms)
+        self._line_free_ms = begins_ms + size // self.bytes_per_ms
+        return self._line_free_ms - self.clock.ms
 
 
 class _Peers:
@@ -179,6 +194,51 @@ def test_a_lost_answer_is_asked_for_again() -> None:
     assert pair.ends() == [(1, 0), (1, 0)]
     pair.clock.advance(TIMEOUT_MS + 2 * TICK_MS)
     assert pair.ends() == [(1, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("round_trip_ms", [300, 600, 900, 2000, 4000])
+def test_however_far_away_the_leader_is_its_follower_catches_up(round_trip_ms: int) -> None:
+    pair = Pair(2)
+    pair.one_way_ms = round_trip_ms // 2
+    pair.append(0)
+    pair.append(1)
+    pair.clock.advance(4 * round_trip_ms + 2 * TIMEOUT_MS)
+    assert pair.ends() == [(1, 1), (1, 1)]
+    for _ in range(3):
+        # From now on it knows how long the way is.
+        pair.append(0)
+        pair.clock.advance(2 * round_trip_ms + MAX_WAIT_MS + 2 * TICK_MS)
+        assert pair.ends()[0][0] == pair.ends()[0][1]
+
+
+def test_patience_ends_with_the_long_way() -> None:
+    pair = Pair()
+    pair.one_way_ms = 1000
+    pair.append()
+    pair.clock.advance(10_000)
+    assert pair.ends() == [(1, 1)]
+    pair.one_way_ms = 0
+    pair.append()
+    pair.clock.advance(3000)
+    pair.deaf = True
+    pair.append()
+    pair.clock.settle()
+    pair.deaf = False
+    pair.clock.advance(TIMEOUT_MS + 2 * TICK_MS)
+    assert pair.ends() == [(3, 3)]
+
+
+def test_over_a_thin_line_less_is_asked_for_at_a_time() -> None:
+    """What one answer may carry would take longer than anybody waits."""
+    pair = Pair()
+    pair.deaf = True
+    for _ in range(20):
+        pair.append(value=bytes(1 << 20))
+    pair.clock.settle()
+    pair.deaf = False
+    pair.bytes_per_ms = 1000
+    pair.clock.advance(60_000)
+    assert pair.ends() == [(20, 20)]
 
 
 def test_a_leader_that_has_forgotten_is_asked_completely() -> None:
