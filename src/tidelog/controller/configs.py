@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from tidelog.config import check_dynamic_broker, check_topic_overrides
 from tidelog.config.topic import mode_of
 from tidelog.controller import mode_changes, topics
+from tidelog.controller.alike import FOR_ALL_ALIKE
 from tidelog.controller.elections import settle_all, settle_topic
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
@@ -16,8 +17,6 @@ from tidelog.errors import InvalidConfig, InvalidRequest
 logger = logging.getLogger(__name__)
 
 EVERY_BROKER = ""
-# By these the controllers decide whom a partition can do without: they must not differ from broker to broker.
-_FOR_ALL_ALIKE = ("min.insync.replicas", "unclean.leader.election.enable", "log.flush.interval.messages")
 
 
 def change_topic(
@@ -48,7 +47,7 @@ def change_broker(
         raise InvalidRequest(f"there is no broker {broker!r}")
     check_dynamic_broker(wanted)
     current = image.broker_configs.get(broker, {})
-    for name in _FOR_ALL_ALIKE:
+    for name in FOR_ALL_ALIKE:
         if broker != EVERY_BROKER and name in wanted and current.get(name) != wanted[name]:
             raise InvalidConfig(f"{name} must be the same on all brokers: set it for all of them.")
     change = BrokerConfigChanged(broker, _difference(current, wanted))

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import brokers, elections, leadership, logs
+from tidelog.controller import alike, brokers, elections, leadership, logs
+from tidelog.controller.configs import EVERY_BROKER
 from tidelog.controller.image import BrokerImage, ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
@@ -71,6 +72,7 @@ class Controller:
     def configure(self, config: BrokerConfig) -> None:
         """Settings have changed while running."""
         self._rules = Rulebook(config)
+        self._alike = alike.values_of(config)
         seconds = config.leader_imbalance_check_interval_seconds if config.auto_leader_rebalance_enable else 0
         self._balance_interval_ms = 1000 * seconds
 
@@ -221,6 +223,7 @@ class Controller:
             empty = known is not None and not same
             if empty:
                 logger.warning("broker %s has come back with another disk", ask.broker_id)
+            self._compare_settings(ask, image)
             return brokers.register(
                 image,
                 _registration(image, ask),
@@ -239,6 +242,17 @@ class Controller:
             answer(RegisterGot(ask.broker_id, ask.incarnation, _code(error), epoch))
 
         self._store.submit(decide, done)
+
+    def _compare_settings(self, ask: RegisterAsk, image: ClusterImage) -> None:
+        for name, ours, theirs in alike.differences(
+            self._alike, ask.alike, image.broker_configs.get(EVERY_BROKER, {})
+        ):
+            logger.warning(
+                "broker %s starts with %s=%s, and this controller with %s: the one counts where that broker "
+                "leads, the other when leaders are chosen, and records may be lost by it. Give all config "
+                "files the same value, or set it for all brokers (tidelog config set)",
+                ask.broker_id, name, theirs, ours,
+            )  # fmt: skip
 
     def _heartbeat(self, ask: HeartbeatAsk, now_ms: int, answer: Answer) -> None:
         broker = self._store.image.brokers.get(ask.broker_id)

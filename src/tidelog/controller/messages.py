@@ -4,6 +4,7 @@
 from typing import NamedTuple
 from uuid import UUID
 
+from tidelog.controller.alike import Values
 from tidelog.controller.elections import InSyncWish
 from tidelog.errors import ErrorCode
 
@@ -16,6 +17,7 @@ class RegisterAsk(NamedTuple):
     rack: str | None
     forgot: bool  # the machine lost power before everything was synced
     directory: UUID | None = None  # of its data; a new one is a new disk
+    alike: Values = ()  # settings of its file that should not differ from the others'
 
 
 class RegisterGot(NamedTuple):

@@ -12,6 +12,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.metadata_opening import MetadataSettings
 from tidelog.broker.node import Node
 from tidelog.config import BrokerConfig, Listener
+from tidelog.controller import alike
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.messages import RegisterAsk
 from tidelog.log.directory import DataDirectory
@@ -82,7 +83,7 @@ class Assembly:
         config = self._config
         return RegisterAsk(
             config.node_id, incarnation, address.host, address.port, config.broker_rack, forgot,
-            directory.directory_id,
+            directory.directory_id, alike.values_of(config),
         )  # fmt: skip
 
     def _address_of(self, node_id: int) -> Address | None:

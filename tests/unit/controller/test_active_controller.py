@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.config import BrokerConfig
+from tidelog.controller.alike import values_of
 from tidelog.controller.controller import NEWCOMER_MS, STANDSTILL_MS, Controller, SessionTiming
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
@@ -447,3 +448,18 @@ class TestFailedLogs:
         unknown = ((UUID(int=5), 0), (TOPIC_ID, 7), (TOPIC_ID, -1))
         got = cluster.ask(OfflineAsk(A, cluster.epoch(A), unknown))
         assert got.error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("minimum", "warned"), [(1, True), (2, False)])
+def test_a_broker_whose_file_says_otherwise_is_told_of(
+    minimum: int, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster(**{"min.insync.replicas": 2})
+    theirs = values_of(BrokerConfig.parse({"min.insync.replicas": minimum}))
+    cluster.register(B, alike=theirs)
+    assert ("broker 2 starts with min.insync.replicas=1, and this controller with 2" in caplog.text) is warned
+    assert B in cluster.store.image.brokers
+    caplog.clear()
+    cluster.store.write([BrokerConfigChanged("", {"min.insync.replicas": "2"})])
+    cluster.register(B, run=2, alike=theirs)
+    assert "min.insync.replicas" not in caplog.text

@@ -42,6 +42,10 @@ class Registering(Exchange[Asked, Answered]):
             "cluster_id": cluster_id,
             "incarnation_id": ask.incarnation,
             "listeners": [listener],
+            "features": [
+                {"name": name, "min_supported_version": value, "max_supported_version": value}
+                for name, value in ask.alike
+            ],
             "rack": ask.rack,
             "log_dirs": [] if ask.directory is None else [ask.directory],
             "previous_broker_epoch": -1 if ask.forgot else 0,
@@ -59,6 +63,7 @@ class Registering(Exchange[Asked, Answered]):
             request.rack,
             request.previous_broker_epoch < 0,
             request.log_dirs[0] if request.log_dirs else None,
+            tuple((feature.name, feature.max_supported_version) for feature in request.features),
         )
         return [Asked(request.broker_id, ask)]
 

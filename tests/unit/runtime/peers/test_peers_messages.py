@@ -88,7 +88,7 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             Answered(other, RegisterGot(me, DISK, ErrorCode.NONE, 77)),
         ),
         "refused registration": (
-            Asked(me, RegisterAsk(me, TOPIC, "a.example", 1, "räck", True, DISK)),
+            Asked(me, RegisterAsk(me, TOPIC, "a.example", 1, "räck", True, DISK, (("a.setting", 2),))),
             Answered(other, RegisterGot(me, TOPIC, TAKEN, -1)),
         ),
         "heartbeat": (
