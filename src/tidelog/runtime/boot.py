@@ -3,7 +3,8 @@
 A process that is killed loses nothing it has written: the kernel still holds it. A machine that loses power
 loses whatever was not synced. The broker must know which of the two happened, because a replica that may have
 forgotten acknowledged records must not count as one that holds them. The kernel gives every start of the
-machine an id; the one of the last use lies in the data directory.
+machine an id; the one of the last use lies in the data directory. Until the controllers have heard that
+something may be missing, it says so instead: a clean stop in between does not bring anything back.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import os
 from pathlib import Path
 
 BOOT_FILE = "boot.id"
+IN_DOUBT = "in doubt"
 _KERNEL_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -32,21 +34,28 @@ def machine_was_off(directory: Path, *, was_clean: bool) -> bool:
         return False  # Never used before.
     except OSError:
         last = ""
-    if was_clean:
-        return False  # Everything was synced at the end of the last use.
     now = boot_id()
-    return now is None or last != now
+    if last == IN_DOUBT:
+        return True
+    if was_clean or (now is not None and last == now):
+        return False  # Everything was synced at the end of the last use, or is still where it was.
+    _write(directory, IN_DOUBT)
+    return True
 
 
 def note_use(directory: Path) -> None:
     """Remember that the directory was used by this start of the machine. Only once the controllers have heard
     what was forgotten: a process that dies before that must say it again.
     """
-    path, now = directory / BOOT_FILE, boot_id() or ""
+    _write(directory, boot_id() or "")
+
+
+def _write(directory: Path, text: str) -> None:
+    path = directory / BOOT_FILE
     temporary = path.with_suffix(".tmp")
     with contextlib.suppress(OSError):
         with temporary.open("w") as file:
-            file.write(now)
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

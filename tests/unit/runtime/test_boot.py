@@ -46,6 +46,18 @@ def test_a_clean_stop_before_it_leaves_nothing_open(tmp_path: Path, machine: lis
     assert not boot.machine_was_off(tmp_path, was_clean=True)
 
 
+def test_a_clean_stop_of_a_process_that_nobody_heard_brings_nothing_back(
+    tmp_path: Path, machine: list[str | None]
+) -> None:
+    """No controller answered after the power failure, and an operator stopped the broker again."""
+    boot.note_use(tmp_path)
+    machine[0] = "second"
+    assert boot.machine_was_off(tmp_path, was_clean=False)
+    assert boot.machine_was_off(tmp_path, was_clean=True)
+    boot.note_use(tmp_path)
+    assert not boot.machine_was_off(tmp_path, was_clean=True)
+
+
 def test_where_the_system_does_not_tell_others_are_trusted_first(
     tmp_path: Path, machine: list[str | None]
 ) -> None:
