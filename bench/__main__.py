@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import libversion
@@ -13,6 +14,7 @@ from bench import kafka, spark
 from bench.cases import (
     consume,
     failover,
+    faults,
     groups,
     latency,
     modes,
@@ -42,11 +44,13 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "replicated": (replicated.run, "three brokers, acks=all: throughput, latency, start, 1,000 partitions"),
     "modes": (modes.run, "the replication modes beside each other: throughput and a lone write"),
     "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),
+    "faults": (faults.run, "one broker killed and started again under load on a topic of every mode"),
     "sim": (simulator.run_all, "simulated brokers: how much faster than real time on one core"),
     "spark": (spark.run, "Spark reading and writing topics, beside its own Kafka connector"),
     "spark-volume": (spark.run_volume, "Spark reading ten times as much: cost per row and memory"),
     "steady": (steady.run, "ten minutes of full load on three brokers without a false failover"),
 }
+RECORDED = ("failover", "faults")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -71,6 +75,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     option("--client", choices=("librdkafka", "raw"), default="librdkafka", help="raw: a bare socket")
     option("--only", help=f"servers to run, separated by commas (default {','.join(NAMES)})")
     option("--no-kafka", action="store_true", help="leave the peer out")
+    option("--history", metavar="DIR", help="of failover and faults: keep every event for the indicators")
     option("--profile", choices=("python", "native"), help="show where Tidelog's broker spends its time")
     option("--json", action="store_true", help="print one JSON object instead of tables")
     option("--check", action="store_true", help="exit with 1 when a target is missed")
@@ -79,6 +84,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def options_from(arguments: argparse.Namespace) -> Options:
     quick: bool = arguments.quick
+    if arguments.history and arguments.name not in RECORDED:
+        raise BenchError(f"--history is for {' and '.join(RECORDED)}; {arguments.name} keeps no events.")
     names = tuple(arguments.only.split(",")) if arguments.only else NAMES
     unknown = set(names) - set(NAMES)
     if unknown:
@@ -97,6 +104,7 @@ def options_from(arguments: argparse.Namespace) -> Options:
         client=arguments.client,
         servers=names,
         profile=arguments.profile,
+        history=Path(arguments.history) if arguments.history else None,
     )
 
 

@@ -51,6 +51,7 @@ class Options:
     client: str = "librdkafka"
     servers: tuple[str, ...] = NAMES
     profile: str | None = None  # python or native
+    history: Path | None = None  # where the events of faults are kept
     left_out: list[str] = field(default_factory=list)  # servers that were asked for and failed
     console: Console = field(default_factory=lambda: Console(stderr=True))
 

@@ -6,6 +6,9 @@ first one after. The client is librdkafka with its defaults and acks=all. Only f
 ``socket.timeout.ms`` is 1 s: with the default of 60 s the client itself waits that long for the frozen
 socket, which no server can shorten. Every run has a client of its own: librdkafka remembers for ten seconds
 that a broker did not answer, and would wait for the successor that was the victim of the run before.
+
+With ``--history`` every write and every fault is kept as an event, and after each round all of its records
+are read back.
 """
 
 import signal
@@ -21,10 +24,11 @@ from confluent_kafka import ElectionType, KafkaException
 from bench.cases.cluster_scale import BROKERS, clusters
 from bench.cluster import ClusterServer
 from bench.lineup import Options, work_directory
-from bench.load.steady import SteadyLoad
+from bench.load.steady import SteadyLoad, recording
 from bench.process import BenchError, wait_until
 from bench.report import Check, Column, Report
 from bench.servers import Topics
+from tidelog.lab.history import HistoryWriter
 
 TOPIC = "bench-failover"
 GIVE_UP_SECONDS = 120.0
@@ -99,11 +103,17 @@ def _measure_all(cluster: ClusterServer, options: Options, report: Report) -> No
     if cluster.name != "tidelog":
         rounds = min(rounds, PEER_ROUNDS_MAX)
     for fault in FAULTS:
-        report.rows.append(measure(cluster, topics, fault, rounds, options))
+        with recording(options.history, fault.name, f"isr of {cluster.name}") as history:
+            report.rows.append(measure(cluster, topics, fault, rounds, options, history))
 
 
 def measure(
-    cluster: ClusterServer, topics: Topics, fault: Fault, rounds: int, options: Options
+    cluster: ClusterServer,
+    topics: Topics,
+    fault: Fault,
+    rounds: int,
+    options: Options,
+    history: HistoryWriter | None = None,
 ) -> dict[str, Any]:
     gaps: list[float] = []
     returns: list[float] = []
@@ -111,12 +121,16 @@ def measure(
     for number in range(rounds):
         with options.console.status(f"{cluster.name}: {fault.name}, {number + 1} of {rounds}"):
             victim = _victim(cluster, topics, fault.of_controller)
-            load = SteadyLoad(cluster.bootstrap, TOPIC, BROKERS, fault.settings)
+            load = SteadyLoad(
+                cluster.bootstrap, TOPIC, BROKERS, fault.settings, history=history, name=f"round {number + 1}"
+            )
             load.start()
             try:
-                gap, at_return = _strike(cluster, load, fault, victim)
+                gap, at_return = _strike(cluster, load, fault, victim, history)
             finally:
                 load.stop()
+            if history is not None:
+                load.read_back()
         gaps.append(gap * 1000)
         returns.append(at_return * 1000)
         failed += len(load.failed)
@@ -134,19 +148,25 @@ def measure(
     }
 
 
-def _strike(cluster: ClusterServer, load: SteadyLoad, fault: Fault, victim: int) -> tuple[float, float]:
+def _strike(
+    cluster: ClusterServer, load: SteadyLoad, fault: Fault, victim: int, history: HistoryWriter | None
+) -> tuple[float, float]:
     """The gap of the fault, and the one of the broker's return."""
     load.wait_for_writes(time.monotonic() + STEADY_SECONDS, 30)
     struck = time.monotonic()
+    if history is not None:
+        history.fault(f"{fault.name}: broker {victim}")
     fault.strike(cluster, victim)
     load.wait_for_writes(time.monotonic(), GIVE_UP_SECONDS)
-    gap = load.longest_gap(struck)
+    gap = load.longest_gap_s(struck)
     healed = time.monotonic()
+    if history is not None:
+        history.healed(f"broker {victim} returns")
     fault.heal(cluster, victim)
     cluster.wait_ready()
     cluster.wait_in_sync(TOPIC)
     load.wait_for_writes(time.monotonic(), GIVE_UP_SECONDS)
-    return gap, load.longest_gap(healed)
+    return gap, load.longest_gap_s(healed)
 
 
 def _victim(cluster: ClusterServer, topics: Topics, controller: bool) -> int:

@@ -7,6 +7,7 @@ import typer
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
+from tidelog.cli.pipeline_figures import print_indicators
 from tidelog.cli.pipeline_run import (
     Every,
     Master,
@@ -70,7 +71,7 @@ def archive(
 
     Example: tidelog pipeline archive orders --to /data/orders --format json --schema 'id long, amount double'
     """
-    with spark_session("archive", master, remote, conf) as spark:
+    with spark_session("archive", master, remote, conf, delta=delta) as spark:
         from tidelog.spark.pipelines import Archive, Topics
         from tidelog.spark.pipelines import archive as run
 
@@ -225,8 +226,14 @@ def indicators(
         str | None, typer.Option("--to", metavar="DIR", help="Write tables, pictures and index.html there.")
     ] = None,
     step_s: Annotated[
-        float, typer.Option("--step", metavar="SECONDS", help="Width of the figures over time.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            "--step",
+            metavar="SECONDS",
+            help="Width of the figures over time.",
+            show_default="some 100 steps in the longest run",
+        ),
+    ] = None,
     master: Master = None,
     remote: Remote = None,
     conf: SparkSettings = [],  # noqa: B006
@@ -235,7 +242,7 @@ def indicators(
     """Turn the events of load and fault runs into throughput, latency, losses, duplicates, order and
     downtime.
 
-    Example: tidelog pipeline indicators isr.jsonl quorum.jsonl --to report
+    Example: tidelog pipeline indicators history --to report
     """
     with spark_session("indicators", master, remote, conf) as spark:
         from tidelog.spark.pipelines.indicators import Indicators, write_report
@@ -247,8 +254,7 @@ def indicators(
     if json:
         print_json(report.as_dict())
         return
-    columns = {name: name.replace("_", " ") for name in asdict(report.runs[0])} if report.runs else {}
-    print_table([_rounded(asdict(one)) for one in report.runs], columns, right=[*columns][2:])
+    print_indicators(report)
     if written:
         print(f"{written[-1]} shows it all")
 
@@ -277,7 +283,3 @@ def _print_audit(report: Any) -> None:
         print_table([asdict(one) for one in report.findings], found, right=["partition", "offset"])
     else:
         print("all replicas are sound, and equal below the high watermark")
-
-
-def _rounded(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(value, 2) if isinstance(value, float) else value for name, value in row.items()}

@@ -1,161 +1,202 @@
-"""The three indicators from the records of an experiment: performance, consistency and availability, run by
-run.
+"""The three indicators from the records of an experiment: performance, consistency and availability, mode by
+mode.
 
 Owns the report: tables as values and as CSV, pictures, and one HTML page. The input is described in
-:mod:`.history`, the meaning of each figure in :mod:`.measures`.
+:mod:`tidelog.lab.history`, the meaning of each figure in :mod:`.measures`.
 """
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.indicators import measures
-from tidelog.spark.pipelines.indicators.history import HistoryWriter, read_history
-from tidelog.spark.pipelines.indicators.page import page, pictures
+from tidelog.spark.pipelines.indicators.figures import (
+    FaultFigures,
+    IndicatorsReport,
+    RunSummary,
+    StepFigures,
+)
+from tidelog.spark.pipelines.indicators.history import History, read_history
+from tidelog.spark.pipelines.indicators.page import notes, page
+from tidelog.spark.pipelines.indicators.pictures import DARK, LIGHT, pictures
 from tidelog.spark.pipelines.running import Progress, Tell, tell_nobody
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["HistoryWriter", "Indicators", "IndicatorsReport", "indicators", "read_history", "write_report"]
+__all__ = [
+    "FaultFigures", "History", "Indicators", "IndicatorsReport", "RunSummary", "StepFigures", "indicators",
+    "notes", "read_history", "write_report",
+]  # fmt: skip
+
+STEPS = 100  # of the longest run, unless the step is given
+_NICE_STEPS_S = tuple(digit * 10.0**power for power in range(-2, 6) for digit in (1, 2, 5))
 
 
 @dataclass(frozen=True, slots=True)
 class Indicators:
     histories: list[str]  # files or directories
-    step_s: float = 1.0  # of the figures over time
+    step_s: float | None = None  # of the figures over time; None: so that the longest run has some 100
 
     def __post_init__(self) -> None:
-        if self.step_s <= 0:
-            raise OptionError(f"The step is {self.step_s:g} s; allowed: more than 0.")
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """One run in one line."""
-
-    run: str
-    mode: str
-    acknowledged: int
-    records_per_s: float
-    mb_per_s: float
-    p50_ms: float
-    p99_ms: float
-    p999_ms: float
-    max_ms: float
-    received: int
-    lost: int
-    duplicated: int
-    reordered: int
-    downtime_ms: float | None  # the longest of all faults; None: there were none
-
-
-@dataclass(frozen=True, slots=True)
-class IndicatorsReport:
-    runs: list[RunSummary]
-    over_time: list[dict[str, Any]] = field(default_factory=list)
-    faults: list[dict[str, Any]] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        if self.step_s is not None and self.step_s < 0.001:
+            raise OptionError(f"The step is {self.step_s:g} s; allowed: 0.001 and more.")
 
 
 def indicators(spark: "SparkSession", job: Indicators, *, tell: Tell = tell_nobody) -> IndicatorsReport:
     """Compute all figures of all runs in the histories."""
-    events = read_history(spark, job.histories).persist()
+    history = read_history(spark, job.histories)
     try:
-        count = events.count()
-        tell(Progress(count, 0.0, 0, "events"))
-        if not count:
-            raise OptionError(f"There are no events in {', '.join(job.histories)}.")
-        consistent = _by_run(measures.consistency(spark, events))
-        faults = [row.asDict() for row in measures.downtime(spark, events).collect()]
-        runs = [
-            _summary(row.asDict(recursive=True), consistent, faults)
-            for row in measures.overall(spark, events).collect()
-        ]
-        starts = _by_run(events.where("kind = 'acknowledged'").groupBy("run").agg({"time_us": "min"}))
-        over_time = [
-            _step(row.asDict(recursive=True), job.step_s, starts)
-            for row in measures.over_time(spark, events, job.step_s).collect()
-        ]
-        return IndicatorsReport(sorted(runs, key=lambda one: one.run), over_time, faults)
+        tell(Progress(history.count, 0.0, 0, "events"))
+        return _report(spark, history, job.step_s)
     finally:
-        events.unpersist()
+        history.release()
+
+
+def _report(spark: "SparkSession", history: History, step_s: float | None) -> IndicatorsReport:
+    totals = [row.asDict(recursive=True) for row in measures.overall(spark, history.events).collect()]
+    struck = [row.asDict() for row in measures.downtime(spark, history.events).collect()]
+    begins, ends = _spans(totals, struck)
+    consistent = {_key(row): row for row in measures.consistency(spark, history.events).collect()}
+    faults = [_fault(row, begins[row["run"]]) for row in struck]
+    step = step_s or _nice_step_s(max((ends[run] - begins[run] for run in begins), default=0) / 1e6)
+    found = _by_key(measures.over_time(spark, history.events, step))
+    over_time = [
+        one for row in totals for one in _steps(row, found.get(_key(row), {}), step, begins[row["run"]])
+    ]
+    runs = [_summary(row, consistent.get(_key(row)), faults) for row in totals]
+    return IndicatorsReport(runs, over_time, faults, history.count, history.torn_lines)
 
 
 def write_report(report: IndicatorsReport, directory: str, title: str = "Indicators") -> list[str]:
-    """CSV tables, PNG pictures and index.html; their paths."""
+    """CSV tables, PNG pictures and index.html; their paths, that of the page last."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    runs = [asdict(one) for one in report.runs]
-    images = pictures(report.over_time, report.faults)
-    written = [_csv(target / f"{name}.csv", rows) for name, rows in _tables(report, runs).items()]
-    for name, data in images.items():
+    written = [
+        _csv(target / "runs.csv", RunSummary, report.runs),
+        _csv(target / "over_time.csv", StepFigures, report.over_time),
+        _csv(target / "faults.csv", FaultFigures, report.faults),
+    ]
+    drawn = pictures(report, LIGHT)
+    for name, data in drawn.items():
         (target / name).write_bytes(data)
         written.append(target / name)
-    shown = {"Runs": runs, "Faults": report.faults}
-    (target / "index.html").write_text(page(title, shown, images))
+    (target / "index.html").write_text(page(title, report, drawn, pictures(report, DARK)), encoding="utf-8")
     return [str(path) for path in (*written, target / "index.html")]
 
 
-def _tables(report: IndicatorsReport, runs: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    return {"runs": runs, "over_time": report.over_time, "faults": report.faults}
-
-
-def _csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]) if rows else ["none"])
+def _csv(path: Path, kind: type, rows: Sequence[Any]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [one.name for one in fields(kind)])
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(asdict(row) for row in rows)
     return path
 
 
-def _by_run(table: "DataFrame") -> dict[str, dict[str, Any]]:
-    return {row["run"]: row.asDict() for row in table.collect()}
+def _key(row: Any) -> tuple[str, str]:
+    return row["run"], row["mode"]
 
 
-def _latencies(row: Mapping[str, Any]) -> dict[str, float]:
-    p50, p99, p999 = row["p"] or (0, 0, 0)
-    slowest = row["slowest"] or 0
-    return {"p50_ms": p50 / 1e3, "p99_ms": p99 / 1e3, "p999_ms": p999 / 1e3, "max_ms": slowest / 1e3}
+def _by_key(table: "DataFrame") -> dict[tuple[str, str], dict[int, dict[str, Any]]]:
+    """The rows of each mode of each run, by step."""
+    found: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+    for row in table.collect():
+        found.setdefault(_key(row), {})[row["step"]] = row.asDict(recursive=True)
+    return found
 
 
-def _summary(
-    row: Mapping[str, Any], consistent: Mapping[str, Mapping[str, Any]], faults: Sequence[Mapping[str, Any]]
-) -> RunSummary:
-    seconds = float(row["seconds"]) or 1.0
-    # A run of which nothing was received has lost everything.
-    nothing = {"received": 0, "duplicated": 0, "reordered": 0, "lost": row["acknowledged"]}
-    found = consistent.get(row["run"], nothing)
-    pauses = [
-        one["downtime_ms"] for one in faults if one["run"] == row["run"] and one["downtime_ms"] is not None
-    ]
+def _spans(
+    totals: Sequence[Mapping[str, Any]], struck: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """First and last acknowledgement of each run; of one without any, its first fault."""
+    begins: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    for row in totals:
+        if row["acknowledged"]:
+            begins[row["run"]] = min(begins.get(row["run"], row["begin_us"]), row["begin_us"])
+            ends[row["run"]] = max(ends.get(row["run"], row["end_us"]), row["end_us"])
+    for row in (*struck, *totals):
+        begins.setdefault(row["run"], row.get("fault_us") or 0)
+        ends.setdefault(row["run"], begins[row["run"]])
+    return begins, ends
+
+
+def _nice_step_s(seconds: float) -> float:
+    return next((step for step in _NICE_STEPS_S if step >= seconds / STEPS), _NICE_STEPS_S[-1])
+
+
+def _latencies(row: Mapping[str, Any]) -> dict[str, float | None]:
+    p50, p99, p999 = row["p"] or (None, None, None)
+    found = {"p50_ms": p50, "p99_ms": p99, "p999_ms": p999, "max_ms": row["slowest"]}
+    return {name: None if value is None else value / 1e3 for name, value in found.items()}
+
+
+def _summary(row: Mapping[str, Any], found: Any, faults: Sequence[FaultFigures]) -> RunSummary:
+    acknowledged = row["acknowledged"]
+    seconds = (row["end_us"] - row["begin_us"]) / 1e6 if acknowledged else 0.0
+    mine = [one for one in faults if (one.run, one.mode) == _key(row)]
+    pauses = [one.downtime_ms for one in mine if one.downtime_ms is not None]
     return RunSummary(
         run=row["run"],
         mode=row["mode"],
-        acknowledged=row["acknowledged"],
-        records_per_s=row["acknowledged"] / seconds,
-        mb_per_s=(row["bytes"] or 0) / seconds / 1e6,
+        acknowledged=acknowledged,
+        failed=row["failed"],
+        seconds=seconds,
+        records_per_s=acknowledged / (seconds or 1.0),
+        mb_per_s=(row["bytes"] or 0) / (seconds or 1.0) / 1e6,
         **_latencies(row),
-        received=found["received"],
-        lost=found["lost"],
-        duplicated=found["duplicated"],
-        reordered=found["reordered"],
-        downtime_ms=max((float(one) for one in pauses), default=None),
+        received=found["received"] if found else 0,
+        lost=found["lost"] if found else 0,
+        duplicated=found["duplicated"] if found else 0,
+        reordered=found["reordered"] if found else 0,
+        faults=len(mine),
+        downtime_ms=max(pauses, default=None),
+        is_over=all(one.is_over for one in mine),
     )
 
 
-def _step(row: Mapping[str, Any], step_s: float, starts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        "run": row["run"],
-        "mode": row["mode"],
-        "second": float(row["second"]),
-        "records_per_s": row["acknowledged"] / step_s,
-        "mb_per_s": (row["bytes"] or 0) / step_s / 1e6,
-        **_latencies(row),
-        "start_us": starts[row["run"]]["min(time_us)"],
-    }
+def _steps(
+    row: Mapping[str, Any], found: Mapping[int, Mapping[str, Any]], step_s: float, begin_us: int
+) -> list[StepFigures]:
+    """From the first to the last; a step in which nothing was acknowledged says so: it would be a straight
+    line between its neighbours otherwise.
+    """
+    if not found:
+        return []
+    end_s = (row["end_us"] - begin_us) / 1e6
+    nothing = {"acknowledged": 0, "bytes": 0, "p": None, "slowest": None}
+    steps = []
+    for number in range(min(found), max(found) + 1):
+        figures = found.get(number, nothing)
+        second = number * step_s
+        seconds = min(step_s, max(end_s - second, 0.0)) or step_s
+        steps.append(
+            StepFigures(
+                run=row["run"],
+                mode=row["mode"],
+                second=round(second, 6),
+                seconds=round(seconds, 6),
+                acknowledged=figures["acknowledged"],
+                records_per_s=figures["acknowledged"] / seconds,
+                mb_per_s=(figures["bytes"] or 0) / seconds / 1e6,
+                **_latencies(figures),
+            )
+        )
+    return steps
+
+
+def _fault(row: Mapping[str, Any], begin_us: int) -> FaultFigures:
+    healed_us = row["healed_us"]
+    return FaultFigures(
+        run=row["run"],
+        mode=row["mode"],
+        fault=row["name"] or "fault",
+        second=(row["fault_us"] - begin_us) / 1e6,
+        healed_second=None if healed_us is None else (healed_us - begin_us) / 1e6,
+        downtime_ms=None if row["downtime_us"] is None else row["downtime_us"] / 1e3,
+        partition=row["partition"],
+        is_over=row["is_over"] is not False,
+    )

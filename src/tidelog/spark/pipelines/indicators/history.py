@@ -1,33 +1,13 @@
-"""What an experiment leaves behind for the indicators: one event for each line, as JSON or as a row of
-Parquet.
+"""Reads what an experiment left behind: the events that :mod:`tidelog.lab.history` writes and describes, from
+files of JSON lines or from Parquet with the same columns.
 
-Owns the format. Whoever runs a load or a fault (the lab, a bench, a program of your own) writes these events;
-one clock tells all times of a run.
-
-============== ====== ==================================================================================
-field          type   meaning
-============== ====== ==================================================================================
-kind           string ``acknowledged``, ``failed``, ``received``, ``fault`` or ``healed``; needed
-time_us        long   when it happened, microseconds since 1970; needed
-run            string name of the experiment; runs are reported side by side
-mode           string replication mode, or whatever the runs are compared by
-producer       string who sent the record; with ``sequence`` it names the record
-sequence       long   counts what this producer sent to this partition: 0, 1, 2, …
-partition      int    where it went, or was read from
-offset         long   the place it got there
-sent_us        long   of ``acknowledged`` and ``failed``: when it was handed to the client
-bytes          long   of ``acknowledged``: size of key and value
-name           string of ``fault`` and ``healed``: what was done, such as ``kill broker 2``
-============== ====== ==================================================================================
-
-A record is *lost* if it was acknowledged and never received; ``failed`` ones may turn up or not. So a history
-is complete only if everything was read to its end after the last write.
+Owns what is let pass. A writer that was killed leaves a torn last line: it is left out and counted. Any other
+line that is no event is refused, because figures of half a history are wrong without looking so.
 """
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.spark.options import OptionError
 
@@ -38,60 +18,91 @@ KINDS = ("acknowledged", "failed", "received", "fault", "healed")
 
 DDL = (
     "kind string, time_us long, run string, mode string, producer string, sequence long, partition int, "
-    "offset long, "
-    "sent_us long, bytes long, name string"
+    "offset long, sent_us long, bytes long, name string"
 )
 FIELDS = tuple(part.split()[0] for part in DDL.split(", "))
 
+_BROKEN = "_broken"  # the text of a line that is no event
 
-class HistoryWriter:
-    """Appends events to a file of JSON lines."""
-
-    def __init__(self, path: Path | str, *, run: str, mode: str) -> None:
-        self._file = Path(path).open("a")  # noqa: SIM115 — closed by __exit__
-        self._always = {"run": run, "mode": mode}
-
-    def __enter__(self) -> "HistoryWriter":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
-
-    def add(self, kind: str, time_us: int, **fields: Any) -> None:
-        if kind not in KINDS:
-            raise OptionError(f"There is no event {kind!r}; there are {', '.join(KINDS)}.")
-        self._file.write(json.dumps({"kind": kind, "time_us": time_us, **self._always, **fields}) + "\n")
+_LOOK = f"""
+select count_if({_BROKEN} is null) as events, count_if({_BROKEN} is not null) as broken,
+  min({_BROKEN}) filter (where not ({_BROKEN} like '{{{{%' and trim({_BROKEN}) not like '%}}}}')) as odd,
+  first(coalesce(kind, 'none')) filter (
+    where {_BROKEN} is null and (kind is null or kind not in ({", ".join(f"'{kind}'" for kind in KINDS)}))
+  ) as unknown,
+  count_if({_BROKEN} is null and time_us is null) as timeless
+from {{lines}}
+"""
 
 
-def read_history(spark: "SparkSession", paths: list[str]) -> "DataFrame":
-    """Events of files or directories of Parquet (``.parquet``, or a directory with such) and JSON lines."""
-    from pyspark.sql import functions
+@dataclass(frozen=True, slots=True)
+class History:
+    events: "DataFrame"  # with the columns of DDL
+    count: int
+    torn_lines: int
+    _cached: "DataFrame"
 
-    events: DataFrame | None = None
-    for path in paths:
-        part = _read(spark, path)
-        events = part if events is None else events.unionByName(part)
-    if events is None:
+    def release(self) -> None:
+        """When all is computed: Spark keeps the events at hand until then."""
+        self._cached.unpersist()
+
+
+def read_history(spark: "SparkSession", paths: list[str]) -> History:
+    """Events of files, and of directories of ``.jsonl``, ``.json`` or ``.parquet`` files."""
+    if not paths:
         raise OptionError("No history is named.")
-    unknown = (
-        events.where(~functions.col("kind").isin(*KINDS) | functions.col("kind").isNull()).limit(1).collect()
-    )
-    if unknown:
-        raise OptionError(f"There is an event of kind {unknown[0]['kind']!r}; there are {', '.join(KINDS)}.")
-    return events.na.fill({"run": "run", "mode": "", "producer": "", "partition": 0})
+    lines = _read(spark, paths[0])
+    for path in paths[1:]:
+        lines = lines.unionByName(_read(spark, path))
+    lines = lines.persist()
+    try:
+        [found] = spark.sql(_LOOK, lines=lines).collect()
+        if found["odd"] is not None:
+            raise OptionError(f"This line is no event: {found['odd'][:200]}")
+        if found["unknown"] is not None:
+            raise OptionError(
+                f"There is an event of kind {found['unknown']!r}; there are {', '.join(KINDS)}."
+            )
+        if found["timeless"]:
+            raise OptionError(f"{found['timeless']} events have no time_us.")
+        if not found["events"]:
+            raise OptionError(f"There are no events in {', '.join(paths)}.")
+    except BaseException:
+        lines.unpersist()
+        raise
+    events = lines.where(f"{_BROKEN} is null").select(*FIELDS)
+    known = events.na.fill({"run": "run", "mode": "", "producer": "", "partition": 0})
+    return History(known, found["events"], found["broken"], lines)
 
 
 def _read(spark: "SparkSession", path: str) -> "DataFrame":
+    files = _files(path)
+    if files[0].endswith(".parquet"):
+        return _parquet(spark, files)
+    reader = spark.read.schema(f"{DDL}, {_BROKEN} string").option("columnNameOfCorruptRecord", _BROKEN)
+    return reader.json(files)
+
+
+def _files(path: str) -> list[str]:
+    """What to read. Of a directory on this machine only histories: a report may lie beside them."""
+    if "://" in path:
+        return [path]
+    place = Path(path)
+    if not place.exists():
+        raise OptionError(f"There is no history {path}.")
+    if not place.is_dir() or path.endswith(".parquet"):
+        return [path]
+    for suffixes in ((".parquet",), (".jsonl", ".json")):
+        if found := sorted(str(file) for file in place.iterdir() if file.suffix in suffixes):
+            return found
+    raise OptionError(f"There is no history in {path}: no file that ends in .jsonl, .json or .parquet.")
+
+
+def _parquet(spark: "SparkSession", files: list[str]) -> "DataFrame":
     from pyspark.sql import functions
 
-    if "://" not in path and not Path(path).exists():
-        raise OptionError(f"There is no history {path}.")
-    if not path.endswith(".parquet") and not any(Path(path).glob("*.parquet")):
-        return spark.read.schema(DDL).option("mode", "FAILFAST").json(path)
-    found = spark.read.parquet(path)
-    types = dict(part.split() for part in DDL.split(", "))
+    found = spark.read.parquet(*files)
+    types = dict(part.split() for part in f"{DDL}, {_BROKEN} string".split(", "))
     columns = [
         functions.col(name).cast(kind).alias(name)
         if name in found.columns

@@ -1,4 +1,4 @@
-"""Events to figures: performance, consistency and availability of each run, as queries.
+"""Events to figures: performance, consistency and availability of each mode in each run, as queries.
 
 Owns what each figure means.
 
@@ -8,8 +8,9 @@ performance      acknowledged records and bytes per second, and the time from se
 lost             acknowledged, and never received
 duplicated       received at more than one offset of the partition (counted once for each offset too many)
 reordered        received, in the order of offsets, behind a later record of the same producer and partition
-downtime         for each fault: the longest time without an acknowledgement in any partition that was written
-                 to before, from the fault to the next one
+downtime         for each fault: the longest time, from the fault to the next one, in which writes to a
+                 partition waited and none was acknowledged; where none was until the end, it is not over. A
+                 producer that sends nothing waits for nothing: pauses of the load are no downtime
 ================ ==========================================================================================
 """
 
@@ -19,63 +20,90 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PERCENTILES = """
-  percentile_approx(time_us - sent_us, array(0.5, 0.99, 0.999), 10000) as p,
-  max(time_us - sent_us) as slowest
+  percentile_approx(time_us - sent_us, array(0.5, 0.99, 0.999), 10000)
+    filter (where kind = 'acknowledged') as p,
+  max(time_us - sent_us) filter (where kind = 'acknowledged') as slowest
 """
 
 _OVERALL = f"""
-select run, mode, count(*) as acknowledged, sum(bytes) as bytes,
-  (max(time_us) - min(time_us)) / 1e6 as seconds, {_PERCENTILES}
-from {{events}} where kind = 'acknowledged' group by run, mode
+select run, mode, count_if(kind = 'acknowledged') as acknowledged, count_if(kind = 'failed') as failed,
+  sum(bytes) filter (where kind = 'acknowledged') as bytes,
+  min(time_us) filter (where kind = 'acknowledged') as begin_us,
+  max(time_us) filter (where kind = 'acknowledged') as end_us, {_PERCENTILES}
+from {{events}} group by run, mode order by run, mode
 """
 
+# All modes of a run share its beginning, so that the same moment is the same place in a picture.
 _OVER_TIME = f"""
 with begun as (select run, min(time_us) as start from {{events}} where kind = 'acknowledged' group by run)
-select e.run, e.mode, floor((time_us - start) / {{step_us}}) * {{step_us}} / 1e6 as second,
+select e.run, e.mode, cast(floor((time_us - start) / {{step_us}}) as long) as step,
   count(*) as acknowledged, sum(bytes) as bytes, {_PERCENTILES}
 from {{events}} e join begun b on e.run = b.run where kind = 'acknowledged'
-group by all order by e.run, second
+group by all order by e.run, e.mode, step
 """
 
 _CONSISTENCY = """
 with wanted as (
-  select distinct run, producer, partition, sequence from {events} where kind = 'acknowledged'
+  select distinct run, mode, producer, partition, sequence from {events} where kind = 'acknowledged'
 ), received as (
-  select run, producer, partition, sequence, offset from {events} where kind = 'received'
-  group by all
+  select run, mode, producer, partition, sequence, offset from {events}
+  where kind = 'received' and sequence is not null group by all
 ), copies as (
-  select run, producer, partition, sequence, count(*) as places, min(offset) as offset
-  from received group by run, producer, partition, sequence
+  select run, mode, producer, partition, sequence, count(*) as places, min(offset) as offset
+  from received group by run, mode, producer, partition, sequence
 ), ordered as (
-  select *, max(sequence) over (partition by run, producer, partition order by offset
+  select *, max(sequence) over (partition by run, mode, producer, partition order by offset
     rows between unbounded preceding and 1 preceding) as before from copies
 ), losses as (
-  select w.run, count(*) as lost from wanted w left anti join copies c
-    on c.run = w.run and c.producer = w.producer and c.partition = w.partition and c.sequence = w.sequence
-  group by w.run
+  select run, mode, count(*) as lost from wanted
+    left anti join copies using (run, mode, producer, partition, sequence)
+  group by run, mode
+), arrivals as (
+  select run, mode, count(*) as received, sum(places - 1) as duplicated,
+    count_if(before > sequence) as reordered
+  from ordered group by run, mode
 )
-select o.run, count(*) as received, sum(places - 1) as duplicated,
-  count_if(before > sequence) as reordered, coalesce(max(lost), 0) as lost
-from ordered o left join losses l on l.run = o.run group by o.run
+select run, mode, coalesce(received, 0) as received, coalesce(duplicated, 0) as duplicated,
+  coalesce(reordered, 0) as reordered, coalesce(lost, 0) as lost
+from arrivals full outer join losses using (run, mode)
 """
 
-# A gap belongs to the last fault before its end, if that fault came before the gap was over and after it
-# could begin.
+# A wait is what lies between two acknowledgements of a partition: the second one and the failures before it.
+# Nothing waits before the oldest of all writes that were not answered yet was sent.
 _DOWNTIME = """
-with faults as (
-  select run, name, time_us as fault_us,
-    coalesce(lead(time_us) over (partition by run order by time_us), 9223372036854775807) as next_us
-  from {events} where kind = 'fault'
+with troubles as (
+  select run, mode, kind, name, time_us as fault_us,
+    min(time_us) filter (where kind = 'fault') over later as next_us,
+    min(time_us) filter (where kind = 'healed') over later as healed_us
+  from {events} where kind in ('fault', 'healed')
+  window later as (partition by run, mode order by time_us rows between 1 following and unbounded following)
+), faults as (
+  select run, mode, name, fault_us, coalesce(next_us, 9223372036854775807) as next_us,
+    if(healed_us <= coalesce(next_us, healed_us), healed_us, null) as healed_us
+  from troubles where kind = 'fault'
+), answers as (
+  select run, mode, partition, kind, time_us, sent_us,
+    count_if(kind = 'acknowledged') over (partition by run, mode, partition order by time_us
+      rows between unbounded preceding and 1 preceding) as wait
+  from {events} where kind in ('acknowledged', 'failed')
+), waits as (
+  select run, mode, partition, wait, max(time_us) as to_us, min(sent_us) as sent_us,
+    max(time_us) filter (where kind = 'acknowledged') as acked_us
+  from answers group by run, mode, partition, wait
 ), gaps as (
-  select run, partition, lag(time_us) over (partition by run, partition order by time_us) as from_us,
-    time_us as to_us
-  from {events} where kind = 'acknowledged'
+  select run, mode, partition, to_us, acked_us is not null as is_over, greatest(
+    lag(acked_us) over (partition by run, mode, partition order by wait),
+    min(sent_us) over (partition by run, mode, partition order by wait
+      rows between current row and unbounded following)) as from_us
+  from waits
+), struck as (
+  select f.*, g.partition, is_over, to_us - greatest(from_us, fault_us) as downtime_us
+  from faults f left join gaps g
+    on g.run = f.run and g.mode = f.mode and g.to_us > f.fault_us and g.from_us < f.next_us
 )
-select f.run, f.name, f.fault_us, max(to_us - greatest(from_us, fault_us)) / 1e3 as downtime_ms,
-  max_by(g.partition, to_us - greatest(from_us, fault_us)) as partition
-from faults f left join gaps g
-  on g.run = f.run and g.to_us > f.fault_us and g.from_us < f.next_us and g.from_us is not null
-group by f.run, f.name, f.fault_us order by f.run, f.fault_us
+select run, mode, name, fault_us, healed_us, max(downtime_us) as downtime_us,
+  max_by(partition, downtime_us) as partition, bool_and(is_over) as is_over
+from struck group by run, mode, name, fault_us, healed_us order by run, fault_us, mode
 """
 
 

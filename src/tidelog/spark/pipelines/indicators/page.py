@@ -1,99 +1,225 @@
-"""The figures as pictures and one page that needs nothing else: tables, and the pictures inside it."""
+"""One page that needs nothing else: the figures as tables, what they mean, and the pictures inside it.
+
+Owns the wording and the look; follows the reader's choice of a light or dark screen.
+"""
 
 import base64
 import html
-import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-Row = Mapping[str, Any]
-Plot = Callable[[Any], None]
+from tidelog.spark.pipelines.indicators.figures import IndicatorsReport
+from tidelog.spark.pipelines.indicators.pictures import DARK, LIGHT, colours
 
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:1000px;margin:2em auto;padding:0 1em;color:#222}"
-    "table{border-collapse:collapse;margin:1em 0}th,td{padding:.3em .8em;border-bottom:1px solid "
-    "#ddd;text-align:right}"
-    "th:first-child,td:first-child{text-align:left}img{max-width:100%}.bad{color:#b00020;font-weight:600}"
+_STYLE = f"""
+:root{{color-scheme:light dark;--ground:{LIGHT.ground};--ink:{LIGHT.ink};--faint:{LIGHT.faint};
+--bad:{LIGHT.fault};--quiet:#5d6670}}
+@media(prefers-color-scheme:dark){{:root{{--ground:{DARK.ground};--ink:{DARK.ink};--faint:{DARK.faint};
+--bad:{DARK.fault};--quiet:#9aa4af}}}}
+body{{font:15px/1.5 system-ui,sans-serif;max-width:1120px;margin:2em auto;padding:0 1.2em;
+background:var(--ground);color:var(--ink)}}
+h1{{margin-bottom:0}}h2{{margin-top:2em}}
+.quiet,figcaption,dd{{color:var(--quiet)}}
+.note{{border-left:4px solid var(--bad);padding:.2em 1em}}
+.wide{{overflow-x:auto}}
+table{{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums;min-width:100%}}
+th,td{{padding:.35em .55em;border-bottom:1px solid var(--faint);text-align:right;white-space:nowrap}}
+th{{font-weight:600;vertical-align:bottom}}
+.group th{{border-bottom:0;text-align:center;color:var(--quiet);font-weight:400}}
+.text{{text-align:left}}.run{{padding-top:1em}}
+.first{{border-left:1px solid var(--faint)}}
+.bad{{color:var(--bad);font-weight:700}}
+.dot{{display:inline-block;width:.7em;height:.7em;border-radius:50%;margin-right:.5em}}
+figure{{margin:1em 0}}img{{width:100%;height:auto}}
+dt{{font-weight:600;margin-top:.5em}}dd{{margin-left:0}}
+"""
+
+_MEANINGS = {
+    "latency": "from handing a record to the client to its acknowledgement.",
+    "failed": "the client gave up on it: it may be there or not.",
+    "lost": "acknowledged, and not there when everything was read to the end.",
+    "duplicated": "there at more than one offset: a retry of a producer without idempotence does that.",
+    "reordered": "there behind a later record of the same producer and partition.",
+    "downtime": "the longest time after a fault in which writes to a partition waited and none was "
+    "acknowledged.",
+}
+_CAPTIONS = {
+    "throughput.png": (
+        "Throughput",
+        "Acknowledged records per second, over all partitions. What waited during a fault is acknowledged at "
+        "once when writes go on: that is the peak behind it.",
+    ),
+    "latency.png": (
+        "Latency",
+        "Of the records acknowledged in each step, 99 of 100 took no longer. Where a line is broken, none "
+        "was acknowledged.",
+    ),
+    "downtime.png": ("Downtime", "By mode, in the partition that suffered most."),
+}
+
+
+class _Column(NamedTuple):
+    name: str  # of the field
+    heading: str
+    text: Callable[[Any], str]
+    is_bad: Callable[[Any], bool] = lambda value: False
+    is_first: bool = False  # of a group
+
+
+def _count(value: Any) -> str:
+    return f"{value:,}"
+
+
+def _rate(value: Any) -> str:
+    return "–" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
+
+
+def _ms(value: Any) -> str:
+    return "–" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
+
+
+def _seconds(value: Any) -> str:
+    return "–" if value is None else f"{value:,.1f}"
+
+
+def _words(value: Any) -> str:
+    return html.escape(str(value))
+
+
+_RUNS = (
+    _Column("acknowledged", "acknowledged", _count, is_first=True),
+    _Column("failed", "failed", _count),
+    _Column("lost", "lost", _count, bool),
+    _Column("duplicated", "duplicated", _count),
+    _Column("reordered", "reordered", _count, bool),
+    _Column("downtime_ms", "downtime ms", _ms, is_first=True),
+    _Column("records_per_s", "records/s", _rate, is_first=True),
+    _Column("mb_per_s", "MB/s", _rate),
+    _Column("p50_ms", "p50 ms", _ms),
+    _Column("p99_ms", "p99 ms", _ms),
+    _Column("p999_ms", "p99.9 ms", _ms),
+    _Column("max_ms", "max ms", _ms),
 )
-_SIZE = (10, 3.6)
+_GROUPS = (("consistency", 5), ("availability", 1), ("performance", 6))
+_FAULTS = (
+    _Column("second", "struck at s", _seconds),
+    _Column("healed_second", "healed at s", _seconds),
+    _Column("downtime_ms", "downtime ms", _ms),
+    _Column("partition", "in partition", lambda value: "–" if value is None else str(value)),
+    _Column("is_over", "writes went on", lambda value: "yes" if value else "no", lambda value: not value),
+)
 
 
-def pictures(over_time: Sequence[Row], faults: Sequence[Row]) -> dict[str, bytes]:
-    """PNG files by name."""
-    begins = {row["run"]: row["start_us"] for row in over_time}
-    marks = [
-        (row["run"], (row["fault_us"] - begins[row["run"]]) / 1e6, row["name"])
-        for row in faults
-        if row["run"] in begins
-    ]
-    drawn = {
-        "throughput.png": _drawn(lambda axes: _lines(axes, over_time, marks, "records_per_s", "records/s")),
-        "latency.png": _drawn(lambda axes: _lines(axes, over_time, marks, "p99_ms", "p99 latency in ms")),
-    }
-    if faults:
-        drawn["downtime.png"] = _drawn(lambda axes: _bars(axes, faults))
-    return drawn
-
-
-def _drawn(plot: Plot) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    FigureCanvasAgg(figure)
-    plot(figure.add_subplot())
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=110)
-    return out.getvalue()
-
-
-def _lines(
-    axes: Any, rows: Sequence[Row], marks: Sequence[tuple[str, float, str]], column: str, label: str
-) -> None:
-    for run in dict.fromkeys(row["run"] for row in rows):
-        points = [(row["second"], row[column]) for row in rows if row["run"] == run]
-        axes.plot([x for x, _ in points], [y for _, y in points], label=run, linewidth=1.4)
-    for _, second, name in marks:
-        axes.axvline(second, color="#b00020", linewidth=0.8, linestyle="--")
-        axes.annotate(
-            name, (second, 1), xycoords=("data", "axes fraction"), fontsize=7, rotation=90, va="top"
-        )
-    axes.set_xlabel("seconds")
-    axes.set_ylabel(label)
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    axes.legend(loc="lower right")
-
-
-def _bars(axes: Any, faults: Sequence[Row]) -> None:
-    names = [f"{row['run']}: {row['name']}" for row in faults]
-    axes.barh(names, [row["downtime_ms"] or 0 for row in faults], color="#3367d6")
-    axes.invert_yaxis()
-    axes.set_xlabel("longest time without an acknowledgement in ms")
-
-
-def page(title: str, tables: Mapping[str, Sequence[Row]], images: Mapping[str, bytes]) -> str:
+def page(title: str, report: IndicatorsReport, light: Mapping[str, bytes], dark: Mapping[str, bytes]) -> str:
     """One HTML file."""
-    parts = [f"<h1>{html.escape(title)}</h1>"]
-    for heading, rows in tables.items():
-        parts.append(f"<h2>{html.escape(heading)}</h2>{_table(rows)}")
-    for name, data in images.items():
-        encoded = base64.b64encode(data).decode()
-        parts.append(f"<h2>{html.escape(name.removesuffix('.png'))}</h2>")
-        parts.append(f'<img alt="" src="data:image/png;base64,{encoded}">')
-    head = f"<meta charset=utf-8><title>{html.escape(title)}</title><style>{_STYLE}</style>"
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(parts)}</body></html>\n"
+    name = html.escape(title)
+    runs = len({one.run for one in report.runs})
+    parts = [
+        f"<h1>{name}</h1>",
+        f'<p class="quiet">{_counted(runs, "run")}, {_counted(report.events, "event")}</p>',
+        *(f'<p class="note">{html.escape(note)}</p>' for note in notes(report)),
+        "<h2>At a glance</h2>",
+        _runs_table(report),
+        *(_picture(which, data, dark[which]) for which, data in light.items()),
+        "<h2>Faults</h2>",
+        _faults_table(report) if report.faults else "<p>There were none.</p>",
+        "<h2>What the figures mean</h2><dl>",
+        *(f"<dt>{word}</dt><dd>{meaning}</dd>" for word, meaning in _MEANINGS.items()),
+        "</dl>",
+    ]
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{name}</title><style>{_STYLE}</style>"
+    )
+    body = "\n".join(parts)
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
-def _table(rows: Sequence[Row]) -> str:
-    if not rows:
-        return "<p>none</p>"
-    heads = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
-    lines = ["".join(_cell(name, value) for name, value in row.items()) for row in rows]
-    return f"<table><tr>{heads}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+def notes(report: IndicatorsReport) -> list[str]:
+    """What a reader must know before believing a figure."""
+    found = []
+    if report.torn_lines:
+        found.append(
+            f"{_counted(report.torn_lines, 'torn line')} left out: whoever wrote the history was killed, and "
+            f"the events of its last moments are missing."
+        )
+    for one in report.runs:
+        if one.acknowledged and not one.received:
+            found.append(
+                f"{one.run}, {one.mode}: no record was read back, so all count as lost. Read everything to "
+                f"the end before the history is closed."
+            )
+        if not one.is_over:
+            found.append(
+                f"{one.run}, {one.mode}: a partition acknowledged nothing any more when the run ended; its "
+                f"downtime is not over."
+            )
+    return found
 
 
-def _cell(name: str, value: Any) -> str:
-    text = "-" if value is None else f"{value:,.2f}" if isinstance(value, float) else html.escape(str(value))
-    bad = name in ("lost", "reordered") and value
-    return f'<td class="bad">{text}</td>' if bad else f"<td>{text}</td>"
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _runs_table(report: IndicatorsReport) -> str:
+    groups = "".join(f'<th class="first" colspan="{width}">{name}</th>' for name, width in _GROUPS)
+    above = f'<tr class="group"><th></th>{groups}</tr>'
+    return _table(above, ("mode",), _RUNS, report.runs, colours(report))
+
+
+def _faults_table(report: IndicatorsReport) -> str:
+    return _table("", ("fault", "mode"), _FAULTS, report.faults, colours(report))
+
+
+def _table(
+    above: str,
+    words: Sequence[str],
+    columns: Sequence[_Column],
+    rows: Sequence[Any],
+    by_mode: Mapping[str, str],
+) -> str:
+    """The rows of a run below its name."""
+    heads = "".join(f'<th class="text">{word}</th>' for word in words)
+    heads += "".join(f"<th{_classes(one, False)}>{one.heading}</th>" for one in columns)
+    lines = []
+    run = None
+    for row in rows:
+        if row.run != run:
+            run = row.run
+            width = len(words) + len(columns)
+            lines.append(f'<tr><th class="text run" colspan="{width}">{_words(run)}</th></tr>')
+        cells = "".join(f'<td class="text">{_word(word, getattr(row, word), by_mode)}</td>' for word in words)
+        for one in columns:
+            value = getattr(row, one.name)
+            cells += f"<td{_classes(one, one.is_bad(value))}>{one.text(value)}</td>"
+        lines.append(f"<tr>{cells}</tr>")
+    body = "\n".join(lines)
+    head = f"<thead>{above}<tr>{heads}</tr></thead>"
+    return f'<div class="wide"><table>{head}<tbody>\n{body}\n</tbody></table></div>'
+
+
+def _word(word: str, value: str, by_mode: Mapping[str, str]) -> str:
+    if word != "mode":
+        return _words(value)
+    return (
+        f'<span class="dot" style="background:{by_mode.get(value, "gray")}"></span>{_words(value or "all")}'
+    )
+
+
+def _classes(column: _Column, is_bad: bool) -> str:
+    found = [name for name, holds in (("first", column.is_first), ("bad", is_bad)) if holds]
+    return f' class="{" ".join(found)}"' if found else ""
+
+
+def _picture(name: str, light: bytes, dark: bytes) -> str:
+    heading, caption = _CAPTIONS[name]
+    return (
+        f"<h2>{heading}</h2><figure><picture>"
+        f'<source media="(prefers-color-scheme:dark)" srcset="{_inline(dark)}">'
+        f'<img alt="{heading}: {caption}" src="{_inline(light)}"></picture>'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def _inline(data: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"

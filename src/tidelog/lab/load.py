@@ -1,0 +1,255 @@
+"""A steady trickle of numbered acks=all writes to every partition of a topic, and an account of it.
+
+Runs in a thread, beside whoever strikes the brokers meanwhile. Everything is librdkafka's default but what
+the caller asks for; ``linger.ms`` is, too, so that a write waits up to 5 ms for others.
+
+With a history every acknowledgement and failure becomes an event of it, and :meth:`SteadyLoad.read_back`, to
+be called when all faults are over, adds what is there: everything from where the topic ended before the load.
+"""
+
+import itertools
+import json
+import threading
+import time
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from tidelog.lab.history import HistoryWriter, now_us
+
+PAUSE_S = 0.005  # between two writes to one partition
+VALUE_BYTES = 100
+FLUSH_TIMEOUT_S = 120.0
+READ_TIMEOUT_S = 30.0  # without anything new
+
+
+class LoadFailed(Exception):
+    """The load cannot say what it was asked."""
+
+
+def value_of(producer: str, sequence: int, size: int = VALUE_BYTES) -> bytes:
+    """A value that says which record it is; longer than ``size`` where the name alone is."""
+    return f"{producer}/{sequence}/".encode().ljust(size, b"x")
+
+
+def record_of(value: bytes | None) -> tuple[str, int] | None:
+    """Producer and sequence; None if it is not one of ours."""
+    parts = (value or b"").rsplit(b"/", 2)
+    if len(parts) != 3 or not parts[1].isdigit():
+        return None
+    return parts[0].decode(errors="replace"), int(parts[1])
+
+
+class _Partition:
+    """What became of the writes to one partition."""
+
+    def __init__(self, start_offset: int) -> None:
+        self.start_offset = start_offset  # where the topic ended before the load
+        self.sequence = 0  # of the next write
+        self.acked_at = array("d")  # seconds of the steady clock
+        self.last_sent_at = 0.0  # of the write that was acknowledged last
+        self.acked_end_offset = 0  # exclusive
+
+    def acknowledged(self, sent_at: float, offset: int | None) -> None:
+        self.acked_at.append(time.monotonic())
+        self.last_sent_at = sent_at
+        self.acked_end_offset = max(self.acked_end_offset, (offset or 0) + 1)
+
+
+class SteadyLoad:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        history: HistoryWriter | None = None,
+        name: str = "load",
+    ) -> None:
+        """``name`` is the producer's in the history: another one for each load on the same topic."""
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._name = name
+        self._history = history
+        self.failed: list[str] = []
+        self._retries: dict[str, int] = {}  # by broker connection, as the client counts them
+        common = {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "log_level": 2,
+            "statistics.interval.ms": 200,
+            "stats_cb": self._statistics,
+        }
+        self._producer = Producer(common | dict(settings or {}))
+        starts = self._end_offsets(partitions) if history is not None else [0] * partitions
+        self._partitions = [_Partition(start) for start in starts]
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"load on {topic}", daemon=True)
+        self._error: OSError | None = None  # of the history
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Once everything that was sent is acknowledged or has failed."""
+        self._stopping.set()
+        self._thread.join(FLUSH_TIMEOUT_S + 60)
+        self.check()
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(len(partition.acked_at) for partition in self._partitions)
+
+    @property
+    def retries(self) -> int:
+        """Requests that the client sent again, whatever the reason."""
+        return sum(self._retries.values())
+
+    def wrote_since(self, moment: float) -> bool:
+        """Whether every partition acknowledged a write that was sent after this moment of the steady
+        clock.
+        """
+        if not self._thread.is_alive():
+            self.check()
+            raise LoadFailed("the load has ended")
+        return all(partition.last_sent_at > moment for partition in self._partitions)
+
+    def longest_gap_s(self, since: float) -> float:
+        """The longest time that one partition acknowledged nothing, as far as it ended later."""
+        longest = 0.0
+        for partition in self._partitions:
+            for before, after in itertools.pairwise(partition.acked_at[:]):
+                if after > since:
+                    longest = max(longest, after - before)
+        return longest
+
+    def check(self) -> None:
+        """OSError if the history has a hole."""
+        if self._error is not None:
+            raise self._error
+
+    def read_back(self, timeout_s: float = READ_TIMEOUT_S) -> int:
+        """Read what is there and add it to the history; the number of records.
+
+        Ends where each partition ends, and not before the last acknowledged record unless it does not turn up
+        within the timeout: then it is lost, as the history will show.
+        """
+        if self._history is None:
+            raise LoadFailed("there is no history to read back into")
+        history = self._history
+
+        def received(message: Message) -> None:
+            record = record_of(message.value())
+            if record is not None:
+                producer, sequence = record
+                history.add(
+                    "received", now_us(), producer=producer, sequence=sequence,
+                    partition=message.partition(), offset=message.offset(),
+                )  # fmt: skip
+
+        return self._read(received, timeout_s)
+
+    def _read(self, received: Callable[[Message], None], timeout_s: float) -> int:
+        consumer = self._consumer()
+        ends: dict[int, int] = {}  # of the partitions that were read to their end
+        count = 0
+        deadline = time.monotonic() + timeout_s
+        try:
+            while not self._is_all(ends) and time.monotonic() < deadline:
+                messages = consumer.consume(1000, 0.1)
+                for message in messages:
+                    error = message.error()
+                    if error is None:
+                        received(message)
+                        count += 1
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        ends[message.partition() or 0] = message.offset() or 0
+                if messages:
+                    deadline = time.monotonic() + timeout_s
+        finally:
+            consumer.close()
+        if missing := sorted(set(range(len(self._partitions))) - ends.keys()):
+            raise LoadFailed(
+                f"partition {missing[0]} of {self._topic} was not read to its end within {timeout_s:g} s"
+            )
+        return count
+
+    def _is_all(self, ends: Mapping[int, int]) -> bool:
+        return all(
+            ends.get(number, -1) >= partition.acked_end_offset
+            for number, partition in enumerate(self._partitions)
+        )
+
+    def _consumer(self) -> Consumer:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",  # what was deleted is lost, and the rest is read
+                "log_level": 2,
+            }
+        )
+        consumer.assign(
+            [
+                TopicPartition(self._topic, number, partition.start_offset)
+                for number, partition in enumerate(self._partitions)
+            ]
+        )
+        return consumer
+
+    def _end_offsets(self, partitions: int) -> list[int]:
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "unused", "log_level": 2})
+        try:
+            return [
+                consumer.get_watermark_offsets(TopicPartition(self._topic, number), READ_TIMEOUT_S)[1]
+                for number in range(partitions)
+            ]
+        except KafkaException as error:
+            raise LoadFailed(f"the ends of {self._topic} are not known: {error}") from error
+        finally:
+            consumer.close()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                due = time.monotonic() + PAUSE_S
+                for number in range(len(self._partitions)):
+                    self._write(number)
+                while (left := due - time.monotonic()) > 0:
+                    self._producer.poll(left)
+            self._producer.flush(FLUSH_TIMEOUT_S)
+        except OSError as error:
+            self._error = error
+
+    def _write(self, number: int) -> None:
+        partition = self._partitions[number]
+        sequence = partition.sequence
+        value = value_of(self._name, sequence)
+        sent_at, sent_us = time.monotonic(), now_us()
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                partition.acknowledged(sent_at, message.offset())
+            else:
+                self.failed.append(str(error))
+            if self._history is not None:
+                self._history.add(
+                    "acknowledged" if error is None else "failed", now_us(), producer=self._name,
+                    sequence=sequence, partition=number, sent_us=sent_us, bytes=len(value),
+                    offset=message.offset() if error is None else None,
+                )  # fmt: skip
+
+        try:
+            self._producer.produce(self._topic, value, partition=number, on_delivery=delivered)
+            partition.sequence += 1
+        except BufferError:  # a long fault: what is queued already tells when it ends
+            self._producer.poll(0.01)
+
+    def _statistics(self, text: str) -> None:
+        for name, broker in json.loads(text)["brokers"].items():
+            self._retries[name] = broker["txretries"]
