@@ -6,9 +6,14 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
+from tidelog.cli import main
+from tidelog.errors import ErrorCode
 from tidelog.testing import Cluster, Network, NetworkUnavailable
 
+from . import calls
 from .cluster_load import CLIENT_SETTINGS, create_topic
+from .records import batch
+from .wire import Wire
 
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
 
@@ -98,3 +103,35 @@ def test_one_that_only_clients_reach_gives_up_its_leadership(cluster: Cluster, n
     cluster.await_ready()
     cluster.await_in_sync("t")
     assert consume(cluster.bootstrap, "t", 2) == [b"before", b"during"]
+
+
+def test_a_leader_given_up_by_hand_while_it_lives_acknowledges_nothing_more(
+    cluster: Cluster, network: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Alone in its set, it knows of nobody who could succeed it; but an operator on the other side can name
+    somebody. When it is back it says what was given up.
+    """
+    create_topic(cluster.bootstrap, "t", 1, 2, min_insync_replicas=1)
+    produce(cluster.bootstrap, "t", b"both have it")
+    cluster.await_in_sync("t")
+    old, heir = cluster.leader_of("t"), cluster.followers_of("t")[0]
+    others = [broker for broker in cluster if broker is not old]
+    heir.kill()
+    cluster.wait_for(lambda: len(cluster.partition("t").in_sync) == 1, "the leader is alone")
+    produce(cluster.bootstrap, "t", b"one has it")
+    for other in others:
+        network.part(old.node_id, other.node_id)
+    heir.start()
+    cluster.wait_for(lambda: cluster.view("t", of=heir).topics["t"][0].leader == -1, "nobody leads")
+    assert main(["topic", "elect", "t", "--unclean", "--execute", "--bootstrap", heir.bootstrap]) == 0
+    assert "1 partition got another leader" in capsys.readouterr().out
+    with Wire(old.bootstrap) as wire:
+        answer = calls.produce(wire, "t", batch(b"to the old leader"))
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    produce(heir.bootstrap, "t", b"to the new leader")
+    for other in others:
+        network.join(old.node_id, other.node_id)
+    cluster.await_ready()
+    cluster.await_in_sync("t")
+    assert consume(cluster.bootstrap, "t", 2) == [b"both have it", b"to the new leader"]
+    assert "an unclean election gave up 1 records" in old.log_text()

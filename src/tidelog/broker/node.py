@@ -97,7 +97,9 @@ class Node:
             session.session_ms,
             config.broker_heartbeat_interval_ms,
         )
-        self.partitions = PartitionTable(self.host, logs, services, self.membership.alone)
+        self.partitions = PartitionTable(
+            self.host, logs, services, self.membership.alone, self._may_be_decided
+        )
         self.quorum = self.partitions.quorum = QuorumPartitions(
             self.host, storage, logs.path, services, peers, chance,
             metadata.timing._replace(founding_ms=0), self.metadata.election.directory,
@@ -126,8 +128,9 @@ class Node:
         # is not: the controllers have had their time, and know more than who may just have no business with
         # that broker.
         self.lost_peers: set[int] = set()
-        self._dead_peers: set[int] = set()  # known to have ended
+        self._dead_ms: dict[int, int] = {}  # peers that had ended then, for sure; not heard of since
         self._lost_for_ms = 2 * session.session_ms
+        self._session_ms = session.session_ms
         self._stopped = False
         # Whoever embeds the node listens here.
         self._ordered_ms = 0  # when leadership was last looked after
@@ -201,6 +204,16 @@ class Node:
         voters = self.metadata.voters.latest.ids
         return 2 * len(voters - self._silent_since_ms.keys()) > len(voters)
 
+    def _may_be_decided(self) -> bool:
+        """Whether the other controllers may decide something without this node: not when so many of them have
+        ended that the rest is no majority. One that started since gives this broker a whole session before it
+        takes it for dead; so long what was seen holds.
+        """
+        seen_ms = self._services.uptime_ms() - self._session_ms
+        dead = {peer for peer, dead_ms in self._dead_ms.items() if dead_ms > seen_ms}
+        voters = self.metadata.voters.latest.ids
+        return 2 * len(voters - dead - {self.me}) > len(voters)
+
     # --- messages -------------------------------------------------------------------------------------------
 
     def receive(self, message: NodeMessage) -> None:
@@ -208,7 +221,7 @@ class Node:
         if message.sender in self._silent_since_ms:
             del self._silent_since_ms[message.sender]
             self.lost_peers.discard(message.sender)
-            self._dead_peers.discard(message.sender)
+            self._dead_ms.pop(message.sender, None)
         match message:
             case Asked(sender, ask):
                 self.controller.handle(ask, self._services.uptime_ms(), lambda got: self._answer(sender, got))
@@ -231,7 +244,7 @@ class Node:
     def peer_dead(self, peer: int) -> None:
         """Nobody listens at its address: its process has ended for sure."""
         if peer in self._silent_since_ms:
-            self._dead_peers.add(peer)
+            self._dead_ms[peer] = self._services.uptime_ms()
             self.controller.broker_lost(peer, self._services.uptime_ms(), dead=True)
 
     def _ask_controller(self, ask: ControllerAsk) -> None:
@@ -278,7 +291,7 @@ class Node:
             self._found_cluster()
             # Who died together with the last controller, or was it, is not given a whole session.
             for peer in sorted(self._silent_since_ms):
-                self.controller.broker_lost(peer, now_ms, dead=peer in self._dead_peers)
+                self.controller.broker_lost(peer, now_ms, dead=peer in self._dead_ms)
             self.membership.hurry()
         else:
             self.controller.deactivate()

@@ -51,6 +51,7 @@ class Partition:
         "_alone",
         "_fetch_waiters",
         "_log_bytes",
+        "_may_be_decided",
         "_stands_in",
         "config",
         "hosted",
@@ -68,12 +69,15 @@ class Partition:
         config: TopicConfig,
         alone: Callable[[], bool],
         on_role: Callable[["Partition"], None],
+        may_be_decided: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``alone``: the controllers may have given this broker up; ``may_be_decided``: there may be some."""
         self.name = name
         self.hosted = hosted
         self.log = hosted.log
         self.replica = hosted.replica
         self._alone = alone
+        self._may_be_decided = may_be_decided
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
         self._log_bytes = 0  # when the watermark last moved
@@ -133,9 +137,12 @@ class Partition:
 
     def _may_be_succeeded(self) -> bool:
         """A broker that has not heard of the controllers for a session may have been given up. But a
-        successor stops fetching from us: while everybody who could be one still does, nobody is.
+        successor stops fetching from us: while everybody who could be one still does, nobody is. An operator
+        can make any replica one, once the controllers have given us up.
         """
-        return self.replica.policy.has_successors and not self.hosted.is_followed_by_all_successors()
+        if not self.replica.policy.has_successors:
+            return False
+        return not self.hosted.is_followed_by_all_successors(by_hand=self._may_be_decided())
 
     # --- writing --------------------------------------------------------------------------------------------
 

@@ -61,13 +61,19 @@ class Logs(Protocol):
 
 class PartitionTable:
     def __init__(
-        self, host: Host, logs: Logs, services: Services, alone: Callable[[], bool] = lambda: False
+        self,
+        host: Host,
+        logs: Logs,
+        services: Services,
+        alone: Callable[[], bool] = lambda: False,
+        may_be_decided: Callable[[], bool] = lambda: False,
     ) -> None:
         self._me = host.me
         self._host = host
         self._logs = logs
         self._services = services
         self._alone = alone
+        self._may_be_decided = may_be_decided
         self._rows: dict[TopicKey, Row] = {}  # each row stands here twice: under the topic's name and its id
         self._offline: set[TopicPartition] = set()  # logs that could not be opened
         self._topics: dict[UUID, TopicImage] = {}
@@ -276,7 +282,7 @@ class PartitionTable:
         self._host.add(hosted)
         hosted.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
         hosted.before_cut = lambda offset: self._logs.lower_high_watermark(name, offset)
-        mine = Partition(name, hosted, config, self._alone, self._role_changed)
+        mine = Partition(name, hosted, config, self._alone, self._role_changed, self._may_be_decided)
         self._rows[topic.topic_id][index] = mine
         self._assign(mine, image)
         self._update_sealing(mine, topic, image)

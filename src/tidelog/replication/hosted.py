@@ -231,11 +231,14 @@ class Hosted:
         else:
             replica.replicas = replicas
 
-    def is_followed_by_all_successors(self) -> bool:
+    def is_followed_by_all_successors(self, *, by_hand: bool = False) -> bool:
         """Whether everybody who could lead instead was heard, lately, to follow this replica in its epoch.
-        Who is proposed as a member may be one by now, and we have not heard of it.
+        Who is proposed as a member may be one by now, and we have not heard of it. ``by_hand``: whether an
+        operator may have named one; that is possible only where the controllers cannot choose themselves.
         """
         able = (self.successors | self.replica.maximal_in_sync) - {self.replica.me}
+        if by_hand and not able:
+            able = frozenset(self.replica.replicas) - {self.replica.me}
         return all(self._listener.is_followed_by(self, successor) for successor in able)
 
     @property

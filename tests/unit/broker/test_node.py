@@ -27,7 +27,7 @@ from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.host import HEARD_WITHIN_MS
 from tidelog.replication.messages import FetchAsk, FetchItem, LeaderBegan
-from tidelog.replication.voters import Voter
+from tidelog.replication.voters import Voter, VoterHistory, VoterSet
 from tidelog.sim.disk import SimulatedDisk
 
 OTHER = 2
@@ -166,6 +166,24 @@ class TestWithoutControllers:
         assert partition.leads
         lone.decide(TopicConfigChanged(TOPIC, {"unclean.leader.election.enable": "true"}))
         assert not partition.leads
+
+    def test_an_operator_may_have_named_anybody_if_there_is_a_controller_to_do_so(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Alone in its set, with nobody the controllers would choose."""
+        partition = lone.create((ME,))
+        partition._alone = lambda: True
+        assert partition.leads  # It is the only controller itself.
+        voters = [Voter(node, None, "there", 9092) for node in (OTHER, OTHER + 1, OTHER + 2)]
+        monkeypatch.setattr(lone.node.metadata.voters, "history", VoterHistory(VoterSet(voters)))
+        assert not partition.leads
+        for node in (OTHER, OTHER + 1):
+            lone.node.peer_lost(node)
+            assert not partition.leads
+            lone.node.peer_dead(node)
+        assert partition.leads  # One controller decides nothing.
+        lone.services.clock_ms += SessionTiming().session_ms
+        assert not partition.leads  # They may have been started again.
 
 
 class TestProposals:
