@@ -40,7 +40,12 @@ def test_garbage(wire: Wire) -> None:
 
 @pytest.mark.not_kafka
 def test_each_bad_connection_leaves_one_line_in_the_log(shared_broker: Broker) -> None:
-    bad = [b"GET / HTTP/1.1\r\n\r\n", struct.pack(">i", -5), struct.pack(">ihhih", 10, 999, 0, 1, -1)]
+    bad = {
+        b"GET / HTTP/1.1\r\n\r\n": "an HTTP request",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc": "a TLS handshake",
+        struct.pack(">i", -5): "a frame of -5 bytes",
+        struct.pack(">ihhih", 10, 999, 0, 1, -1): "UNSUPPORTED_VERSION",
+    }
     lines_before = shared_broker.log_text().splitlines()
     peers = []
     for data in bad:
@@ -50,7 +55,8 @@ def test_each_bad_connection_leaves_one_line_in_the_log(shared_broker: Broker) -
             wire.wait_until_closed()
     lines = shared_broker.log_text().splitlines()[len(lines_before) :]
     assert len(lines) == len(bad)
-    assert all(peer in line for peer, line in zip(peers, lines, strict=True))
+    told = zip(peers, bad.values(), lines, strict=True)
+    assert all(peer in line and reason in line for peer, reason, line in told)
 
 
 def test_random_garbage(bootstrap: str) -> None:

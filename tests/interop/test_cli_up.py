@@ -170,6 +170,22 @@ def test_a_directory_that_is_in_use(start_up: StartUp) -> None:
     assert errors.count("\n") == 1
 
 
+def test_a_broker_that_runs_without_us_is_left_alone(start_up: StartUp) -> None:
+    up = start_up()
+    up.first_line()
+    os.kill(up.process.pid, signal.SIGKILL)
+    up.process.wait(TIMEOUT_S)
+    pid = up.broker_pid
+    try:
+        code, _, errors = start_up().result()
+        assert code == 1
+        assert f"first `kill {pid}`" in errors
+        assert answers(up.port)
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not answers(up.port))
+
+
 def test_a_directory_that_cannot_be_made(start_up: StartUp, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, _, errors = start_up(directory=tmp_path / "file" / "below").result()

@@ -12,8 +12,15 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 when it failed, 2 when it was not understood."""
+    """Run one command; the exit code is 0, 1 when it failed, 2 if it was not understood, 130 after Ctrl-C."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(words)
+    except KeyboardInterrupt:  # while what the command needs was still being loaded
+        return 130
+
+
+def _dispatch(words: list[str]) -> int:
     if words[:1] == ["broker"]:
         from tidelog.cli.broker import parse_plain, serve
 

@@ -25,7 +25,7 @@ from tidelog.cli import (
     txn,
 )
 from tidelog.cli.failure import CommandFailed, complain
-from tidelog.cli.options import Settings
+from tidelog.cli.options import Settings, flag
 from tidelog.cli.simulate import sim
 from tidelog.cli.up import up
 from tidelog.errors import TidelogError
@@ -92,6 +92,21 @@ class _Misused(typer.TyperException):
         self.ctx = context
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _all_commands(
+    _version: Annotated[
+        bool, flag("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    pass
+
+
 broker_app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
 
@@ -149,9 +164,10 @@ app.command("sim")(sim)
 def run(words: Sequence[str]) -> int:
     """Parse and run; the exit code."""
     try:
-        code = typer.main.get_command(app).main(list(words), prog_name="tidelog", standalone_mode=False)
+        code = _command().main(list(words), prog_name="tidelog", standalone_mode=False)
     except typer.TyperException as error:
-        complain(_sentence(error))
+        if error.format_message():  # Without words: a group without a command has just printed its help.
+            complain(_sentence(error))
         return error.exit_code
     except (CommandFailed, TidelogError) as error:
         complain(str(error))
@@ -161,8 +177,22 @@ def run(words: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _command() -> Any:
+    command = typer.main.get_command(app)
+    _show_help_plainly(command, None)
+    return command
+
+
+def _show_help_plainly(command: Any, parent: Any) -> None:
+    """Help pages show the type of a value that --help does not have; see :func:`tidelog.cli.options.flag`."""
+    context = command.context_class(command, parent=parent, **command.context_settings)
+    command.get_help_option(context).metavar = ""
+    for one in getattr(command, "commands", {}).values():
+        _show_help_plainly(one, context)
+
+
 def _sentence(error: typer.TyperException) -> str:
-    sentence = error.format_message().rstrip(".")
+    sentence = error.format_message().rstrip(".").replace(": Value error, ", ": ")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "tidelog"
     joint = "" if sentence.endswith("?") else ";"

@@ -78,8 +78,10 @@ def explain(error: "KafkaError", topic: str = "") -> str:
     """One sentence for an error of the client or the broker, ending with Kafka's name for it."""
     name = error.name()
     if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC") and topic:
-        return f"Topic '{topic}' does not exist; `tidelog topic create {topic}` creates it."
-    if name in ("_UNKNOWN_PARTITION",):
+        return f"Topic '{topic}' does not exist; `tidelog topic list` shows those there are."
+    if name == "MSG_SIZE_TOO_LARGE" and topic:
+        return f"It is larger than max.message.bytes of topic '{topic}' allows ({name})."
+    if name == "_UNKNOWN_PARTITION":
         return f"Topic '{topic}' has no such partition."
     if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
         return f"The connection to the broker was lost ({name})."

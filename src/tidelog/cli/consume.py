@@ -123,7 +123,8 @@ def _partitions(consumer: "Consumer", topic: str, wanted: int | None) -> list[in
     if wanted is None:
         return there
     if wanted not in there:
-        raise CommandFailed(f"Topic '{topic}' has no partition {wanted}, only 0 to {there[-1]}.")
+        known = "only 0" if len(there) == 1 else f"only 0 to {there[-1]}"
+        raise CommandFailed(f"Topic '{topic}' has no partition {wanted}, {known}.")
     return [wanted]
 
 

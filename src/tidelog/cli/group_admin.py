@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
+from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, refusal, wait
 from tidelog.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ _STATES = {"PREPARING_REBALANCING": "PreparingRebalance", "COMPLETING_REBALANCIN
 def list_groups(admin: "AdminClient", states: Collection[str]) -> list[dict[str, Any]]:
     """One row per group, by name."""
     result = wait(admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
+    if result.errors:  # Part of the groups is not the answer to which groups there are.
+        raise refusal(result.errors[0])
     rows = [
         {"group": group.group_id, "state": _state(group.state), "kind": group.type.name.lower()}
         for group in result.valid

@@ -38,8 +38,12 @@ def lock_directory(directory: Path) -> IO[bytes]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = (directory / ".lock").open("ab")
+    except FileExistsError:
+        raise CommandFailed(f"{directory} is a file; choose a directory with --dir.") from None
     except OSError as error:
-        raise CommandFailed(f"{directory} cannot be used: {error.strerror}.") from None
+        raise CommandFailed(
+            f"{directory} cannot be used: {error.strerror}; choose another one with --dir."
+        ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -82,11 +86,8 @@ class LocalCluster:
         self._check_settings(settings)
         voters = self._voters()
         self._check_majority(voters)
+        self._check_alone()
         for broker in self.brokers:
-            if (pid := broker.running_pid()) is not None:
-                raise CommandFailed(
-                    f"Broker {broker.broker_id} of this directory runs already, as process {pid}."
-                )
             broker.settle(settings)
         for broker in self.brokers:
             if not is_free(broker.host, broker.port):
@@ -119,6 +120,16 @@ class LocalCluster:
                 return sorted(int(str(part).partition("@")[0]) for part in parts)
         # Without the setting it is a directory from before there were clusters: its one broker decides alone.
         return known[:1] or choose_voters(broker.broker_id for broker in self.brokers)
+
+    def _check_alone(self) -> None:
+        """Brokers that somebody started by hand, or that outlived a killed `tidelog up`: not ours to end."""
+        running = {broker.broker_id: pid for broker in self.brokers if (pid := broker.running_pid())}
+        if not running:
+            return
+        subject = f"Broker {_listed(list(running))} of {self._directory} runs"
+        if len(running) > 1:
+            subject = f"Brokers {_listed(list(running))} of {self._directory} run"
+        raise CommandFailed(f"{subject} already; first `kill {' '.join(map(str, running.values()))}`.")
 
     def _check_majority(self, voters: list[int]) -> None:
         wanted = {broker.broker_id for broker in self.brokers}
@@ -179,7 +190,8 @@ class LocalCluster:
 
     def stop(self) -> None:
         """Ask all to stop at once, then wait for each; one that will not stop is ended and named."""
-        running = [(broker, pid) for broker in self.brokers if (pid := broker.running_pid()) is not None]
+        ours = [broker for broker in self.brokers if broker.process is not None]
+        running = [(broker, pid) for broker in ours if (pid := broker.running_pid()) is not None]
         for _, pid in running:
             _send(pid, signal.SIGTERM)
         deadline = time.monotonic() + STOP_TIMEOUT_S
@@ -193,7 +205,8 @@ class LocalCluster:
                     deadline = time.monotonic() + STOP_TIMEOUT_S
                 time.sleep(START_POLL_S)
             code = broker.exit_code()
-            if code and broker.process is not None and broker.process.pid == pid:
+            # One that had not come so far as to stop by itself ends by the signal, as it should.
+            if code and code != -signal.SIGTERM and broker.process is not None and broker.process.pid == pid:
                 self._report(f"broker {broker.broker_id} {describe_exit(code)}; see {broker.log_path}")
 
 

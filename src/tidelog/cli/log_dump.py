@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.options import Json
+from tidelog.cli.options import Json, flag
 from tidelog.cli.segment_files import BatchRow, IndexRow, Note, Problem, RecordRow, Row, files_in, rows_of
 from tidelog.cli.tables import count, print_table
 from tidelog.protocol.batch import BatchHeader
@@ -40,13 +40,13 @@ _RECORD_COLUMNS = {"offset": "offset", "time": "time", "key": "key", "value": "v
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE|DIR...", help="Segment files, or directories that hold some.", show_default=False
+        metavar="FILE|DIR…", help="Segment files, or directories that hold some.", show_default=False
     ),
 ]
 BatchesOnly = Annotated[
-    bool, typer.Option("--batches-only", help="One line per batch; do not open the batches (faster).")
+    bool, flag("--batches-only", help="One line per batch; do not open the batches (faster).")
 ]
-Values = Annotated[bool, typer.Option("--values", help="Print what the records hold, not only how much.")]
+Values = Annotated[bool, flag("--values", help="Print what the records hold, not only how much.")]
 
 
 @app.callback()

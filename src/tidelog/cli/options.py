@@ -7,9 +7,9 @@ import typer
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
-def flag(*names: str, help: str) -> Any:  # noqa: A002 — typer's word
+def flag(*names: str, help: str, **more: Any) -> Any:  # noqa: A002 — typer's word
     """An option without a value; help pages would otherwise show the type of the value it does not have."""
-    return typer.Option(*names, metavar="", help=help)
+    return typer.Option(*names, metavar="", help=help, **more)
 
 
 Bootstrap = Annotated[

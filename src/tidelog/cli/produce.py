@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -148,7 +149,7 @@ class Sender:
         try:
             for number, line in enumerate(lines, 1):
                 try:
-                    self._send(parse(line.removesuffix(b"\n")))
+                    self._send(number, parse(line.removesuffix(b"\n")))
                 except BadRecord as error:
                     self._refused = f"Line {number} was refused: {error}"
                 self._producer.poll(0)
@@ -162,7 +163,7 @@ class Sender:
                 f"{self._refused.rstrip('.')}; {count(self.written, 'record')} had been written."
             )
 
-    def _send(self, record: Record) -> None:
+    def _send(self, number: int, record: Record) -> None:
         from confluent_kafka import KafkaException
 
         headers: list[Header] = self._common.headers + record.headers
@@ -173,22 +174,21 @@ class Sender:
         if record.timestamp_ms is not None:
             arguments["timestamp"] = record.timestamp_ms
         key = record.key if record.key is not None else self._common.key
+        delivered = partial(self._delivered, number)
         while True:
             try:
-                self._producer.produce(
-                    self._topic, record.value, key, on_delivery=self._delivered, **arguments
-                )
+                self._producer.produce(self._topic, record.value, key, on_delivery=delivered, **arguments)
                 return
             except BufferError:
                 self._producer.poll(QUEUE_FULL_POLL_S)
             except KafkaException as error:
                 raise BadRecord(explain(error.args[0], self._topic)) from None
 
-    def _delivered(self, error: "KafkaError | None", _message: "Message") -> None:
+    def _delivered(self, number: int, error: "KafkaError | None", _message: "Message") -> None:
         if error is None:
             self.written += 1
         elif self._refused is None:
-            self._refused = f"A record was refused: {explain(error, self._topic)}"
+            self._refused = f"Line {number} was refused: {explain(error, self._topic)}"
 
 
 @contextmanager

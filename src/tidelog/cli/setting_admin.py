@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, wait
 from tidelog.cli.failure import CommandFailed
+from tidelog.config import broker_setting, topic_setting
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -43,6 +44,9 @@ def change(
     admin: "AdminClient", kind: Kind, name: str, set_: Mapping[str, str], unset: Iterable[str] = ()
 ) -> None:
     """Set some settings of one topic or broker and put others back to what holds without them."""
+    unset = list(unset)
+    for key in unset:  # Taking back a name that nobody knows succeeds: a typing error would go unnoticed.
+        (topic_setting if kind == "TOPIC" else broker_setting)(key)
     library = admin_library()
     operations = library.AlterConfigOpType
     entries = [

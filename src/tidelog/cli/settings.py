@@ -11,6 +11,7 @@ from typing import Any
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.config import Raw, broker_setting, read_toml
+from tidelog.errors import InvalidConfig
 
 
 def parse_assignments(assignments: Iterable[str], option: str = "--set") -> dict[str, str]:
@@ -26,9 +27,14 @@ def parse_assignments(assignments: Iterable[str], option: str = "--set") -> dict
 
 
 def read_broker_settings(path: Path) -> dict[str, Raw]:
-    """The settings of a broker's config file under their dotted names."""
+    """The settings of a broker's config file under their dotted names; all of them are known."""
     try:
-        return read_toml(path.read_text(encoding="utf-8"))
+        settings = read_toml(path.read_text(encoding="utf-8"))
+        for name in settings:
+            broker_setting(name)
+        return settings
+    except InvalidConfig as error:
+        raise CommandFailed(f"{path}: {error}") from None
     except OSError as error:
         raise CommandFailed(f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import flag
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -26,29 +27,47 @@ FAILURES_SHOWN = 10
 
 def sim(
     seed: Annotated[
-        int | None, typer.Option(help="Run this one seed, and show the end of its trace.")
+        int | None,
+        typer.Option("--seed", metavar="N", help="Run this one seed, and show the end of its trace."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run, from 0 on.")] = 20,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="How many seeds to run, from 0 on.")
+    ] = 20,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Hunt with fresh seeds for so long instead.")
+        float | None,
+        typer.Option("--minutes", metavar="N", min=0, help="Hunt with fresh seeds for so long instead."),
     ] = None,
     mode: Annotated[
         str | None,
         typer.Option(
+            "--mode",
+            metavar="MODE",
             help="A replication mode; changes for a topic that goes from mode to mode; controllers for their "
-            "quorum alone. All by default."
+            "quorum alone. All by default.",
         ),
     ] = None,
     brokers: Annotated[
         int | None,
-        typer.Option(min=1, help="So many brokers (or controllers); by default 3 or 5, by the seed."),
+        typer.Option(
+            "--brokers",
+            metavar="N",
+            min=1,
+            help="So many brokers (or controllers); by default 3 or 5, by the seed.",
+        ),
     ] = None,
-    trace: Annotated[int, typer.Option(min=0, help="Lines of the trace to show with --seed.")] = 20,
+    trace: Annotated[
+        int, typer.Option("--trace", metavar="N", min=0, help="Lines of the trace to show with --seed.")
+    ] = 20,
     coverage: Annotated[
-        bool, typer.Option(help="Say which transitions, effects and error paths were reached.")
+        bool, flag("--coverage", help="Say which transitions, effects and error paths were reached.")
     ] = False,
     story: Annotated[
-        str | None, typer.Option(help="Tell what happens in one scripted fault instead; `all` names them.")
+        str | None,
+        typer.Option(
+            "--story",
+            metavar="NAME",
+            help="Tell what happens in one scripted fault instead; `all` names them.",
+        ),
     ] = None,
 ) -> None:
     """Simulate a cluster under crashes, power failures, cuts and freezes, and check what Tidelog promises.

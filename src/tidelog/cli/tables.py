@@ -39,6 +39,11 @@ def print_table(
     if not console.is_terminal:
         needed = table.__rich_measure__(console, console.options.update(width=10_000)).maximum
         console = Console(file=sys.stdout, width=PROSE_WIDTH if prose else max(80, needed))
+        # rich fills every line up with blanks; whoever cuts or compares lines wants their text.
+        with console.capture() as drawn:
+            console.print(table)
+        print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+        return
     console.print(table)
 
 

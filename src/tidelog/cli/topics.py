@@ -26,6 +26,8 @@ from tidelog.cli.topic_modes import (
 )
 from tidelog.cli.topic_promote import promote
 
+PARTITIONS_MAX = 100_000  # more are not sent by the client library
+
 app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter, move and delete topics.")
 
 
@@ -38,6 +40,7 @@ def create(
             "--partitions",
             metavar="N",
             min=1,
+            max=PARTITIONS_MAX,
             help="How many partitions; without it the broker's num.partitions.",
         ),
     ] = None,
@@ -166,7 +169,10 @@ def alter(
     timeout: Timeout = MODE_TIMEOUT_S,
     yes: Yes = False,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", metavar="N", min=1, help="New, larger number of partitions.")
+        int | None,
+        typer.Option(
+            "--partitions", metavar="N", min=1, max=PARTITIONS_MAX, help="New, larger number of partitions."
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

@@ -173,7 +173,8 @@ def add_partitions(
     existing = len(topic.partitions)
     if total <= existing:
         raise TidelogError(
-            f"topic {name!r} has {existing} partitions already; their number can only grow",
+            f"topic {name!r} has {existing} partition{'' if existing == 1 else 's'} already; "
+            f"their number can only grow",
             ErrorCode.INVALID_PARTITIONS,
         )
     _check_partition_count(total)

@@ -27,6 +27,7 @@ METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 _DELETE_SUFFIX = "-delete"
 _STRAY_SUFFIX = "-stray"
 _META_VERSION = "1"
+_META_VERSIONS_READ = ("0", "1")
 _REMOVED_PER_CALL = 32
 _SYNC_ROUNDS = 2  # The second one makes the names durable that the first one's outcome allowed.
 _SYNCED_AT_ONCE = 64  # Logs; each keeps a few files open meanwhile.
@@ -155,6 +156,11 @@ class DataDirectory:
         """A directory of another broker or cluster must not be served as this one's."""
         text = read_whole(self._storage, f"{self.path}/{checkpoints.META_PROPERTIES_FILE}")
         found = checkpoints.decode_properties(text or b"")
+        if (version := found.get("version", _META_VERSION)) not in _META_VERSIONS_READ:
+            raise StorageError(
+                f"{self.path} has format {version}; this version of Tidelog reads "
+                f"{' and '.join(_META_VERSIONS_READ)} only"
+            )
         if found.get("node.id", str(node_id)) != str(node_id):
             raise StorageError(f"{self.path} belongs to broker {found['node.id']}, this is {node_id}")
         known = found.get("cluster.id")
@@ -235,6 +241,8 @@ class DataDirectory:
         self.logs[name] = log
         self._opened.add(name)
         self._topic_ids[name] = topic_id
+        # A power failure may have cut it as well.
+        self.lower_high_watermark(name, log.end_offset)
         return log
 
     def open_metadata_log(self, now_ms: int) -> Log:

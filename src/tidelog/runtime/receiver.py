@@ -18,6 +18,9 @@ PLAIN_BYTES_MAX = 8 * 1024 * 1024  # of a request other than Produce
 
 _SIZE = Struct(">i")
 _START = Struct(">ih")  # size, api key
+# How others begin; read as a size, each of these is larger than any request.
+_HTTP = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ")
+_TLS = b"\x16\x03"
 
 
 class Receiver:
@@ -88,7 +91,7 @@ class Receiver:
             return None
         (size,) = _SIZE.unpack_from(self._view, self._start)
         if not self.LEAST_BYTES <= size <= self._max_bytes:
-            raise HangUp(f"a frame of {size} bytes; allowed are {self.LEAST_BYTES} to {self._max_bytes}")
+            raise HangUp(self._what_else(size))
         if have >= 4 + size:
             self._bulk = False
             begin = self._start + 4
@@ -99,6 +102,15 @@ class Receiver:
             self._check_kind(size)
             self.needed_bytes = size
         return None
+
+    def _what_else(self, size: int) -> str:
+        """Whoever speaks another protocol is told apart: the wrong port is the commonest mistake of all."""
+        begin = bytes(self._view[self._start : self._start + 4])
+        if begin in _HTTP:
+            return "an HTTP request; this port speaks the Kafka protocol (metrics are on http.port)"
+        if begin.startswith(_TLS):
+            return "a TLS handshake; this port speaks the Kafka protocol without encryption"
+        return f"a frame of {size} bytes; allowed are {self.LEAST_BYTES} to {self._max_bytes}"
 
     def _rewind(self) -> None:
         if self._start == self._end:
@@ -113,8 +125,8 @@ class Receiver:
 
     def begin_large(self) -> int:
         """Take the buffer that ``needed_bytes`` asks for and move what is there of the request into it; how
-        much that
-        is."""
+        much that is.
+        """
         size, self.needed_bytes = self.needed_bytes, 0
         self._bulk = True
         frame = self._take_buffer(size)

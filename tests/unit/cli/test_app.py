@@ -8,6 +8,8 @@ import pytest
 
 from tidelog.cli import main
 from tidelog.cli.broker import BrokerArguments, parse_plain
+from tidelog.cli.setting_admin import change
+from tidelog.errors import InvalidConfig
 
 CLOSED_PORT = "127.0.0.1:1"
 
@@ -18,7 +20,8 @@ CLOSED_PORT = "127.0.0.1:1"
         (["frobnicate"], 2, "No such command 'frobnicate'"),
         (["topic", "create"], 2, "Missing argument 'TOPIC'"),
         (["topic", "create", "x", "--partitions", "0"], 2, "Invalid value for '--partitions'"),
-        (["produce", "x", "--acks", "2"], 2, "Invalid value for '--acks'"),
+        (["topic", "create", "x", "--partitions", "1000000"], 2, "Invalid value for '--partitions'"),
+        (["produce", "x", "--acks", "2"], 2, "Invalid value for '--acks': '2' is not one of"),
         (["broker"], 2, "Missing option '--config'"),
         (["broker", "--config", "no/such/file"], 1, "no/such/file cannot be read"),
         (["topic", "create", "x", "--set", "retention.ms"], 1, "--set takes KEY=VALUE"),
@@ -57,6 +60,47 @@ def test_a_failure_is_one_sentence_on_stderr(
 def test_help_goes_to_stdout_and_is_no_failure(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     assert "Usage: tidelog" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["topic"], ["log"]])
+def test_without_a_command_the_help_says_all(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    output = capsys.readouterr()
+    assert "Usage: tidelog" in output.out
+    assert output.err == ""
+
+
+def test_help_shows_no_type_of_a_value_that_an_option_does_not_take(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words in (["--help"], ["sim", "--help"], ["log", "dump", "--help"]):
+        main(words)
+    assert "bool" not in capsys.readouterr().out
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    flag = capsys.readouterr().out
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out == flag
+    assert flag.startswith("tidelog ")
+
+
+def test_an_interrupt_while_modules_are_loaded_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupting:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "tidelog.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "tidelog.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    assert main(["topic", "list"]) == 130
+
+
+def test_a_setting_that_nobody_knows_cannot_be_taken_back() -> None:
+    for kind in ("TOPIC", "BROKER"):
+        with pytest.raises(InvalidConfig, match="no-such-setting"):
+            change(None, kind, "x", {}, ["no-such-setting"])  # type: ignore[arg-type]
 
 
 def test_the_list_of_commands_has_the_broker(capsys: pytest.CaptureFixture[str]) -> None:

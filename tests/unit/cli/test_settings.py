@@ -31,7 +31,7 @@ def test_rendered_settings_read_back_the_same(tmp_path: Path) -> None:
         "max.connections.per.ip": 2,  # continues the name above: bare names could not hold both
         "listeners": 'PLAINTEXT://"quoted"\\\n\x7f→',
         "auto.create.topics.enable": False,
-        "log.cleaner.io.buffer.load.factor": 0.9,
+        "log.cleaner.min.cleanable.ratio": 0.9,
         "log.cleanup.policy": ["compact", "delete"],
     }
     path = tmp_path / "broker.toml"
@@ -49,6 +49,18 @@ def test_a_later_source_wins_also_under_another_name_of_the_setting() -> None:
 def test_an_unknown_broker_setting_is_refused_by_name() -> None:
     with pytest.raises(InvalidConfig, match=r"num\.partitoins"):
         merge_broker_settings({"num.partitoins": 3})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("node.id 1", "not valid TOML"), ('"num.partitoins" = 3', "Did you mean num.partitions")],
+)
+def test_a_file_with_a_mistake_is_named(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text(text)
+    with pytest.raises(CommandFailed, match=reason) as failure:
+        read_broker_settings(path)
+    assert str(failure.value).startswith(f"{path}: ")
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:

@@ -13,6 +13,14 @@ def test_a_table_in_a_pipe_never_wraps(capsys: pytest.CaptureFixture[str]) -> No
     assert lines[-1].split() == [long, "5"]
 
 
+def test_lines_in_a_pipe_end_with_their_text(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(
+        [{"name": "a", "state": "x"}, {"name": "b", "state": "a long one"}], {"name": "n", "state": "s"}
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
 def test_a_value_is_shown_as_it_is_and_not_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([{"name": "[bold]a[/bold]"}], {"name": "name"})
     assert "[bold]a[/bold]" in capsys.readouterr().out

@@ -109,6 +109,15 @@ def test_a_directory_of_another_broker_or_cluster_is_refused(disk: SimulatedDisk
     assert open_directory(disk, cluster_id=None).cluster_id == "c1"
 
 
+def test_a_directory_of_a_format_to_come_is_refused_and_left_as_it_is(disk: SimulatedDisk) -> None:
+    open_directory(disk).close()
+    newer = read_raw(disk, "data/meta.properties").replace(b"version=1", b"version=2")
+    disk.open("data/meta.properties").write_at(0, newer)
+    with pytest.raises(StorageError, match="has format 2"):
+        open_directory(disk)
+    assert read_raw(disk, "data/meta.properties") == newer
+
+
 def test_the_cluster_may_become_known_later(disk: SimulatedDisk) -> None:
     directory = open_directory(disk, cluster_id=None)
     assert directory.cluster_id is None
@@ -327,3 +336,18 @@ def test_logs_close_together_in_threads(disk: SimulatedDisk) -> None:
     for number in range(5):
         log = directory.open_log(TopicPartition("t", number), ID, SMALL, 1000)
         assert (log.end_offset, log.epochs.entries) == (25, [(0, 0)])
+
+
+def test_a_watermark_above_what_power_failure_left_is_not_believed_again(disk: SimulatedDisk) -> None:
+    """The log grows over it once more, with other records, and nobody has committed those."""
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    directory.checkpoint({ORDERS: 5})
+    disk.crash(survive=lambda path, unsynced: 0, names=everything)
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    lost = log.end_offset
+    assert directory.high_watermark(ORDERS) == lost < 5
+    append_many(log, 5)
+    disk.crash(survive=everything, names=everything)
+    assert open_directory(disk).high_watermark(ORDERS) == lost
