@@ -147,21 +147,30 @@ class Sender:
     ) -> None:
         """Send all lines; the first one that is refused ends it, after what was sent before is settled."""
         try:
-            for number, line in enumerate(lines, 1):
-                try:
-                    self._send(number, parse(line.removesuffix(b"\n")))
-                except BadRecord as error:
-                    self._refused = f"Line {number} was refused: {error}"
-                self._producer.poll(0)
-                advance(len(line))
-                if self._refused is not None:
-                    break
-        finally:
-            self._producer.flush()
+            try:
+                self._send_lines(lines, parse, advance)
+            finally:
+                self._producer.flush()
+        except SystemError:
+            # The library loses what a callback raises, and complains of that. Only Ctrl-C raises in ours.
+            raise KeyboardInterrupt from None
         if self._refused is not None:
             raise CommandFailed(
                 f"{self._refused.rstrip('.')}; {count(self.written, 'record')} had been written."
             )
+
+    def _send_lines(
+        self, lines: Iterable[bytes], parse: Callable[[bytes], Record], advance: Callable[[int], None]
+    ) -> None:
+        for number, line in enumerate(lines, 1):
+            try:
+                self._send(number, parse(line.removesuffix(b"\n")))
+            except BadRecord as error:
+                self._refused = f"Line {number} was refused: {error}"
+            self._producer.poll(0)
+            advance(len(line))
+            if self._refused is not None:
+                return
 
     def _send(self, number: int, record: Record) -> None:
         from confluent_kafka import KafkaException

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 
 def print_json(value: Any) -> None:
@@ -31,7 +31,10 @@ def print_table(
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, show_lines=prose)
     numeric = set(right)
     for key, heading in columns.items():
-        table.add_column(heading, justify="right" if key in numeric else "left", overflow="fold")
+        # A narrow terminal may break sentences, not the words that say what a column is about.
+        least = max((len(word) for word in heading.split()), default=None) if prose else None
+        side: Literal["left", "right"] = "right" if key in numeric else "left"
+        table.add_column(heading, justify=side, overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*(Text(as_cell(row[key])) for key in columns))
     console = Console(file=sys.stdout)

@@ -1,0 +1,58 @@
+"""``tidelog produce``: what is told of lines that were refused, and of an interrupt."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.produce import Sender
+from tidelog.cli.record_text import Record, parse_plain
+
+NOTHING = Record(None, None, [], None, None)
+
+
+class FakeProducer:
+    """Answers in ``flush``; ``errors`` says how, line by line."""
+
+    def __init__(self, *errors: KafkaError | None) -> None:
+        self.errors = errors
+        self.answers: list[Callable[[KafkaError | None, Any], None]] = []
+
+    def produce(self, _topic: str, _value: bytes, _key: bytes | None, *, on_delivery: Any) -> None:
+        self.answers.append(on_delivery)
+
+    def poll(self, _seconds: float) -> int:
+        return 0
+
+    def flush(self) -> int:
+        for answer, error in zip(self.answers, self.errors, strict=True):
+            answer(error, None)
+        return 0
+
+
+class InterruptedProducer(FakeProducer):
+    def flush(self) -> int:
+        raise SystemError("returned NULL without setting an exception")
+
+
+def send(producer: FakeProducer, lines: list[bytes]) -> Sender:
+    sender = Sender(producer, "orders", NOTHING)  # type: ignore[arg-type]
+    sender.send_all(lines, lambda line: parse_plain(line, None), lambda _size: None)
+    return sender
+
+
+def test_every_line_that_was_acknowledged_counts() -> None:
+    assert send(FakeProducer(None, None), [b"a\n", b"b\n"]).written == 2
+
+
+def test_the_line_that_a_broker_refused_is_named() -> None:
+    too_large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    with pytest.raises(CommandFailed, match=r"Line 2 was refused: .*max\.message\.bytes.*; 1 record had"):
+        send(FakeProducer(None, too_large), [b"a\n", b"b\n"])
+
+
+def test_an_interrupt_that_the_library_lost_is_an_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        send(InterruptedProducer(), [b"a\n"])
