@@ -293,10 +293,13 @@ class Hosted:
         if self.restoring is not None:
             self.restoring.diverged(diverging)
             return
+        # Where voters acknowledge before they sync, a majority may forget: whoever it elects may lack what we
+        # know to be committed, and nobody can bring it back.
+        forgetful = self.election is not None and not self.replica.limits.durable
         unclean = self.replica.last_epoch < self.unclean_epoch
         end, committed = self.log.end_offset, self.replica.high_watermark
-        self.run(self.replica.diverged(epoch, diverging, unclean=unclean))
-        if unclean:
+        self.run(self.replica.diverged(epoch, diverging, unclean=unclean or forgetful))
+        if unclean or self.replica.high_watermark < committed:
             self._give_up(end - self.log.end_offset, committed - self.replica.high_watermark)
 
     def _give_up(self, records: int, committed: int) -> None:
@@ -378,7 +381,8 @@ class Hosted:
     def gathers_when_it_leads(self) -> bool:
         """Whether what is dropped while nobody leads comes back from backups before this replica leads."""
         replica = self.replica
-        return replica.role is Role.FOLLOWER and replica.leader < 0 and replica.policy.backups_serve_readers
+        named = self.election is None and replica.policy.backups_serve_readers
+        return named and replica.role is Role.FOLLOWER and replica.leader < 0
 
     def resign_if_copied(self) -> bool:
         """Stop leading in a moment in which a backup holds everything; False when there is none now."""
@@ -391,12 +395,14 @@ class Hosted:
 
     def is_behind(self, last_epoch: int, high_watermark: int) -> bool:
         """Whether a backup knows of confirmed records that are missing here: our disk lost some, and nobody
-        told the controllers. To answer would be to have the last copy cut off.
+        told the controllers. To answer would be to have the last copy cut off. Not so where replicas vote:
+        what an elected leader lacks a majority has forgotten, and stepping back would not bring it back.
         """
         replica = self.replica
         return (
             high_watermark > self.log.end_offset
             and replica.role is Role.LEADER
+            and self.election is None
             and replica.policy.backups_serve_readers
             and last_epoch >= self.unclean_epoch
         )

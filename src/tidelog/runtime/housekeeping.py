@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.partition import Partition
+from tidelog.broker.scrubber import Scrubber
 from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import Checkpoint, DataDirectory
 from tidelog.replication.syncing import Syncer
 from tidelog.runtime.compactor import Compactor
-from tidelog.runtime.scrubber import Scrubber
 from tidelog.services import Timer
 from tidelog.types import TopicPartition
 

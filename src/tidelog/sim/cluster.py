@@ -6,6 +6,7 @@ from typing import Any, get_args
 from tidelog.broker.broker import Broker
 from tidelog.broker.metadata_opening import MetadataSettings
 from tidelog.broker.node import Node
+from tidelog.broker.scrubber import Scrubber
 from tidelog.config import BrokerConfig
 from tidelog.controller import topics
 from tidelog.controller.controller import SessionTiming
@@ -32,6 +33,7 @@ from tidelog.sim.world import World
 SESSION = SessionTiming()
 FIRST_CLIENT = 1001
 CHECKPOINT_MS = 3000
+SCRUB_IDLE_MS = 3000
 CALLS = frozenset(get_args(Call))
 
 
@@ -71,6 +73,8 @@ class BrokerMachine(Machine):
         node.on_committed = cluster.checker.committed
         node.start()
         services.later(CHECKPOINT_MS, lambda: self._checkpoint(services))
+        if self.decayed:
+            Scrubber(self.broker, SCRUB_IDLE_MS).start()
 
     def _make_node(self, config: BrokerConfig, directory: DataDirectory, services: SimServices) -> Node:
         chance, now_ms = self.world.chance.random, services.now_ms()
@@ -161,6 +165,9 @@ class BrokerMachine(Machine):
         self._listens = False
 
     def lose_power(self, survive: Survive | None = None) -> None:
+        if survive is None and not self.cluster.checker.bears_power_failure(self.node_id):
+            self.kill()  # Chance wants more than anybody has promised.
+            return
         super().lose_power(survive)
         self.cluster.checker.power_lost(self.node_id, self.disk, self._promised)
 

@@ -13,7 +13,7 @@ from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered
 from tidelog.sim.clients.client import Reply
 from tidelog.sim.disk import EIO
-from tidelog.sim.machine import DATA, Machine
+from tidelog.sim.machine import Machine
 from tidelog.sim.network import Network, Weather
 from tidelog.sim.world import World
 
@@ -59,6 +59,7 @@ class Nemesis:
         pace_ms: tuple[float, float] = (100, 2000),
         brokers: Sequence[int] | None = None,
         replaceable: Callable[[Machine], bool] = lambda machine: False,
+        decay: Callable[[int], str] = lambda node: "",
         favourites: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self.world = world
@@ -66,6 +67,7 @@ class Nemesis:
         self.machines = machines
         self.brokers = list(machines) if brokers is None else list(brokers)
         self.replaceable = replaceable  # whether a machine's disk may be lost now
+        self.decay = decay  # flips a bit on a node's disk, and says which
         self._favourites = favourites  # whom it hurts most: leaders, the active controller
         self._pace_ms = pace_ms
         self.raging = False
@@ -357,14 +359,11 @@ def _full(nemesis: Nemesis) -> str:
 
 def _flip(nemesis: Nemesis) -> str:
     """A bit in an old segment, which nobody looks at before somebody reads it."""
-    machine, chance = nemesis.victim(), nemesis.world.chance
-    segments = machine.old_segments() if machine.disk.exists(DATA) else []
-    if not segments:
-        return f"{machine.node_id}: nothing old enough"
-    path = chance.choice(segments)
-    position = chance.randrange(machine.disk.open(path).size())
-    machine.disk.flip(path, position, chance.randrange(8))
-    return f"{machine.node_id} {path} at {position}"
+    machine = nemesis.victim()
+    struck = nemesis.decay(machine.node_id)
+    if not machine.alive:
+        nemesis.later(2000, machine.start)
+    return struck
 
 
 def _empty(nemesis: Nemesis) -> str:

@@ -31,6 +31,7 @@ class Machine:
         self.forgot = False  # unsynced data is gone, and nobody has been told yet
         self.wiped = False  # everything is gone, and nobody has been told yet
         self.damaged = False  # its disk has failed; the process must be started anew after the repair
+        self.decayed = False  # a bit has flipped on its disk, ever
         # Whoever wants to strike at the worst moment is told of everything that is sent.
         self.on_sent: Callable[[Machine, Any], None] | None = None
         self.ambush: Callable[[Any], bool] | None = None  # loses power right after such a message has left
@@ -155,14 +156,6 @@ class Machine:
     def resume(self) -> None:
         if self.services is not None and self.services.paused:
             self.services.resume()
-
-    def old_segments(self) -> list[str]:
-        """Segments that nobody writes to any more."""
-        found = []
-        for name in sorted(entry.name for entry in self.disk.list(DATA) if entry.is_directory):
-            logs = [path for path in self.disk.contents(f"{DATA}/{name}") if path.endswith(".log")]
-            found += logs[:-1]
-        return found
 
     def repair(self) -> None:
         """Somebody looks after the disk. What has failed stays so until the process is started anew."""

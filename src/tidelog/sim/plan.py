@@ -39,6 +39,7 @@ class Plan(NamedTuple):
     administrated: bool = False  # topics come and go, replicas move
     changing: bool = False  # the main topic's replication mode changes again and again
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
+    without: tuple[str, ...] = ()  # none of these
     weather: WeatherPlan | None = None  # None: as chance will have it
     pace_ms: tuple[float, float] = (100, 2000)  # between two faults
     faults_ms: float = 20_000.0
@@ -92,8 +93,11 @@ def _draw_primary_backup(chance: random.Random, plan: Plan) -> Plan:
 
 
 def _draw_quorum(chance: random.Random, plan: Plan) -> Plan:
-    """A majority that forgets is no majority: whatever is acknowledged is on disk."""
-    return plan._replace(synced=True, unclean=False)
+    """Nobody is elected who may lack anything, whatever the topic says. Where voters do not sync, a disk that
+    fails one after the other would make a majority forget.
+    """
+    without = () if plan.synced else ("failing writes", "failing syncs", "full disk")
+    return plan._replace(unclean=False, without=without)
 
 
 def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
@@ -121,7 +125,7 @@ CHANGES = "changes"  # from mode to mode
 BY_MODE: dict[str, ModePlan] = {
     ISR: ModePlan(_isr_configs, _other_isr_configs),
     PRIMARY_BACKUP: ModePlan(_primary_backup_configs, _other_primary_backup_configs, _draw_primary_backup),
-    QUORUM: ModePlan(lambda plan: {}, lambda chance, replicas: {"flush.messages": "1"}, _draw_quorum),
+    QUORUM: ModePlan(lambda plan: {}, lambda chance, replicas: {}, _draw_quorum),
     TRANSACTIONS: ModePlan(_isr_configs, _other_isr_configs, _draw_transactions),
     CHANGES: ModePlan(lambda plan: {}, lambda chance, replicas: {}, _draw_changes),
 }

@@ -20,6 +20,7 @@ from tidelog.sim.clients.transactor import Transactor
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.collecting import collected_afterwards
 from tidelog.sim.controllers_run import run_controllers
+from tidelog.sim.decay import Decay
 from tidelog.sim.faults import Nemesis
 from tidelog.sim.machine import Machine
 from tidelog.sim.plan import BY_MODE, Plan, ProducerPlan, draw
@@ -27,8 +28,6 @@ from tidelog.sim.result import RunResult
 
 TOPIC = "t"
 WAIT_MS = 15_000.0  # within which a healthy cluster must be whole again
-# Not yet: a damaged segment is neither noticed nor restored by the cluster itself.
-LEFT_OUT = ("flipped bit",)
 SETTINGS = {"replica.lag.time.max.ms": 2000}  # In twenty seconds something shall happen.
 TAKEN_OVER_MS = (2000, 15_000)  # how long a transactional producer lives
 
@@ -63,10 +62,11 @@ class Simulation:
             self.cluster.network,
             self.cluster.machines,
             only=plan.faults,
-            without=LEFT_OUT,
+            without=plan.without,
             pace_ms=plan.pace_ms,
             brokers=self.cluster.brokers,
             replaceable=self._is_replaceable,
+            decay=Decay(self.cluster).strike,
             favourites=self.cluster.leaders,
         )
         self.producers: list[Producer] = []
@@ -187,6 +187,8 @@ class Simulation:
             return False
         if any(mode_changes.under_way(topic) for topic in image.topics.values()):
             return False
+        if self.cluster.checker.damages.there():
+            return False
         return self.cluster.checker.is_whole() and not any(broker.fenced for broker in image.brokers.values())
 
     def _is_replaceable(self, machine: Machine) -> bool:
@@ -194,7 +196,7 @@ class Simulation:
         if machine.node_id in self.cluster.voters or not self._is_whole():
             return False
         if any(each.wiped or not each.alive for each in self.cluster.machines.values()):
-            return False
+            return False  # Damage of any kind is repaired: the cluster is whole.
         return self.cluster.checker.can_do_without(machine.node_id)
 
     def _take_writes(self) -> None:

@@ -433,6 +433,14 @@ class TestFailedLogs:
         assert cluster.partition().offline == ()
         assert cluster.join(B, C, A).error is ErrorCode.NONE
 
+    def test_what_the_leader_knew_of_a_repaired_log_counts_no_more(self, cluster: Cluster) -> None:
+        """It would have the replica join at once, for what it had fetched before it dropped it."""
+        self.ask(cluster, C)
+        before = cluster.partition()
+        self.ask(cluster, C, healed=True)
+        after = cluster.partition()
+        assert (after.leader, after.leader_epoch) == (before.leader, before.leader_epoch + 1)
+
     def test_a_repaired_log_is_not_taken_for_a_complete_one(self, cluster: Cluster) -> None:
         cluster.join(A, B)
         self.ask(cluster, A)

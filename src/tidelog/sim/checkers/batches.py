@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
 from tidelog.log.log import Log
+from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.batch import check, iterate, parse_header
 from tidelog.protocol.records import decode_batch
 from tidelog.sim.checkers.violation import Violation
@@ -36,15 +37,30 @@ def entries_between(log: Log, start: int, end: int) -> list[Entry]:
 
 
 def _pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
-    """The bytes of whole batches, a segment at a time."""
+    """The bytes of whole batches, a segment at a time; up to where they are damaged."""
     offset = max(start, log.start_offset)
     while offset < end:
-        data = bytes(log.read(offset, READ_AT_ONCE_BYTES, end, at_least_one_batch=True).read())
+        data, end = _read(log, offset, end)
         batches = _outline(data)
-        if not batches:
+        if not batches and offset < end:
             raise Violation(f"{log.directory}: no batch begins at {offset} and ends before {end}")
         yield data
-        offset = batches[-1][1][0]
+        offset = batches[-1][1][0] if batches else end
+
+
+def _read(log: Log, offset: int, end: int) -> tuple[bytes, int]:
+    """What the log shows there, and up to where it can be read at all. That somebody looked must make no
+    difference: the broker is to find damage by itself.
+    """
+    verified = [(segment, segment.verified_to) for segment in log.segments if segment.base_offset <= end]
+    try:
+        return bytes(log.read(offset, READ_AT_ONCE_BYTES, end, at_least_one_batch=True).read()), end
+    except DamagedSegment as damage:
+        whole = log.read(offset, READ_AT_ONCE_BYTES, damage.offset, at_least_one_batch=True)
+        return bytes(whole.read()), damage.offset
+    finally:
+        for segment, position in verified:
+            segment.verified_to = position
 
 
 # The same bytes are looked at again and again: on every replica, by readers and at the end.

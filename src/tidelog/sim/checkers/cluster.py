@@ -12,9 +12,11 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.batches import batches_between, end_on_disk, entries_between
+from tidelog.sim.checkers.damage import Damage, DamageChecker
 from tidelog.sim.checkers.history import PartitionHistory
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
+from tidelog.sim.checkers.promises.losses import Losses
 from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.checkers.transactions import TransactionHistory
 from tidelog.sim.checkers.violation import Violation
@@ -29,9 +31,14 @@ class ClusterChecker:
         self._nodes = nodes  # those alive
         self.replicas = ReplicaChecker(world, self.name)
         self.metadata = MetadataChecker(world.note)
+        self.metadata.on_described = self._described
         self.metadata.on_decided = self._decided
-        around = Surroundings(self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end)
+        self._losses = Losses()
+        around = Surroundings(
+            self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end, self._losses
+        )
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
+        self.damages = DamageChecker()
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
         self.transactions = TransactionHistory()
         self._names: dict[PartitionKey, str] = {}
@@ -85,6 +92,11 @@ class ClusterChecker:
         known = self.metadata.newest.topics.get(topic)
         return known is not None and self.promise(Place(known, index)).is_safe(acks)
 
+    def _described(self, topic: TopicImage) -> None:
+        for index in range(len(topic.partitions)):
+            place = Place(topic, index)
+            self.promise(place).described(place)
+
     def _decided(self, topic: TopicImage, index: int, before: PartitionImage) -> None:
         place = Place(topic, index)
         self.promise(place).decided(place, before)
@@ -104,8 +116,9 @@ class ClusterChecker:
     def applied(self, node: Node, image: ClusterImage) -> None:
         """A node is about to act on new metadata."""
         self.metadata.applied(node.me, node.metadata.committed_offset, image)
-        for promise in self._promises.values():
-            promise.metadata_changed()
+        for place in filter(None, map(self._place_of, self._losses.keys())):
+            self._losses.note_joined(place)
+            self.promise(place).judge(place)
 
     def power_lost(
         self,
@@ -119,9 +132,10 @@ class ClusterChecker:
         for place in self.places():
             end = end_on_disk(disk, f"{DATA}/{place.name}")
             if not disk_too:
-                self._promise_kept(place, node_id, end, promised.get(place.key, 0))
+                told = self.damages.first(place, node_id, promised.get(place.key, 0))
+                self._promise_kept(place, node_id, end, told)
             if node_id in place.partition.replicas:
-                self.promise(place).power_lost(place, node_id, end, disk_too=disk_too)
+                self.promise(place).lost(place, node_id, end, for_good=disk_too)
 
     def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
         """Where an ok means synced, a fetch that acknowledges leaves only after the sync."""
@@ -130,6 +144,14 @@ class ClusterChecker:
                 f"{place.name}: node {node_id} acknowledged everything before {told}, and holds {end} after "
                 "a power failure"
             )
+
+    def damaged(self, place: Place, damage: Damage) -> None:
+        """A bit flipped: as long as the node has not fetched the records again, it may drop them and all that
+        follow.
+        """
+        self.damages.noted(damage)
+        self.replicas.damaged(place.key, damage.node, damage.offset)
+        self.promise(place).lost(place, damage.node, damage.offset, for_good=True)
 
     def confessed(self, node_id: int) -> None:
         """The controllers have heard that the node lost power."""
@@ -156,6 +178,14 @@ class ClusterChecker:
         """Whether everything committed is elsewhere, too: an operator may replace the node's disk."""
         return all(
             self.promise(place).can_do_without(place, node_id)
+            for place in self.places()
+            if node_id in place.partition.replicas
+        )
+
+    def bears_power_failure(self, node_id: int) -> bool:
+        """Whether a power failure of the node asks nothing that its topics do not promise."""
+        return all(
+            self.promise(place).bears(place, node_id)
             for place in self.places()
             if node_id in place.partition.replicas
         )

@@ -22,6 +22,7 @@ class MetadataChecker:
         self._images: dict[int, bytes] = {}  # offset up to which it was applied → digest of the image
         self.newest = ClusterImage()
         self.newest_offset = 0
+        self.on_described: Callable[[TopicImage], None] = lambda topic: None  # of one that is new or changed
         # (topic, partition, what it was before): for those who know what its mode makes of it
         self.on_decided: Callable[[TopicImage, int, PartitionImage], None] = lambda topic, index, before: None
 
@@ -40,7 +41,10 @@ class MetadataChecker:
     def _compare(self, before: ClusterImage, after: ClusterImage) -> None:
         for topic in after.topics.values():
             known = before.topic_by_id(topic.topic_id)
-            if known is None or known is topic:
+            if known is topic:
+                continue
+            self.on_described(topic)
+            if known is None:
                 continue
             for index, (old, new) in enumerate(zip(known.partitions, topic.partitions, strict=False)):
                 self._compare_partition(topic, index, old, new)

@@ -9,6 +9,7 @@ from tidelog.sim.checkers.batches import Batch, batches_between
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.world import World
 
+ANYWHERE = 1 << 62
 Name = Callable[[PartitionKey], str]
 
 
@@ -23,6 +24,7 @@ class ReplicaChecker:
         self._ends: dict[PartitionKey, int] = {}  # behind the last of them
         # The process that was seen last, its epoch and its watermark: a new process may begin further back.
         self._seen: dict[tuple[PartitionKey, int], tuple[Hosted, int, int]] = {}
+        self._damaged: dict[tuple[PartitionKey, int], int] = {}  # from where on a node may drop records
 
     def role_changed(self, hosted: Hosted) -> None:
         """One leader per partition and epoch, ever; epochs only rise.
@@ -52,7 +54,7 @@ class ReplicaChecker:
         process, _, before = self._last_seen(hosted)
         if process is not hosted:
             before = 0
-        elif replica.high_watermark < before:
+        elif replica.high_watermark < before and not self._dropped_damage(hosted):
             raise Violation(
                 f"{self._name(key)}: the watermark of node {replica.me} went back "
                 f"from {before} to {replica.high_watermark}"
@@ -66,6 +68,16 @@ class ReplicaChecker:
                     f"{self._name(key)} offset {base_offset}: node {replica.me} takes {batch} for committed, "
                     f"before it was {known[base_offset]}"
                 )
+
+    def damaged(self, key: PartitionKey, node: int, offset: int) -> None:
+        """The node's records from here on are not what was written: it may drop them, once, to fetch them
+        again.
+        """
+        self._damaged[key, node] = offset
+
+    def _dropped_damage(self, hosted: Hosted) -> bool:
+        replica = hosted.replica
+        return self._damaged.pop((hosted.key, replica.me), ANYWHERE) <= replica.high_watermark
 
     def _last_seen(self, hosted: Hosted) -> tuple[Hosted, int, int]:
         return self._seen.get((hosted.key, hosted.replica.me), (hosted, -1, 0))

@@ -5,8 +5,9 @@ promises. The tables in their docstrings are what the mode's documentation says.
 from collections.abc import Callable
 
 from tidelog.sim.checkers.promises.isr import IsrPromise
+from tidelog.sim.checkers.promises.place import Place
 from tidelog.sim.checkers.promises.primary_backup import PrimaryBackupPromise
-from tidelog.sim.checkers.promises.promise import Place, Promise, Surroundings
+from tidelog.sim.checkers.promises.promise import Promise, Surroundings
 from tidelog.sim.checkers.promises.quorum import QuorumPromise
 
 __all__ = ["PROMISES", "Place", "Promise", "Surroundings"]

@@ -16,17 +16,16 @@ from collections.abc import Iterator
 
 from tidelog.controller.image import PartitionImage
 from tidelog.replication.hosted import Hosted
-from tidelog.sim.checkers.promises.promise import ACKS_ALL, NOTHING_LOST, Key, Place, Promise, Surroundings
+from tidelog.sim.checkers.promises.losses import NOTHING_LOST, trusted
+from tidelog.sim.checkers.promises.place import Key, Place
+from tidelog.sim.checkers.promises.promise import ACKS_ALL, Promise, Surroundings
 from tidelog.sim.checkers.violation import Violation
 
 
 class IsrPromise(Promise):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
-        # Replicas that may lack what they once held, and where their logs ended when it happened.
-        self._unsound: dict[Key, dict[int, int]] = {}
-        self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
-        self._judged: dict[Key, set[int]] = {}  # members that were found to be all unsound
+        self._judged: dict[Key, tuple[set[int], int]] = {}  # members that were all unsound, at which loss
 
     def is_safe(self, acks: int) -> bool:
         return acks == ACKS_ALL
@@ -40,50 +39,20 @@ class IsrPromise(Promise):
 
     # --- losses ---------------------------------------------------------------------------------------------
 
-    def power_lost(self, place: Place, node: int, end: int, *, disk_too: bool) -> None:
-        # A power failure takes nothing that was synced; the controllers, which do not know what was, may
-        # still take such a replica for one that forgot.
-        if self.is_synced(place.topic) and not disk_too:
-            end = NOTHING_LOST
-        known = self._unsound.setdefault(place.key, {})
-        known[node] = min(known.get(node, NOTHING_LOST), end)
-        self._out.setdefault(place.key, set()).discard(node)
-        self._judged.pop(place.key, None)
-        self._judge(place)
+    def must_trust(self, place: Place) -> bool:
+        return trusted(place.partition) <= self._around.losses.of(place.key).keys()
 
-    def confessed(self, place: Place, node: int) -> None:
-        unsound = self._unsound.setdefault(place.key, {})
-        lost = unsound.setdefault(node, NOTHING_LOST) < NOTHING_LOST
-        trusted = _trusted(place.partition)
-        if lost and node in trusted and not trusted <= unsound.keys():
-            raise Violation(f"{place.name}: node {node} lost power and is trusted on: {place.partition}")
-
-    def metadata_changed(self) -> None:
-        for (topic_id, index), nodes in self._unsound.items():
-            topic = self._around.metadata.newest.topic_by_id(topic_id)
-            if topic is not None and nodes:
-                place = Place(topic, index)
-                self._note_joined(place, nodes)
-                self._judge(place)
-
-    def _note_joined(self, place: Place, unsound: dict[int, int]) -> None:
-        members, out = _trusted(place.partition), self._out.setdefault(place.key, set())
-        for node in list(unsound):
-            if node not in members:
-                out.add(node)
-            elif node in out and node in place.partition.in_sync:
-                del unsound[node]  # It has caught up with a leader since.
-                out.discard(node)
-
-    def _judge(self, place: Place) -> None:
-        unsound, members = self._unsound[place.key], _trusted(place.partition)
-        if members and members <= unsound.keys() and self._judged.get(place.key) != members:
-            self._judged[place.key] = members
-            floor = min(unsound[member] for member in members)
-            if floor == NOTHING_LOST:
-                return
-            self._around.note(f"{place.name}: all members lost power, from {floor} on all may be gone")
-            self._around.forgive(place, floor)
+    def judge(self, place: Place) -> None:
+        unsound, members = self._around.losses.of(place.key), trusted(place.partition)
+        if not members or not members <= unsound.keys():
+            return
+        floor = min(unsound[member] for member in members)
+        now = members, self._around.losses.count(place.key)
+        if floor == NOTHING_LOST or self._judged.get(place.key) == now:
+            return
+        self._judged[place.key] = now
+        self._around.note(f"{place.name}: all members lost power, from {floor} on all may be gone")
+        self._around.forgive(place, floor)
 
     # --- decisions and commits ------------------------------------------------------------------------------
 
@@ -112,8 +81,7 @@ class IsrPromise(Promise):
         partition = place.partition
         if place.topic.configs.get("unclean.leader.election.enable") != "true":
             elected = partition.leader if partition.leader >= 0 else partition.last_leader
-            unsound = self._unsound.get(place.key, {})
-            if elected not in unsound:
+            if elected not in self._around.losses.of(place.key):
                 raise Violation(f"{place.name}: an unclean election without leave: {partition}")
             return
         floor = self.end_of(place.key, partition.leader)
@@ -134,15 +102,10 @@ class IsrPromise(Promise):
 
     def _held(self, place: Place) -> Iterator[tuple[int, int]]:
         """Whoever is alive and may be elected, and where its log ends."""
-        trusted = _trusted(place.partition)
+        members = trusted(place.partition)
         for node in self._around.nodes():
-            if node.me in trusted and place.key in node.host.hosted:
+            if node.me in members and place.key in node.host.hosted:
                 yield node.me, node.host.hosted[place.key].log.end_offset
 
     def _is_sound(self, place: Place, node: int) -> bool:
-        return self._unsound.get(place.key, {}).get(node, NOTHING_LOST) == NOTHING_LOST
-
-
-def _trusted(partition: PartitionImage) -> set[int]:
-    """Whom a clean election may choose."""
-    return {*partition.in_sync, *partition.eligible}
+        return node not in self._around.losses.real(place.key)

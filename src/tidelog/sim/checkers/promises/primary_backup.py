@@ -19,7 +19,8 @@ outside: which machines lost power, what was left on their disks, and who has go
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader
 from tidelog.replication.hosted import Hosted
-from tidelog.sim.checkers.promises.promise import NOTHING_LOST, Key, Place, Promise, Surroundings
+from tidelog.sim.checkers.promises.place import Key, Place
+from tidelog.sim.checkers.promises.promise import Promise, Surroundings
 from tidelog.sim.checkers.violation import Violation
 
 COPIES = "min.insync.replicas"
@@ -28,10 +29,7 @@ COPIES = "min.insync.replicas"
 class PrimaryBackupPromise(Promise):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
-        # Replicas that may lack what they once held, and where their logs ended when it happened.
-        self._unsound: dict[Key, dict[int, int]] = {}
-        self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
-        self._forgiven: dict[Key, tuple[int, dict[int, int]]] = {}  # what was judged last
+        self._judged: dict[Key, tuple[int, dict[int, int], int]] = {}  # copies, who lost what, at which loss
         self._copies: dict[Key, int] = {}  # the fewest that were ever enough
         self.may_be_forced: set[Key] = set()  # where an operator has asked for it
 
@@ -46,46 +44,13 @@ class PrimaryBackupPromise(Promise):
 
     # --- losses ---------------------------------------------------------------------------------------------
 
-    def power_lost(self, place: Place, node: int, end: int, *, disk_too: bool) -> None:
-        if self.is_synced(place.topic) and not disk_too:
-            end = NOTHING_LOST
-        known = self._unsound.setdefault(place.key, {})
-        known[node] = min(known.get(node, NOTHING_LOST), end)
-        self._out.setdefault(place.key, set()).discard(node)
-        self._judge(place)
-
-    def confessed(self, place: Place, node: int) -> None:
-        unsound = self._unsound.setdefault(place.key, {})
-        lost = unsound.setdefault(node, NOTHING_LOST) < NOTHING_LOST
-        if lost and node in (*place.partition.in_sync, *place.partition.eligible):
-            raise Violation(f"{place.name}: node {node} lost power and is trusted on: {place.partition}")
-
-    def metadata_changed(self) -> None:
-        newest = self._around.metadata.newest
-        for topic in newest.topics.values():
-            for index, partition in enumerate(topic.partitions):
-                if partition.mode == "primary-backup":
-                    place = Place(topic, index)
-                    self._copies[place.key] = self._enough(place)
-                    self._note_joined(place)
-                    self._judge(place)
-
-    def _note_joined(self, place: Place) -> None:
-        unsound, out = self._unsound.get(place.key, {}), self._out.setdefault(place.key, set())
-        for node in list(unsound):
-            if node not in (*place.partition.in_sync, *place.partition.eligible):
-                out.add(node)
-            elif node in out and node in place.partition.in_sync:
-                del unsound[node]  # It has caught up with a primary, or copied back from others.
-                out.discard(node)
-
-    def _judge(self, place: Place) -> None:
-        unsound, copies = self._unsound.get(place.key, {}), self._enough(place)
-        lost = {node: end for node, end in unsound.items() if end < NOTHING_LOST}
+    def judge(self, place: Place) -> None:
+        copies, lost = self._enough(place), self._around.losses.real(place.key)
         primaries = _primaries(place.partition) & lost.keys()
-        if len(lost) < copies or not primaries or self._forgiven.get(place.key) == (copies, lost):
+        now = copies, lost, self._around.losses.count(place.key)
+        if len(lost) < copies or not primaries or self._judged.get(place.key) == now:
             return
-        self._forgiven[place.key] = copies, dict(lost)
+        self._judged[place.key] = now
         primary = max(primaries, key=lost.__getitem__)
         others = sorted(end for node, end in lost.items() if node != primary)
         floor = max([lost[primary], *others[: copies - 1]])
@@ -98,6 +63,9 @@ class PrimaryBackupPromise(Promise):
         return min(now, self._copies.get(place.key, now))
 
     # --- decisions and commits ------------------------------------------------------------------------------
+
+    def described(self, place: Place) -> None:
+        self._copies[place.key] = self._enough(place)
 
     def decided(self, place: Place, before: PartitionImage) -> None:
         partition = place.partition

@@ -8,36 +8,16 @@ holds in every mode stands in the other checkers.
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
-from uuid import UUID
 
 from tidelog.broker.node import Node
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.metadata import MetadataChecker
+from tidelog.sim.checkers.promises.losses import NOTHING_LOST, Losses, trusted
+from tidelog.sim.checkers.promises.place import Key, Place
+from tidelog.sim.checkers.violation import Violation
 
-NOTHING_LOST = 1 << 62
 ACKS_ALL = -1
-
-Key = tuple[UUID, int]
-
-
-class Place(NamedTuple):
-    """One partition, as the newest metadata describes it."""
-
-    topic: TopicImage
-    number: int  # of the partition
-
-    @property
-    def key(self) -> Key:
-        return self.topic.topic_id, self.number
-
-    @property
-    def partition(self) -> PartitionImage:
-        return self.topic.partitions[self.number]
-
-    @property
-    def name(self) -> str:
-        return f"{self.topic.name}-{self.number}"
 
 
 class Surroundings(NamedTuple):
@@ -48,6 +28,7 @@ class Surroundings(NamedTuple):
     note: Callable[[str], None]  # a line of the trace
     forgive: Callable[[Place, int], None]  # everything in the partition from this offset on may be gone
     committed_end: Callable[[Key], int]  # behind the last record that anybody took for committed
+    losses: Losses  # shared: a topic may change its mode before everybody has got back what it lost
 
 
 class Promise:
@@ -74,21 +55,41 @@ class Promise:
         """Whether one of the replicas may lose its disk, now that everything is whole."""
         return len(place.partition.replicas) > 1
 
+    def bears(self, place: Place, node: int) -> bool:
+        """Whether the seeds may have a replica lose what it has not synced."""
+        return True
+
     # --- what happens ---------------------------------------------------------------------------------------
 
-    def power_lost(self, place: Place, node: int, end: int, *, disk_too: bool) -> None:
-        """One of the replicas lost what was not synced, or everything; its log on disk ends at ``end``."""
+    def lost(self, place: Place, node: int, end: int, *, for_good: bool) -> None:
+        """A replica lost what was not synced, or (``for_good``) also what was; its log ends at ``end``."""
+        # A power failure takes nothing that was synced; the controllers, which do not know what was, may
+        # still take such a replica for one that forgot.
+        if self.is_synced(place.topic) and not for_good:
+            end = NOTHING_LOST
+        self._around.losses.note(place.key, node, end)
+        self.judge(place)
 
     def confessed(self, place: Place, node: int) -> None:
         """The controllers have heard that the node lost power. They trust it no more with any topic, also
         not with one that was created since.
         """
+        lost = self._around.losses.confessed(place.key, node)
+        if lost and node in trusted(place.partition) and not self.must_trust(place):
+            raise Violation(f"{place.name}: node {node} lost power and is trusted on: {place.partition}")
+
+    def must_trust(self, place: Place) -> bool:
+        """Whether so many have lost something that there is nobody else to rely on."""
+        return False
+
+    def judge(self, place: Place) -> None:
+        """Somebody lost something, or got it back: is it a fault set under which records may be gone?"""
+
+    def described(self, place: Place) -> None:
+        """The topic is new, or the controllers changed anything of it."""
 
     def decided(self, place: Place, before: PartitionImage) -> None:
         """The controllers changed the partition."""
-
-    def metadata_changed(self) -> None:
-        """Something was decided, after :meth:`decided` was called for every partition it concerns."""
 
     def committed(self, place: Place, leader: Hosted) -> None:
         """A leader takes something more for committed."""

@@ -5,16 +5,29 @@ fault                                            an acknowledged record may be g
 ================================================ =============================================================
 brokers killed, frozen, cut off, in any number   never
 power lost, in any number, ``flush.messages=1``  never: what a majority acknowledged is on a majority's disks
+power lost, ``flush.messages`` above 1           when a majority has lost the unsynced ends of its logs before
+                                                 it could catch up; a minority does not vote until it has
 one disk replaced at a time                      never: who lost it does not vote before it was taken in anew
+one replica damaged at a time                    never: who drops records does not vote before, likewise
 ================================================ =============================================================
 """
 
+from tidelog.controller.image import TopicImage
 from tidelog.replication.hosted import Hosted
-from tidelog.sim.checkers.promises.promise import Place, Promise
+from tidelog.sim.checkers.promises.place import Key, Place
+from tidelog.sim.checkers.promises.promise import Promise, Surroundings
 from tidelog.sim.checkers.violation import Violation
 
 
 class QuorumPromise(Promise):
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        self._judged: dict[Key, tuple[dict[int, int], int]] = {}  # who lost what, at which loss
+
+    def is_synced(self, topic: TopicImage) -> bool:
+        """Unless the topic says otherwise."""
+        return topic.configs.get("flush.messages", "1") == "1"
+
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
         return (
@@ -26,19 +39,53 @@ class QuorumPromise(Promise):
     def can_do_without(self, place: Place, node: int) -> bool:
         return self.is_whole(place)
 
+    def bears(self, place: Place, node: int) -> bool:
+        """Where voters do not sync, a minority of them may forget at a time, and nothing is lost."""
+        lost = {*self._around.losses.of(place.key), node}
+        return self.is_synced(place.topic) or not self._is_majority(place, lost)
+
+    # --- losses ---------------------------------------------------------------------------------------------
+
+    def must_trust(self, place: Place) -> bool:
+        """Where a majority has forgotten, everybody counts with what it has."""
+        return self._is_majority(place, set(self._around.losses.of(place.key)))
+
+    def judge(self, place: Place) -> None:
+        lost = self._around.losses.real(place.key)
+        now = lost, self._around.losses.count(place.key)
+        if not self._is_majority(place, set(lost)) or self._judged.get(place.key) == now:
+            return
+        self._judged[place.key] = now
+        floor = min(lost.values())
+        self._around.note(f"{place.name}: a majority lost power, from {floor} on all may be gone")
+        self._around.forgive(place, floor)
+
+    def _is_majority(self, place: Place, nodes: set[int]) -> bool:
+        voters = set(place.partition.replicas)
+        return 2 * len(nodes & voters) > len(voters)
+
+    # --- commits --------------------------------------------------------------------------------------------
+
     def committed(self, place: Place, leader: Hosted) -> None:
-        """So many of the voters whose logs are open lack it at most that the others can be a majority."""
-        voters = leader.replica.replicas
+        """So many of the voters whose logs are open lack it at most that the others can be a majority. Who
+        has lost it after it had said so does not vote until it has it again.
+        """
+        voters = set(leader.replica.replicas)
         offset = leader.replica.high_watermark
+        synced = self.is_synced(place.topic)
         lacking = {
             node.me
             for node in self._around.nodes()
-            if node.me in voters
+            if node.me in voters - self._around.losses.real(place.key).keys()
             and place.key in node.host.hosted
-            and node.host.hosted[place.key].log.synced_end_offset < offset
+            and _end(node.host.hosted[place.key], synced=synced) < offset
         }
-        if self.is_synced(place.topic) and 2 * (len(voters) - len(lacking)) <= len(voters):
+        if 2 * (len(voters) - len(lacking)) <= len(voters):
             raise Violation(
                 f"{place.name}: broker {leader.replica.me} takes {offset} for committed, "
-                f"and {sorted(lacking)} of {list(voters)} do not have it on disk"
+                f"and {sorted(lacking)} of {sorted(voters)} do not have it{' on disk' if synced else ''}"
             )
+
+
+def _end(hosted: Hosted, *, synced: bool) -> int:
+    return hosted.log.synced_end_offset if synced else hosted.log.end_offset

@@ -20,8 +20,9 @@ IDLE_MS = 60_000  # between two rounds over everything
 
 
 class Scrubber:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, idle_ms: float = IDLE_MS) -> None:
         self._broker = broker
+        self._idle_ms = idle_ms
         self._walk: Generator[tuple[Partition, Piece], Checked | None, None] | None = None
         self._timer: Timer | None = None
         self._stopped = False
@@ -29,7 +30,7 @@ class Scrubber:
         self.damaged_segments = 0
 
     def start(self) -> None:
-        self._later(IDLE_MS)
+        self._later(self._idle_ms)
 
     def stop(self) -> None:
         self._stopped = True
@@ -44,7 +45,7 @@ class Scrubber:
         """Check the next piece; ``last`` is what became of the one before."""
         rate = self._broker.config.log_scrub_bytes_per_second
         if self._stopped or not rate:
-            self._later(IDLE_MS)
+            self._later(self._idle_ms)
             return
         try:
             if self._walk is None:
@@ -54,7 +55,7 @@ class Scrubber:
                 partition, piece = self._walk.send(last)
         except StopIteration:
             self._walk = None
-            self._later(IDLE_MS)
+            self._later(self._idle_ms)
             return
         self._broker.services.offload(piece.check, lambda found: self._checked(partition, piece, found, rate))
 

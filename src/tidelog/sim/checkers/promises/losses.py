@@ -1,0 +1,59 @@
+"""Which replicas may lack what they once held: kept from outside, and by all modes together, because a topic
+may change its mode while one of its replicas has not got back yet what it lost.
+"""
+
+from tidelog.controller.image import PartitionImage
+from tidelog.sim.checkers.promises.place import Key, Place
+
+NOTHING_LOST = 1 << 62
+
+
+class Losses:
+    def __init__(self) -> None:
+        # By node: where its log ended when it happened; NOTHING_LOST where the controllers may not know so.
+        self._unsound: dict[Key, dict[int, int]] = {}
+        self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
+        self._count: dict[Key, int] = {}
+
+    def keys(self) -> list[Key]:
+        """Partitions of which somebody may lack something."""
+        return [key for key, nodes in self._unsound.items() if nodes]
+
+    def of(self, key: Key) -> dict[int, int]:
+        return self._unsound.get(key, {})
+
+    def real(self, key: Key) -> dict[int, int]:
+        """Without those that only count as if they had lost something."""
+        return {node: end for node, end in self.of(key).items() if end < NOTHING_LOST}
+
+    def count(self, key: Key) -> int:
+        """How often anything was lost, ever: whoever has judged once must judge again after the next time."""
+        return self._count.get(key, 0)
+
+    def note(self, key: Key, node: int, end: int) -> None:
+        """A replica may have lost everything from ``end`` on."""
+        known = self._unsound.setdefault(key, {})
+        known[node] = min(known.get(node, NOTHING_LOST), end)
+        self._out.setdefault(key, set()).discard(node)
+        self._count[key] = self.count(key) + 1
+
+    def confessed(self, key: Key, node: int) -> bool:
+        """The controllers have heard that it may have lost something; whether it has."""
+        return self._unsound.setdefault(key, {}).setdefault(node, NOTHING_LOST) < NOTHING_LOST
+
+    def note_joined(self, place: Place) -> None:
+        """Whoever has left the set and is a member again has caught up with a leader, or copied back from
+        others.
+        """
+        unsound, out = self.of(place.key), self._out.setdefault(place.key, set())
+        for node in list(unsound):
+            if node not in trusted(place.partition):
+                out.add(node)
+            elif node in out and node in place.partition.in_sync:
+                del unsound[node]
+                out.discard(node)
+
+
+def trusted(partition: PartitionImage) -> set[int]:
+    """Whom the controllers take for whole."""
+    return {*partition.in_sync, *partition.eligible}
