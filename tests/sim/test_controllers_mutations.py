@@ -14,7 +14,7 @@ from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.broker.metadata_snapshots import MetadataSnapshots
 from tidelog.broker.metadata_voters import MetadataVoters
 from tidelog.controller.snapshot_store import SnapshotStore
-from tidelog.errors import InvariantViolation
+from tidelog.errors import InvariantViolation, TidelogError
 from tidelog.replication.effects import Truncate
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
@@ -157,6 +157,29 @@ def several_changes_in_flight(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def several_voters_at_once(patch: pytest.MonkeyPatch) -> None:
+    """All wishes whose time has come make one set of voters."""
+
+    def grant(self: MetadataVoters) -> None:
+        wanted, granted = self.latest, []
+        for wish in list(self._wishes):
+            try:
+                changed = wish.change(wanted)
+            except TidelogError:
+                continue
+            if changed is not None and self._could_decide(changed):
+                wanted = changed
+                granted.append(wish)
+        for wish in granted:
+            self._wishes.remove(wish)
+            wish.done(None)
+        if granted:
+            self._write(wanted)
+
+    patch.setattr(MetadataVoters, "_grant", grant)
+    patch.setattr(VoterSet, "is_safe_after", lambda self, before: True)
+
+
 def the_old_majority_counts(patch: pytest.MonkeyPatch) -> None:
     """A leader goes on to commit with the voters it was elected by."""
     patch.setattr(Hosted, "change_replicas", lambda self, replicas: None)
@@ -193,6 +216,7 @@ MUTATIONS = [
     Mutation(leave_voters_out_of_snapshots, NEW_VOTERS),
     Mutation(drop_more_than_the_snapshot_stands_for),
     Mutation(several_changes_in_flight, {**NEW_VOTERS, **HASTY}),
+    Mutation(several_voters_at_once, NEW_VOTERS),
     Mutation(the_old_majority_counts, NEW_VOTERS),
     Mutation(vote_while_forgetful, NEW_DISKS),
 ]

@@ -9,6 +9,7 @@ from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSA
 from tidelog.controller import mode_changes
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.replication.replica import Role
+from tidelog.sim.checkers import batches
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.clients.admin import Admin
@@ -39,7 +40,10 @@ MODES = (*BY_MODE, CONTROLLERS)
 def run(mode: str, seed: int, **wanted: Any) -> RunResult:
     """One seed of one mode. ``wanted`` fixes parts of the plan that the seed would draw."""
     with collected_afterwards():
-        return run_controllers(seed, **wanted) if mode == CONTROLLERS else _run(mode, seed, wanted)
+        try:
+            return run_controllers(seed, **wanted) if mode == CONTROLLERS else _run(mode, seed, wanted)
+        finally:
+            batches.forget_all()
 
 
 def _run(mode: str, seed: int, wanted: Mapping[str, Any]) -> RunResult:

@@ -28,15 +28,15 @@ class Entry(NamedTuple):
 
 def batches_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
     """The batches in a range of offsets, by base offset."""
-    return [batch for data in _pieces(log, start, end) for batch in _outline(data)]
+    return [batch for data in pieces(log, start, end) for batch in _outline(data)]
 
 
 def entries_between(log: Log, start: int, end: int) -> list[Entry]:
     """The records in a range of offsets, without the markers brokers write for themselves."""
-    return [entry for data in _pieces(log, start, end) for entry in entries(data)]
+    return [entry for data in pieces(log, start, end) for entry in entries(data)]
 
 
-def _pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
+def pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
     """The bytes of whole batches, a segment at a time; up to where they are damaged."""
     offset = max(start, log.start_offset)
     while offset < end:
@@ -72,6 +72,12 @@ def _outline(data: bytes) -> list[tuple[int, Batch]]:
         (header.base_offset, (header.next_offset, header.leader_epoch, header.crc))
         for _, header in iterate(data)
     ]
+
+
+def forget_all() -> None:
+    """The next run has other bytes: what was remembered of this one would only take memory."""
+    _outline.cache_clear()
+    _decoded.cache_clear()
 
 
 def entries(data: bytes) -> Iterator[Entry]:

@@ -7,6 +7,7 @@ from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.batches import Batch, batches_between
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.checkers.voters import VoterChecker
 from tidelog.sim.world import World
 
 ANYWHERE = 1 << 62
@@ -19,6 +20,7 @@ class ReplicaChecker:
     def __init__(self, world: World, name: Name = str) -> None:
         self._world = world
         self._name = name
+        self._voters = VoterChecker()
         self._leaders: dict[tuple[PartitionKey, int], int] = {}  # by epoch
         self._committed: dict[PartitionKey, dict[int, Batch]] = {}  # by base offset
         self._ends: dict[PartitionKey, int] = {}  # behind the last of them
@@ -61,6 +63,7 @@ class ReplicaChecker:
             )
         self._seen[(key, replica.me)] = hosted, replica.epoch, replica.high_watermark
         self._ends[key] = max(self._ends.get(key, 0), replica.high_watermark)
+        self._voters.committed(hosted, self._name(key))
         known = self._committed.setdefault(key, {})
         for base_offset, batch in batches_between(hosted.log, before, replica.high_watermark):
             if known.setdefault(base_offset, batch) != batch:
@@ -90,6 +93,7 @@ class ReplicaChecker:
         for base_offset in [base for base in known if known[base][0] > floor]:
             del known[base_offset]
         self._ends[key] = min(self._ends.get(key, 0), floor)
+        self._voters.forget(key, floor)
         for (each, node), (hosted, epoch, watermark) in self._seen.items():
             if each == key:
                 self._seen[each, node] = hosted, epoch, min(watermark, floor)
