@@ -68,6 +68,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--rounds", type=int, help="interleaved rounds; medians are shown (default 7, failover 30; quick 1)"
     )
     option("--rows", type=int, help="of the spark benches (default 10 M, quick 1 M)")
+    option("--queries", help="of the spark bench: those with one of these words, separated by commas, in it")
     option("--minutes", type=float, help="of the steady bench (default 10, quick 0.5)")
     option("--seconds", type=float, help="per measurement at most (default 3, quick 1)")
     option("--volume", type=int, default=400, metavar="MB", help="per measurement at most (default 400)")
@@ -98,6 +99,7 @@ def options_from(arguments: argparse.Namespace) -> Options:
         failover_rounds=arguments.rounds or (2 if quick else 30),
         minutes=arguments.minutes or (0.5 if quick else 10.0),
         rows=arguments.rows,
+        queries=tuple(arguments.queries.split(",")) if arguments.queries else (),
         seconds=arguments.seconds or (1.0 if quick else 3.0),
         volume_mb=arguments.volume,
         warm_seconds=arguments.warm if arguments.warm is not None else (3.0 if quick else 15.0),

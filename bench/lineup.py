@@ -45,6 +45,7 @@ class Options:
     failover_rounds: int = 30
     minutes: float = 10.0  # of the steady load
     rows: int | None = None  # of the benches with Spark
+    queries: tuple[str, ...] = ()  # of the bench with Spark; none: all
     seconds: float = 3.0  # per measurement
     volume_mb: int = 400  # written per measurement at most
     warm_seconds: float = 15.0  # per server, before the first measurement

@@ -1,7 +1,7 @@
 """Spark reading and writing topics: this data source beside Spark's own connector, in one session, in turns.
 
-Owns the topics, the order of queries and the targets. The broker is Tidelog's, the same for both. The first
-run of every query warms up and is not counted.
+Owns the topics and the order of queries, which :mod:`bench.spark_cases` names. The broker is Tidelog's, the
+same for both. The first run of every query warms up and is not counted.
 """
 
 import json
@@ -14,21 +14,19 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from bench import spark_jars
+from bench import spark_cases, spark_jars
 from bench.lineup import CACHE, Options, work_directory
 from bench.process import BenchError
 from bench.report import Check, Column, Report, merge_rounds
 from bench.servers import REPOSITORY, TidelogServer, Topics
+from bench.spark_cases import Step, Topic
 
 PARTITIONS = 4
 ROWS = 10_000_000
 QUICK_ROWS = 1_000_000
-SMALL_ROWS = 1_000
 CALL_RECORDS = 10_000
+FLUSH_BYTES = 100 << 20  # less than half of the client's queue
 ROUNDS_MAX = 3  # a round of all queries takes minutes
-TUNED = {"kafka.max.poll.records": "10000"}  # the connector's real brake
-VALUE = {"columns": "value"}
-ANSWER_SECONDS = 1800
 
 COLUMNS = (
     Column("rows_per_second", "rows/s", ",.0f"),
@@ -36,8 +34,6 @@ COLUMNS = (
     Column("cpu_us", "CPU µs/row", ",.3f"),
     Column("worker_mb", "worker MB", ",.0f"),
 )
-
-Step = dict[str, Any]
 
 
 class SparkProcess:
@@ -122,11 +118,16 @@ class Bench:
                 }
             )
             messages = [{"value": _document(number, value_size)} for number in range(CALL_RECORDS)]
+            waiting_bytes = 0
             for done in range(0, rows, CALL_RECORDS):
                 part = messages[: rows - done]
-                producer.produce_batch(topic, part, partition=done // CALL_RECORDS % PARTITIONS)
-                if done % (40 * CALL_RECORDS) == 0:
-                    producer.flush()
+                taken = producer.produce_batch(topic, part, partition=done // CALL_RECORDS % PARTITIONS)
+                waiting_bytes += len(part) * value_size
+                if taken != len(part):  # its queue was full
+                    raise BenchError(f"the client did not take all records of {topic}")
+                if waiting_bytes >= FLUSH_BYTES:
+                    producer.flush(120)
+                    waiting_bytes = 0
             if producer.flush(120):
                 raise BenchError(f"not all records of {topic} could be written")
 
@@ -178,89 +179,22 @@ def running(options: Options) -> Iterator[Bench]:
 
 def run(options: Options) -> list[Report]:
     rows = options.rows or (QUICK_ROWS if options.quick else ROWS)
+    cases = spark_cases.chosen(options.queries)
+    if not cases:
+        names = ", ".join(case.label for case in spark_cases.CASES)
+        raise BenchError(f"No query has {' or '.join(options.queries)} in its name; there are {names}.")
     title = f"Spark, local[2], {rows:,} records of 100 B in {PARTITIONS} partitions"
     report = Report(title, COLUMNS, ("query", "source"))
+    filled: set[Topic] = set()
     with running(options) as bench:
-        plan = _Plan(bench, report)
-        bench.fill("plain", rows, 100)
-        plan.read("sum of lengths", "plain", "sum", rows, 100, tuned=True, value=True)
-        plan.read("count", "plain", "count", rows)
-        plan.read("seven columns", "plain", "noop", rows)
-        plan.read("to Parquet", "plain", "parquet", rows)
-        plan.read("AvailableNow to Parquet", "plain", "available now", rows)
-        for codec in ("lz4", "zstd"):
-            bench.fill(codec, rows // 2, 100, codec)
-            plan.read(f"sum of lengths, {codec}", codec, "sum", rows // 2, 100, tuned=True, value=True)
-        bench.fill("large", rows // 10, 1000)
-        plan.read("sum of lengths, 1 KB", "large", "sum", rows // 10, 1000, tuned=True)
-        bench.fill("small", SMALL_ROWS, 100)
-        plan.read("a small topic", "small", "count", SMALL_ROWS)
-        plan.write(rows // 2)
-    report.checks += _checks(report)
+        for case in cases:
+            count = int(rows * spark_cases.WRITTEN_SHARE) if case.topic is None else case.topic.rows(rows)
+            if case.topic is not None and case.topic not in filled:
+                filled.add(case.topic)
+                bench.fill(case.topic.name, count, case.topic.value_size, case.topic.codec)
+            bench.measure(case.label, case.steps(count, has_connector=bench.has_connector), count, report)
+    report.checks += [check for case in cases for check in case.checks(report)]
     return [report]
-
-
-class _Plan:
-    """Which sources run which query."""
-
-    def __init__(self, bench: Bench, report: Report) -> None:
-        self._bench = bench
-        self._report = report
-
-    def read(
-        self,
-        label: str,
-        topic: str,
-        query: str,
-        rows: int,
-        value_size: int | None = None,
-        *,
-        tuned: bool = False,
-        value: bool = False,
-    ) -> None:
-        expected = rows if value_size is None else rows * value_size
-        step: Step = {"query": query, "topic": topic, "expected": expected}
-        steps: dict[str, Step] = {"tidelog": step | {"source": "tidelog"}}
-        if value:
-            steps["tidelog, value only"] = step | {"source": "tidelog", "options": VALUE}
-        if self._bench.has_connector:
-            steps["connector"] = step | {"source": "connector"}
-            if tuned:
-                steps["connector, tuned"] = step | {"source": "connector", "options": TUNED}
-        self._bench.measure(label, steps, rows, self._report)
-
-    def write(self, rows: int) -> None:
-        sources = ["tidelog", *(["connector"] if self._bench.has_connector else [])]
-        steps = {name: {"query": "write", "expected": rows, "source": name} for name in sources}
-        self._bench.measure("writing", steps, rows, self._report)
-
-
-def _checks(report: Report) -> list[Check]:
-    def ratio(query: str, ours: str = "tidelog", theirs: str = "connector") -> float | None:
-        return report.ratio(
-            "rows_per_second", {"query": query, "source": ours}, {"query": query, "source": theirs}
-        )
-
-    checks = [
-        Check(f"{query}: over the connector", ratio(query), 2.0)
-        for query in ("sum of lengths", "count", "seven columns")
-    ]
-    for query in ("sum of lengths", "sum of lengths, lz4", "sum of lengths, zstd"):
-        if query != "sum of lengths":
-            checks.append(Check(f"{query}: over the connector", ratio(query), 2.0))
-        checks.append(Check(f"{query}: over the tuned one", ratio(query, theirs="connector, tuned"), 1.2))
-        value = ratio(query, "tidelog, value only", "connector, tuned")
-        checks.append(Check(f"{query}: value only, over the tuned one", value, 1.5))
-    bounds = {
-        "to Parquet": 1.3,
-        "AvailableNow to Parquet": 1.3,
-        "sum of lengths, 1 KB": 1.3,
-        "a small topic": 1.0,
-        "writing": 1.2,
-    }
-    return checks + [
-        Check(f"{query}: over the connector", ratio(query), bound) for query, bound in bounds.items()
-    ]
 
 
 def run_volume(options: Options) -> list[Report]:

@@ -53,6 +53,7 @@ class Session:
             "noop": self._noop,
             "parquet": self._parquet,
             "available now": self._available_now,
+            "archive": self._archive,
             "write": self._write,
         }
         cpu, started = _tree_cpu_seconds(), time.perf_counter()
@@ -92,6 +93,17 @@ class Session:
         writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{target}-checkpoint")
         writer.trigger(availableNow=True).start(target).awaitTermination()
         return self._counted(target)
+
+    def _archive(self, query: Query) -> int:
+        """The finished pipeline with its defaults; beside it what the connector has instead."""
+        if query["source"] != "tidelog":
+            return self._available_now(query)
+        from tidelog.spark.pipelines import Archive, Topics, archive
+
+        target = self._fresh()
+        report = archive(self._spark, Archive(Topics(self._bootstrap, query["topic"]), target))
+        shutil.rmtree(target)
+        return report.records
 
     def _write(self, query: Query) -> int:
         rows = self._spark.range(0, query["expected"], 1, 4)

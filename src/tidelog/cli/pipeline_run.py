@@ -68,7 +68,7 @@ def pairs(given: list[str], option: str) -> dict[str, str]:
 
 @contextmanager
 def spark_session(
-    name: str, master: str | None, remote: str | None, settings: list[str]
+    name: str, master: str | None, remote: str | None, settings: list[str], *, delta: bool = False
 ) -> "Iterator[SparkSession]":
     """A session for one command; everything that can go wrong with Spark becomes one sentence."""
     if master is not None and remote is not None:
@@ -80,6 +80,10 @@ def spark_session(
             f"This needs {error.name}, which is not installed: pip install 'tidelog[spark]'."
         ) from None
     chosen = pairs(settings, "--conf")
+    if delta and remote is None:  # a Connect server has its own settings since it was started
+        from tidelog.spark.pipelines.delta import SETTINGS
+
+        chosen = {**SETTINGS, **chosen}
     with _explained():
         session = open_session(f"tidelog pipeline {name}", master=master, remote=remote, settings=chosen)
         try:

@@ -16,12 +16,15 @@ the same records, and :mod:`tidelog.spark.pipelines.files` (or Delta's own trans
 once.
 """
 
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.spark.options import OptionError
 from tidelog.spark.pipelines.decoding import Decoding, split
+from tidelog.spark.pipelines.delta import DeltaTable, misfits_explained
 from tidelog.spark.pipelines.files import ParquetFiles
 from tidelog.spark.pipelines.running import Progress, Tell, run, tell_nobody
 from tidelog.spark.pipelines.source import Topics
@@ -86,23 +89,31 @@ def archive(
     spark: "SparkSession", job: Archive, *, stop: Event | None = None, tell: Tell = tell_nobody
 ) -> ArchiveReport:
     """Bring the archive up to date."""
-    records, undecodable = ParquetFiles(job.records), ParquetFiles(job.undecodable)
-    if job.table_format == "parquet":
-        records.finish_merges()
-        undecodable.finish_merges()
-    before = _counts(job, records, undecodable)
+    with misfits_explained(spark) if job.table_format == "delta" else nullcontext():
+        return _archive(spark, job, stop, tell)
+
+
+def _archive(spark: "SparkSession", job: Archive, stop: Event | None, tell: Tell) -> ArchiveReport:
+    tables = (_table(job, job.records), _table(job, job.undecodable))
+    for table in tables:
+        table.prepare(spark)
+    before = [table.row_total(spark) for table in tables]
     source = job.topics.read_stream(spark, includeHeaders="true")
     writer = source.writeStream.foreachBatch(_Adder(job)).option("checkpointLocation", job.checkpoint)
     outcome = run(writer, every=job.every, stop=stop, tell=tell)
     merged = 0
-    if job.merge_bytes and job.table_format == "parquet" and not outcome.stopped:
+    if job.merge_bytes and not outcome.stopped:
         tell(Progress(outcome.rows, 0.0, 0, "merging small files"))
-        merged = records.merge(spark, ORDER, target_bytes=job.merge_bytes)
-        merged += undecodable.merge(spark, ORDER, target_bytes=job.merge_bytes)
-    after = _counts(job, records, undecodable)
-    files = len(records.files()) if job.table_format == "parquet" else 0
+        merged = sum(table.merge(spark, ORDER, target_bytes=job.merge_bytes) for table in tables)
+    after = [table.row_total(spark) for table in tables]
     return ArchiveReport(
-        after[0] - before[0], after[1] - before[1], sum(after), files, merged, outcome.stopped, job.target
+        records=after[0] - before[0],
+        undecodable=after[1] - before[1],
+        total=sum(after),
+        files=tables[0].file_total(spark),
+        merged_files=merged,
+        stopped=outcome.stopped,
+        target=job.target,
     )
 
 
@@ -113,6 +124,26 @@ def read_archive(spark: "SparkSession", target: str) -> "DataFrame":
         return spark.read.format("delta").load(records.path)
     records.finish_merges()
     return spark.read.parquet(records.path)
+
+
+class Table(Protocol):
+    """What both formats can do: a batch is added once, however often it is run."""
+
+    def prepare(self, spark: "SparkSession") -> None: ...
+
+    def add(self, rows: "DataFrame", batch_id: int, partition_by: Iterable[str]) -> object: ...
+
+    def row_total(self, spark: "SparkSession") -> int: ...
+
+    def file_total(self, spark: "SparkSession") -> int: ...
+
+    def merge(self, spark: "SparkSession", order: Iterable[str], *, target_bytes: int) -> int: ...
+
+
+def _table(job: Archive, path: str) -> Table:
+    if job.table_format == "delta":
+        return DeltaTable(path, f"tidelog-archive-{job.checkpoint}-{path}")
+    return ParquetFiles(path)
 
 
 class _Adder:
@@ -137,23 +168,4 @@ class _Adder:
             decoded.unpersist()
 
     def _add(self, rows: "DataFrame", path: str, batch_id: int) -> None:
-        if self._job.table_format == "parquet":
-            ParquetFiles(path).add(rows, batch_id, PARTITION_COLUMNS)
-            return
-        (
-            rows.write.format("delta")
-            .mode("append")
-            .partitionBy(*PARTITION_COLUMNS)
-            .option("mergeSchema", "true")
-            # Delta adds a version of an application once.
-            .option("txnAppId", f"tidelog-archive-{self._job.checkpoint}-{path}")
-            .option("txnVersion", batch_id)
-            .save(path)
-        )
-
-
-def _counts(job: Archive, records: ParquetFiles, undecodable: ParquetFiles) -> tuple[int, int]:
-    """Rows in both tables, by the notes about their batches."""
-    if job.table_format != "parquet":
-        return 0, 0
-    return sum(one.rows for one in records.batches()), sum(one.rows for one in undecodable.batches())
+        _table(self._job, path).add(rows, batch_id, PARTITION_COLUMNS)

@@ -33,6 +33,11 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# As many files a task may have open before Spark sorts its rows by directory first, which costs more than
+# writing them: a task has one topic, and its rows are of a few days.
+_OPEN_FILES = 4
+_OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
+
 _PART = re.compile(r"part-(\d+)-.*?(?:-?c(\d+))?\.(?:\w+\.)?parquet$")
 
 
@@ -69,6 +74,10 @@ class ParquetFiles:
             return filesystem, root
         return pafs.LocalFileSystem(), self.path
 
+    def prepare(self, spark: "SparkSession") -> None:
+        """Finish what an earlier run had begun."""
+        self.finish_merges()
+
     # -- adding ----------------------------------------------------------------------------
 
     def add(self, rows: "DataFrame", batch_id: int, partition_by: Iterable[str]) -> Added:
@@ -78,10 +87,7 @@ class ParquetFiles:
             return Added(**self._read_json(note))
         staging = f"_staging/{batch_id}"
         if not self._exists(f"{staging}/_SUCCESS"):
-            writer = rows.write.mode("overwrite").option(
-                "mapreduce.fileoutputcommitter.marksuccessfuljobs", "true"
-            )
-            writer.partitionBy(*partition_by).parquet(f"{self.path}/{staging}")
+            _write_unsorted(rows, list(partition_by), f"{self.path}/{staging}")
         moves = {one: _named(one, staging, f"batch-{batch_id:08}") for one in self._parquet(staging)}
         self._move(moves)
         files = sorted(set(moves.values()) | set(self._moved_before(batch_id)))
@@ -102,6 +108,13 @@ class ParquetFiles:
     def is_delta(self) -> bool:
         """Whether somebody else looks after this directory."""
         return self._exists("_delta_log")
+
+    def row_total(self, spark: "SparkSession") -> int:
+        """By the notes about batches: no file is opened."""
+        return sum(one.rows for one in self.batches())
+
+    def file_total(self, spark: "SparkSession") -> int:
+        return len(self.files())
 
     def row_count(self) -> int:
         return sum(self._row_count(one) for one in self.files())
@@ -208,6 +221,15 @@ class ParquetFiles:
     def _delete_directory(self, name: str) -> None:
         if self._exists(name):
             self._where[0].delete_dir(self._full(name))
+
+
+def _write_unsorted(rows: "DataFrame", partition_by: list[str], path: str) -> None:
+    settings = rows.sparkSession.conf
+    # The session of a micro-batch is its query's own, and a user's choice stays.
+    if partition_by and settings.get(_OPEN_FILES_SETTING, "0") == "0":
+        settings.set(_OPEN_FILES_SETTING, str(_OPEN_FILES))
+    writer = rows.write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")
+    writer.partitionBy(*partition_by).parquet(path)
 
 
 def _named(source: str, staging: str, prefix: str, directory: str | None = None) -> str:
