@@ -85,6 +85,11 @@ def explain(error: "KafkaError", topic: str = "") -> str:
         return f"Topic '{topic}' has no such partition."
     if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
         return f"The connection to the broker was lost ({name})."
+    if name == "_MSG_TIMED_OUT" and topic:
+        return (
+            f"It was not acknowledged in time: a leader or enough copies may be missing; "
+            f"`tidelog topic describe {topic}` shows who is there ({name})."
+        )
     if name in ("_TIMED_OUT", "_MSG_TIMED_OUT", "_TIMED_OUT_QUEUE"):
         return f"The broker did not answer in time ({name})."
     sentence = error.str().rstrip(". ").removeprefix("Broker: ").removeprefix("Local: ")

@@ -168,6 +168,10 @@ def _known_to_lack(copies: Sequence[Copy], to: int) -> int:
     return max((own.lacks or 0) - (best - (own.end_offset or 0)), 0)
 
 
+def _at_least(known: int) -> str:
+    return f", at least {count(known, 'confirmed record')}" if known else ""
+
+
 def _show(partition: Partition, copies: Sequence[Copy], to: int, *, as_json: bool) -> None:
     known, unheard = _known_to_lack(copies, to), _unheard(copies)
     rows = [copy._asdict() for copy in copies]
@@ -181,8 +185,8 @@ def _show(partition: Partition, copies: Sequence[Copy], to: int, *, as_json: boo
     print(f"\nBroker {to} would be the primary of {name}, and hold everything up to offset {best}.")
     if unheard:
         print(
-            f"What only broker {_names(unheard)} has would be lost: how much nobody can say, at least "
-            f"{count(known, 'confirmed record')}.\nBring it back first if you can."
+            f"What only broker {_names(unheard)} has would be lost: how much nobody can say"
+            f"{_at_least(known)}.\nBring it back first if you can."
         )
     else:
         print(
@@ -254,7 +258,7 @@ def _report(
         print("Nothing was lost.")
     elif unheard:
         print(
-            f"Lost: what only broker {_names(unheard)} had, at least {count(known, 'confirmed record')}. "
+            f"Lost: what only broker {_names(unheard)} had{_at_least(known)}. "
             "When it returns,\nits log says how many it drops."
         )
     else:
