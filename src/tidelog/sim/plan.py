@@ -35,6 +35,7 @@ class Plan(NamedTuple):
     producers: tuple[ProducerPlan, ...] = ()
     transactors: int = 0  # transactional producers
     groups: bool = False  # readers keep their places with a coordinator
+    members: int = 0  # of one group that shares the main topic
     followers_read: bool = False
     administrated: bool = False  # topics come and go, replicas move
     changing: bool = False  # the main topic's replication mode changes again and again
@@ -114,7 +115,8 @@ def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
 
 def _draw_transactions(chance: random.Random, plan: Plan) -> Plan:
     return plan._replace(
-        mode=ISR, transactors=chance.choice([2, 3]), groups=True, followers_read=False, unclean=False,
+        mode=ISR, transactors=chance.choice([2, 3]), groups=True, members=chance.choice([0, 2, 3, 4]),
+        followers_read=False, unclean=False,
         producers=plan.producers[:2],
     )  # fmt: skip
 

@@ -10,11 +10,14 @@ from tidelog.controller import mode_changes
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers import batches
+from tidelog.sim.checkers.groups import GroupChecker
+from tidelog.sim.checkers.offsets import CommittedOffsets
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.client import Client
 from tidelog.sim.clients.group import GroupOffsets
+from tidelog.sim.clients.member import Member
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.clients.reader import Reader
 from tidelog.sim.clients.transactor import Transactor
@@ -29,7 +32,14 @@ from tidelog.sim.result import RunResult
 
 TOPIC = "t"
 WAIT_MS = 15_000.0  # within which a healthy cluster must be whole again
-SETTINGS = {"replica.lag.time.max.ms": 2000}  # In twenty seconds something shall happen.
+SETTINGS = {  # In twenty seconds something shall happen.
+    "replica.lag.time.max.ms": 2000,
+    "group.min.session.timeout.ms": 1000,
+    "group.initial.rebalance.delay.ms": 100,
+}
+TEAM = "team"  # a group of several members
+UPSET_MS = (1000, 8000)  # how long a member behaves
+SILENT_MS = (500, 6000)
 TAKEN_OVER_MS = (2000, 15_000)  # how long a transactional producer lives
 
 
@@ -76,6 +86,7 @@ class Simulation:
         self.producers: list[Producer] = []
         self.transactors: list[Transactor] = []
         self.readers: list[Reader] = []
+        self.members: list[Member] = []
         self.admin = Admin(self.cluster, TOPIC, self.cluster.config, plan.mode)
         self.admin.on_created = self._serve_topic
         self.admin.on_deleted = self._leave_topic
@@ -115,6 +126,11 @@ class Simulation:
             self._add_transactor(f"x{number}")
         for index in range(self.plan.partitions):
             self._add_reader(TOPIC, index)
+        if self.plan.members:
+            team = GroupChecker(TEAM, TOPIC, self._offsets_are_given_up)
+            cluster.checker.groups.append(team)
+            for _ in range(self.plan.members):
+                self._add_member(team)
         if self.plan.administrated:
             self.admin.start()
         if self.plan.changing:
@@ -145,9 +161,33 @@ class Simulation:
         reader.start()
 
     def _group_of(self, client: Client, topic: str, index: int) -> GroupOffsets:
-        checker = self.cluster.checker
-        topic_id = checker.metadata.newest.topics[topic].topic_id
-        return GroupOffsets(client, topic_id, index, lambda: (CONSUMER_OFFSETS, 0) in checker.given_up)
+        topic_id = self.cluster.checker.metadata.newest.topics[topic].topic_id
+        name = f"g{client.client_id}"
+        return GroupOffsets(client, name, topic_id, index, self._offsets_are_given_up, CommittedOffsets(name))
+
+    def _offsets_are_given_up(self) -> bool:
+        return (CONSUMER_OFFSETS, 0) in self.cluster.checker.given_up
+
+    def _add_member(self, team: GroupChecker) -> None:
+        checker, chance = self.cluster.checker, self.world.chance
+        topic_id = checker.metadata.newest.topics[TOPIC].topic_id
+        member = Member(self.cluster.client(), team, topic_id, self.plan.partitions, checker.history)
+        self.members.append(member)
+        member.start()
+
+        def upset() -> None:
+            """It dies, and somebody else takes its place; or it falls silent for a while."""
+            if not self.nemesis.raging:
+                return
+            if chance.random() < 0.5:
+                member.die()
+                self.members.remove(member)
+                self._add_member(team)
+            else:
+                member.silent_until_ms = self.world.now_ms + chance.uniform(*SILENT_MS)
+                self.world.after(chance.uniform(*UPSET_MS), upset)
+
+        self.world.after(chance.uniform(*UPSET_MS), upset)
 
     def _add_transactor(self, name: str) -> None:
         """It will be replaced by another one, which does not know whether it is still alive."""
@@ -227,6 +267,8 @@ class Simulation:
             transactor.stopped = True
         for reader in self.readers:
             reader.committing = False
+        for member in self.members:
+            member.silent_until_ms = 0.0
         self.world.run_until(self.world.now_ms + 500)
         if not self.world.run_while(lambda: not self._is_settled(), WAIT_MS):
             raise Violation("a healthy cluster does not settle:\n" + self._story())
@@ -237,12 +279,26 @@ class Simulation:
         ends = {
             (place.topic.name, place.number): self._end_of(place) for place in self.cluster.checker.places()
         }
-        return None not in ends.values() and all(
-            reader.stopped
-            or self._may_hang(reader)
-            or reader.position == ends[reader.topic, reader.partition]
-            for reader in self.readers
+        return (
+            None not in ends.values()
+            and self._team_has_read(ends)
+            and all(
+                reader.stopped
+                or self._may_hang(reader)
+                or reader.position == ends[reader.topic, reader.partition]
+                for reader in self.readers
+            )
         )
+
+    def _team_has_read(self, ends: Mapping[tuple[str, int], int | None]) -> bool:
+        """Every partition belongs to a member, which is at its end."""
+        at_end = {
+            reader.partition
+            for member in self.members
+            for reader in member.readers
+            if reader.position == ends[TOPIC, reader.partition]
+        }
+        return not self.members or len(at_end) == self.plan.partitions
 
     def _may_hang(self, reader: Reader) -> bool:
         """Where the end of a transaction was lost, readers of committed records wait until an operator aborts

@@ -11,8 +11,9 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
-from tidelog.sim.checkers.batches import batches_between, end_on_disk, entries_between
+from tidelog.sim.checkers.batches import Entry, batches_between, end_on_disk, entries_between
 from tidelog.sim.checkers.damage import Damage, DamageChecker
+from tidelog.sim.checkers.groups import GroupChecker
 from tidelog.sim.checkers.history import PartitionHistory
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
@@ -41,6 +42,7 @@ class ClusterChecker:
         self.damages = DamageChecker()
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
         self.transactions = TransactionHistory()
+        self.groups: list[GroupChecker] = []
         self._names: dict[PartitionKey, str] = {}
         self._histories: dict[tuple[str, int], PartitionHistory] = {}
 
@@ -213,3 +215,10 @@ class ClusterChecker:
         if history is not None:
             entries = entries_between(log, log.start_offset, log.end_offset)
             history.check(entries, log.start_offset, leader.replica.epoch)
+            if (place.topic.name, place.number) not in self.given_up:
+                self._check_groups(place, entries)
+
+    def _check_groups(self, place: Place, entries: list[Entry]) -> None:
+        for group in self.groups:
+            if group.topic == place.topic.name:
+                group.check(place.number, entries)

@@ -9,23 +9,31 @@ class CommittedOffsets:
     def __init__(self, name: str) -> None:
         self._name = name
         self._told = NOTHING  # the last one that was acknowledged
-        self._asked: list[int] = []  # since then: any of these may have been committed as well
+        self._told_number = 0
+        # By number, since then: any of these may have been committed as well.
+        self._asked: dict[int, int] = {}
+        self._numbers = 0
         self._ever = {NOTHING}
 
-    def asked(self, offset: int) -> None:
+    def asked(self, offset: int) -> int:
+        """The number of this commit: members of a group ask one after the other."""
         self._ever.add(offset)
-        self._asked.append(offset)
+        self._numbers += 1
+        self._asked[self._numbers] = offset
+        return self._numbers
 
-    def told(self, offset: int) -> None:
-        self._told = offset
-        self._asked.clear()
+    def told(self, offset: int, number: int) -> None:
+        """An answer may come late: whoever asked afterwards was committed afterwards, or not at all."""
+        if number > self._told_number:
+            self._told, self._told_number = offset, number
+            self._asked = {asked: value for asked, value in self._asked.items() if asked > number}
 
     def found(self, offset: int, *, given_up: bool) -> None:
         """The group was asked where it is. ``given_up``: the coordinator's log may have lost something."""
-        allowed = self._ever if given_up else {self._told, *self._asked}
+        allowed = self._ever if given_up else {self._told, *self._asked.values()}
         if offset not in allowed:
             how = "went back" if offset < self._told else "invented"
             raise Violation(
                 f"{self._name}: committed offset {how}, {offset} was found, {self._told} acknowledged, "
-                f"{self._asked} asked for since"
+                f"{list(self._asked.values())} asked for since"
             )

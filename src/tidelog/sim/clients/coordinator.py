@@ -5,7 +5,7 @@ from typing import Any
 
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
-from tidelog.sim.clients.client import Client, Reply, RequestCall
+from tidelog.sim.clients.client import REQUEST_TIMEOUT_MS, Client, Reply, RequestCall
 
 FIND_COORDINATOR = 10
 GROUP, TRANSACTION = 0, 1
@@ -36,7 +36,12 @@ class CoordinatorLink:
         self.closed = False  # nobody waits any more
 
     def ask(
-        self, api_key: int, body: Callable[[], Fields], code_of: Callable[[Any], ErrorCode], heard: Heard
+        self,
+        api_key: int,
+        body: Callable[[], Fields],
+        code_of: Callable[[Any], ErrorCode],
+        heard: Heard,
+        patience_ms: float = REQUEST_TIMEOUT_MS,
     ) -> None:
         """``code_of``: the error in an answer."""
         if self.closed:
@@ -44,7 +49,7 @@ class CoordinatorLink:
 
         def again() -> None:
             self._client.world.after(
-                self._client.backoff_ms(), lambda: self.ask(api_key, body, code_of, heard)
+                self._client.backoff_ms(), lambda: self.ask(api_key, body, code_of, heard, patience_ms)
             )
 
         def answered(reply: Reply) -> None:
@@ -59,7 +64,7 @@ class CoordinatorLink:
         if self._coordinator < 0:
             self._find(again)
         else:
-            self._request(self._coordinator, api_key, body(), answered)
+            self._request(self._coordinator, api_key, body(), answered, patience_ms)
 
     def _find(self, done: Callable[[], None]) -> None:
         def found(reply: Reply) -> None:
@@ -71,6 +76,14 @@ class CoordinatorLink:
         body = {"key_type": self._kind, "coordinator_keys": [self._key]}
         self._request(self._client.any_broker(), FIND_COORDINATOR, body, found)
 
-    def _request(self, broker: int, api_key: int, body: Fields, done: Callable[[Reply], None]) -> None:
+    def _request(
+        self,
+        broker: int,
+        api_key: int,
+        body: Fields,
+        done: Callable[[Reply], None],
+        patience_ms: float = REQUEST_TIMEOUT_MS,
+    ) -> None:
         client = self._client
-        client.ask(broker, RequestCall(client.client_id, client.next_number(), api_key, body), done)
+        call = RequestCall(client.client_id, client.next_number(), api_key, body)
+        client.ask(broker, call, done, patience_ms)

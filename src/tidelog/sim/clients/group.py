@@ -1,4 +1,6 @@
-"""A group of one reader, which assigns itself its partition and keeps its place with the coordinator."""
+"""The place of a reader in one partition, kept with the coordinator of its group: that of a group of one,
+which assigns itself its partition, or of a member in one generation of a larger one.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,39 +12,54 @@ from tidelog.sim.clients.client import Client
 from tidelog.sim.clients.coordinator import GROUP, CoordinatorLink
 
 OFFSET_COMMIT, OFFSET_FETCH = 8, 9
+NOBODY = (-1, "")
 
 
 class GroupOffsets:
     def __init__(
-        self, client: Client, topic_id: UUID, partition: int, is_given_up: Callable[[], bool]
+        self,
+        client: Client,
+        name: str,
+        topic_id: UUID,
+        partition: int,
+        is_given_up: Callable[[], bool],
+        checked: CommittedOffsets,
+        member: tuple[int, str] = NOBODY,
     ) -> None:
-        self._name = f"g{client.client_id}"
-        self._link = CoordinatorLink(client, GROUP, self._name)
+        """``member``: generation and member id."""
+        self._name = name
+        self._generation, self._member_id = member
+        self._link = CoordinatorLink(client, GROUP, name)
         self._topic_id = topic_id
         self._partition = partition
         self._is_given_up = is_given_up  # whether the coordinators' log has lost something
-        self._checked = CommittedOffsets(self._name)
+        self._checked = checked
         self._busy = False
+
+    def close(self) -> None:
+        """Nobody waits for answers any more."""
+        self._link.closed = True
 
     def commit(self, offset: int) -> None:
         """One at a time; not waited for."""
         if self._busy:
             return
         self._busy = True
-        self._checked.asked(offset)
+        number = self._checked.asked(offset)
         partition = {
             "partition_index": self._partition, "committed_offset": offset, "committed_leader_epoch": -1,
             "committed_metadata": "",
         }  # fmt: skip
         body = {
-            "group_id": self._name, "generation_id_or_member_epoch": -1, "member_id": "",
-            "group_instance_id": None, "topics": [{"topic_id": self._topic_id, "partitions": [partition]}],
+            "group_id": self._name, "generation_id_or_member_epoch": self._generation,
+            "member_id": self._member_id, "group_instance_id": None,
+            "topics": [{"topic_id": self._topic_id, "partitions": [partition]}],
         }  # fmt: skip
 
         def heard(code: ErrorCode, answer: Any) -> None:
             self._busy = False
             if code is ErrorCode.NONE:
-                self._checked.told(offset)
+                self._checked.told(offset, number)
 
         self._link.ask(OFFSET_COMMIT, lambda: body, _commit_code, heard)
 

@@ -1,6 +1,6 @@
 """A reader of one partition: polls, commits where it is, and now and then dies and goes on from there."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.protocol.batch import BatchHeader, iterate
@@ -44,9 +44,11 @@ class Reader:
         anywhere: bool = False,
         transactions: TransactionHistory | None = None,
         group: GroupOffsets | None = None,
+        consumed: Callable[[int], None] = lambda offset: None,
     ) -> None:
         """``anywhere``: reads from any broker that has the partition, not only from its leader.
         ``transactions``: takes only what is committed, and tells there. ``group``: keeps its place there.
+        ``consumed``: is told of every record.
         """
         self._client = client
         client.reads = True
@@ -57,6 +59,7 @@ class Reader:
         self._anywhere = anywhere
         self._transactions = transactions
         self._group = group
+        self._consumed = consumed
         self._doubts = False  # the next poll goes to the leader
         self._position = 0
         self._last_epoch = -1
@@ -68,6 +71,11 @@ class Reader:
     @property
     def position(self) -> int:
         return self._position
+
+    def resume(self) -> None:
+        """Begin where the group is."""
+        if self._group is not None:
+            self._group.fetch(self._restart)
 
     def start(self) -> None:
         self._world.after(self._world.chance.uniform(0, 2 * POLL_PAUSE_MS), self._poll)
@@ -120,6 +128,7 @@ class Reader:
             hidden = aborting.contain(header)
             for entry in found:
                 self._history.read(self._session, entry)
+                self._consumed(entry.offset)
                 if self._transactions is not None and not hidden:
                     self._transactions.seen(entry.value)
             self._position = header.next_offset
@@ -134,7 +143,7 @@ class Reader:
         if self._world.chance.random() >= RESTARTS:
             return False
         if self._group is not None:
-            self._group.fetch(self._restart)
+            self.resume()
         else:
             self._restart(self._committed)
         return True
