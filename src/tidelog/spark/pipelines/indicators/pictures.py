@@ -4,6 +4,7 @@ Owns colours and scales. Every picture is drawn for a light and for a dark page.
 """
 
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ WIDTH = 10.0
 PANEL_HEIGHT = 2.7
 BAR_HEIGHT = 0.42
 DPI = 130
-LEGEND_CHARACTERS_MAX = 150  # in one line
+LEGEND_CHARACTERS_MAX = 140  # in one line
 LABELLED_FAULTS_MAX = 4  # in one panel; more names would cover each other
 LOG_FROM = 30.0  # times between the smallest and the largest figure
 # Told apart by those who see few colours, too, and on both grounds.
@@ -169,8 +170,9 @@ def _legend(figure: Any, report: IndicatorsReport, theme: Theme) -> None:
 
 
 def _columns(labels: Sequence[str]) -> int:
-    """As many as fit beside each other, each as wide as the widest."""
-    return max(1, min(len(labels), LEGEND_CHARACTERS_MAX // (max(map(len, labels)) + 8)))
+    """So that no line of the legend is too long, and all are about as full."""
+    lines = math.ceil(sum(len(label) + 7 for label in labels) / LEGEND_CHARACTERS_MAX)
+    return math.ceil(len(labels) / lines)
 
 
 def _downtime(report: IndicatorsReport, theme: Theme) -> bytes:
