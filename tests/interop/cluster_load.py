@@ -3,15 +3,23 @@
 Two confluent-kafka producers with acks=all, one idempotent and one plain, write numbered records to every
 partition; a consumer reads along from the start. Each acknowledgement is remembered with its place and time,
 so that the end can be judged: what was acknowledged is where it was said to be, once and in order.
+
+``TIDELOG_TEST_HISTORY``, a directory, makes rounds of faults leave their events there, for ``tidelog pipeline
+indicators``.
 """
 
+import os
+import re
 import threading
 import time
 from collections import defaultdict
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidelog.lab.history import HistoryWriter, now_us
 
 from .calls import eventually
 
@@ -48,8 +56,17 @@ def admin_client(bootstrap: str) -> AdminClient:
 
 
 class Writer(threading.Thread):
-    def __init__(self, bootstrap: str, topic: str, partitions: int, name: str, idempotent: bool) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        name: str,
+        idempotent: bool,
+        history: HistoryWriter | None = None,
+    ) -> None:
         super().__init__(name=name, daemon=True)
+        self._history = history
         settings = {
             "bootstrap.servers": bootstrap,
             "acks": "all",
@@ -92,10 +109,19 @@ class Writer(threading.Thread):
         self.sent_at[partition].append(time.monotonic())
 
     def _delivered(self, partition: int, number: int, error: Any, message: Any) -> None:
+        at = time.monotonic()
         if error is not None:
             self.failures.append(f"{self.name}/{number} to partition {partition}: {error}")
         else:
-            self.acks[partition].append(Ack(number, message.offset(), time.monotonic()))
+            self.acks[partition].append(Ack(number, message.offset(), at))
+        if self._history is not None:
+            answered_us = now_us()
+            self._history.add(
+                "acknowledged" if error is None else "failed", answered_us, producer=self.name,
+                sequence=number, partition=partition, offset=None if error else message.offset(),
+                sent_us=answered_us - int((at - self.sent_at[partition][number]) * 1e6),
+                bytes=len(value_of(self.name, number)),
+            )  # fmt: skip
 
     def wrote_since(self, moment: float) -> bool:
         """Whether every partition acknowledged something that was sent after this moment."""
@@ -122,8 +148,17 @@ class Reader(threading.Thread):
     those of control records.
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, gaps: bool = False) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        gaps: bool = False,
+        history: HistoryWriter | None = None,
+    ) -> None:
         super().__init__(name="reader", daemon=True)
+        self._history = history
         settings = {
             "bootstrap.servers": bootstrap,
             "group.id": "unused",
@@ -158,6 +193,12 @@ class Reader(threading.Thread):
                 f"partition {message.partition()}: offset {message.offset()} came where {len(values)} was due"
             )
         values.append(message.value())
+        if self._history is not None:
+            writer, number, _ = message.value().split(b"/", 2)
+            self._history.add(
+                "received", now_us(), producer=writer.decode(), sequence=int(number),
+                partition=message.partition(), offset=message.offset(),
+            )  # fmt: skip
 
     def finish(self, ends: list[int]) -> None:
         """Stop once it has read so far in every partition."""
@@ -176,15 +217,29 @@ class Reader(threading.Thread):
 
 
 class Load:
-    """Writers and reader together; call ``finish`` when all faults are over, then ``check``."""
+    """Writers and reader together; call ``finish`` when all faults are over, then ``check``. With ``mode`` it
+    leaves a history, if the tests are to leave one.
+    """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, gaps: bool = False) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, *, gaps: bool = False, mode: str | None = None
+    ) -> None:
         self._partitions = partitions
+        self._history = history_of(mode) if mode is not None else None
         self.writers = [
-            Writer(bootstrap, topic, partitions, "idempotent", True),
-            Writer(bootstrap, topic, partitions, "plain", False),
+            Writer(bootstrap, topic, partitions, "idempotent", True, self._history),
+            Writer(bootstrap, topic, partitions, "plain", False, self._history),
         ]
-        self.reader = Reader(bootstrap, topic, partitions, gaps=gaps)
+        self.reader = Reader(bootstrap, topic, partitions, gaps=gaps, history=self._history)
+
+    def struck(self, name: str) -> None:
+        """For the history: something is broken now."""
+        if self._history is not None:
+            self._history.fault(name)
+
+    def healed(self, name: str) -> None:
+        if self._history is not None:
+            self._history.healed(name)
 
     def start(self) -> None:
         self.reader.start()
@@ -214,6 +269,8 @@ class Load:
             for partition in range(self._partitions)
         ]
         self.reader.finish(ends)
+        if self._history is not None:
+            self._history.close()
 
     def check(self) -> str:
         """Assert that nothing acknowledged was lost, changed its place or its order; a summary in words."""
@@ -239,6 +296,17 @@ class Load:
                 assert ack.offset not in places, f"offset {ack.offset} was given out twice"
                 places[ack.offset] = value
                 assert values[ack.offset] == value, f"another record than {value!r} is at {ack.offset}"
+
+
+def history_of(mode: str) -> HistoryWriter | None:
+    """A file for each test and mode; None unless histories are asked for."""
+    directory = os.environ.get("TIDELOG_TEST_HISTORY")
+    if directory is None:
+        return None
+    test = os.environ.get("PYTEST_CURRENT_TEST", "test").partition(" ")[0].rpartition("/")[2]
+    file = re.sub(r"[^a-z0-9]+", "-", f"{test} {mode}".lower())
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    return HistoryWriter(Path(directory) / f"{file}.jsonl", run=test, mode=mode)
 
 
 def value_of(writer: str, number: int) -> bytes:

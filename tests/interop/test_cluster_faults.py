@@ -108,7 +108,7 @@ def cluster(network: Network | None, tmp_path: Path) -> Iterator[Cluster]:
 def test_acknowledged_records_survive_every_fault(cluster: Cluster) -> None:
     series = list(islice(cycle(LONG), ROUNDS)) if ROUNDS else SHORT
     create_topic(cluster.bootstrap, TOPIC, PARTITIONS, segment_bytes=1 << 20)
-    load = Load(cluster.bootstrap, TOPIC, PARTITIONS)
+    load = Load(cluster.bootstrap, TOPIC, PARTITIONS, mode="isr")
     load.start()
     for fault, role in series:
         if fault is CUT and cluster.network is None:
@@ -126,10 +126,12 @@ def one_round(cluster: Cluster, load: Load, fault: Fault, role: str) -> None:
     victim = ROLES[role](cluster)
     led = partitions_led(cluster, victim)
     began = time.monotonic()
+    load.struck(f"{fault.name} of the {role}")
     fault.strike(cluster, victim)
     load.await_writes(time.monotonic())
     gap_s = load.longest_gap_s(began)
     healed = time.monotonic()
+    load.healed(f"{fault.name} is over")
     fault.heal(cluster, victim)
     cluster.await_ready()
     cluster.await_in_sync(TOPIC)

@@ -42,7 +42,7 @@ def test_acknowledged_records_survive_every_fault(cluster: Cluster) -> None:
     for topic, copies in COPIES.items():
         settings = {"replication_mode": "primary-backup", "min_insync_replicas": copies}
         create_topic(cluster.bootstrap, topic, PARTITIONS, segment_bytes=1 << 20, **settings)
-        loads[topic] = Load(cluster.bootstrap, topic, PARTITIONS)
+        loads[topic] = Load(cluster.bootstrap, topic, PARTITIONS, mode=topic)
         loads[topic].start()
     cluster.await_in_sync(*COPIES)
     for fault, broker in islice(cycle(LONG), ROUNDS) if ROUNDS else SHORT:
@@ -58,6 +58,8 @@ def test_acknowledged_records_survive_every_fault(cluster: Cluster) -> None:
 
 def one_round(cluster: Cluster, loads: dict[str, Load], fault: Fault, broker: int) -> None:
     """A broker is the primary of one partition of each topic, and a backup of the others."""
+    for load in loads.values():
+        load.struck(f"{fault.name} of broker {broker}")
     fault.strike(cluster, cluster[broker])
     if fault is not RESTART:
         others = [each for each in cluster.running if each is not cluster[broker]]
@@ -65,6 +67,8 @@ def one_round(cluster: Cluster, loads: dict[str, Load], fault: Fault, broker: in
             lambda: broker not in cluster.view("double", of=others[0]).topics["double"][0].in_sync,
             f"broker {broker} is not missed",
         )
+    for load in loads.values():
+        load.healed(f"{fault.name} is over")
     fault.heal(cluster, cluster[broker])
     cluster.await_ready()
     cluster.await_in_sync(*COPIES)

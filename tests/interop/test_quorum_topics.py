@@ -56,7 +56,7 @@ def cluster(network: Network | None, tmp_path: Path) -> Iterator[Cluster]:
 def test_acknowledged_records_survive_every_fault(cluster: Cluster) -> None:
     series = list(islice(cycle(LONG), ROUNDS)) if ROUNDS else SHORT
     create_topic(cluster.bootstrap, TOPIC, PARTITIONS, replication_mode="quorum", segment_bytes=1 << 20)
-    load = Load(cluster.bootstrap, TOPIC, PARTITIONS, gaps=True)
+    load = Load(cluster.bootstrap, TOPIC, PARTITIONS, gaps=True, mode="quorum")
     load.start()
     for fault, role in series:
         if fault is CUT and cluster.network is None:
