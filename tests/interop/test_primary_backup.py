@@ -262,6 +262,24 @@ def test_a_primary_whose_disk_lost_the_end_of_its_log(cluster: Cluster, victim: 
     assert "a backup has confirmed records up to 60" in victim.log_text()
 
 
+def test_the_primary_dies_and_most_of_the_controllers_too(cluster: Cluster, victim: Broker) -> None:
+    """Nobody can say any more that the primary is gone; the backup sees that it is, and serves readers."""
+    topic = create(cluster, "orphan", 2)
+    Writer(cluster, topic).put(*numbers(0, 50), partition=0).flush()
+    assert values(cluster, topic, 50) == numbers(0, 50)
+    deciders = [broker for broker in cluster if broker.node_id not in (VICTIM, BACKUP)]
+    for broker in (*deciders, victim):
+        broker.kill()
+    assert values(cluster, topic, 50) == numbers(0, 50)
+    waits = Writer(cluster, topic).put("50", partition=0)
+    for broker in deciders:
+        broker.start()
+    victim.start()
+    cluster.await_ready()
+    assert waits.flush().failed == []
+    assert values(cluster, topic, 51) == numbers(0, 51)
+
+
 @pytest.mark.skipif(JARS is None, reason="TIDELOG_TEST_JARS names no directory with Kafka's jars")
 def test_kafkas_own_client_while_the_primary_is_away(cluster: Cluster, victim: Broker) -> None:
     topic = create(cluster, "java", 1, [1, 3], [3, 1])

@@ -17,14 +17,16 @@ class LeaderHint(NamedTuple):
 
 
 def leader_hint(broker: Broker, key: TopicKey, index: int) -> LeaderHint | None:
-    """Who leads by our metadata; nobody when that is us: then we know less than the client needs."""
+    """Who leads by our metadata; nobody when that is us: then we know less than the client needs. Nor who was
+    just lost: to a client the word of a leader, even a dead one, is news.
+    """
     image = broker.image
     topic = image.topic_by_id(key) if isinstance(key, UUID) else image.topics.get(key)
     if topic is None or not 0 <= index < len(topic.partitions):
         return None
     partition = broker.newest(topic).partitions[index]
     leader = image.brokers.get(acting_leader(partition))
-    if leader is None or leader.broker_id == broker.broker_id:
+    if leader is None or leader.broker_id == broker.broker_id or leader.broker_id in broker.lost_brokers:
         return None
     node = NodeAddress(leader.broker_id, leader.host, leader.port, leader.rack)
     return LeaderHint(node, partition.leader_epoch)

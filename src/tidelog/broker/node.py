@@ -8,6 +8,7 @@ around it.
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol, cast
 from uuid import UUID
 
@@ -126,7 +127,7 @@ class Node:
         self._last_active: int = NO_BROKER  # the last other node that was the active controller
         # Those of them for which that was a moment ago: what the metadata says of them may be over. Later it
         # is not: the controllers have had their time, and know more than who may just have no business with
-        # that broker.
+        # that broker. Where there are no controllers, those that have ended stay among them.
         self.lost_peers: set[int] = set()
         self._dead_ms: dict[int, int] = {}  # peers that had ended then, for sure; not heard of since
         self._lost_for_ms = 2 * session.session_ms
@@ -177,7 +178,10 @@ class Node:
         self.quorum.tick(now_ms)
         if self.metadata.election.is_mistaken_for_leader and self.metadata.leader != self.me:
             self.membership.refused(f"another node {self.me} is the active controller")
-        for peer in list(self.lost_peers):
+        orphaning = self._orphaning()
+        self.partitions.stand_in_for(orphaning)
+        self.lost_peers.update(orphaning)  # In place: others hold on to it.
+        for peer in self.lost_peers - orphaning:
             if now_ms - self._silent_since_ms[peer] >= self._lost_for_ms:
                 self.lost_peers.discard(peer)
 
@@ -209,10 +213,22 @@ class Node:
         ended that the rest is no majority. One that started since gives this broker a whole session before it
         takes it for dead; so long what was seen holds.
         """
+        others = self._deciders() - {self.me}
+        return 2 * len(others) > len(self.metadata.voters.latest)
+
+    def _deciders(self) -> AbstractSet[int]:
+        """Controllers, but for those that were seen to have ended."""
         seen_ms = self._services.uptime_ms() - self._session_ms
         dead = {peer for peer, dead_ms in self._dead_ms.items() if dead_ms > seen_ms}
-        voters = self.metadata.voters.latest.ids
-        return 2 * len(voters - dead - {self.me}) > len(voters)
+        return self.metadata.voters.latest.ids - dead
+
+    def _orphaning(self) -> AbstractSet[int]:
+        """Brokers that have ended while most of the controllers had, too: nobody is there to say so. They
+        lead nothing any more, and will not before a controller has let them in.
+        """
+        if not self._dead_ms or 2 * len(self._deciders()) > len(self.metadata.voters.latest):
+            return frozenset()
+        return self._dead_ms.keys()
 
     # --- messages -------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ whoever must not answer before they are there waits with :meth:`PartitionTable.w
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Protocol, cast
 from uuid import UUID
 
@@ -80,6 +81,7 @@ class PartitionTable:
         self._to_open: deque[tuple[UUID, int]] = deque()
         self._when_settled: list[Callable[[], None]] = []
         self._config: BrokerConfig | None = None
+        self._orphaning: AbstractSet[int] = frozenset()  # brokers that have ended, and nobody can say so
         self._refusals_logged: dict[tuple[TopicPartition, ErrorCode], int] = {}
         # Told when this broker begins or ends to lead a partition, and before one is closed.
         self.on_role: list[Callable[[Partition], None]] = []
@@ -184,9 +186,7 @@ class PartitionTable:
             hosted.set_limits(self._limits(mine.config, len(replicas)))
         hosted.successors = self._successors(mine.config, partition)
         hosted.unclean_epoch = partition.unclean_epoch
-        mine.stands_in = (
-            partition.leader != self._me and stand_in(partition, frozenset(replicas)) != NO_BROKER
-        )
+        mine.stands_in = self._is_stand_in(partition)
         if partition.leader != self._me or self._me in partition.in_sync:
             hosted.end_restoring()
         if partition.leader == self._me and self._me not in partition.in_sync:
@@ -202,6 +202,24 @@ class PartitionTable:
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
         if mine.stands_in:
             hosted.run(replica.stand_in())
+
+    def _is_stand_in(self, partition: PartitionImage) -> bool:
+        there = frozenset(partition.replicas) - self._orphaning
+        return partition.leader != self._me and stand_in(partition, there) != NO_BROKER
+
+    def stand_in_for(self, orphaning: AbstractSet[int]) -> None:
+        """Leaders that have ended while no controller is there to say so: where backups serve readers, they
+        do so without a controller's word. Nobody is led astray: what they give out is confirmed.
+        """
+        if orphaning == self._orphaning:
+            return
+        self._orphaning = frozenset(orphaning)
+        for topic in self._topics.values():
+            for index, mine in self._rows[topic.topic_id].items():
+                if mine.hosted.election is None:
+                    mine.stands_in = self._is_stand_in(topic.partitions[index])
+                    if mine.stands_in:
+                        mine.hosted.run(mine.replica.stand_in())
 
     def _let_vote(self, mine: Partition, partition: PartitionImage) -> None:
         """The replicas find out themselves who leads; the metadata says who they are."""

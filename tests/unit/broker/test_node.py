@@ -185,6 +185,23 @@ class TestWithoutControllers:
         lone.services.clock_ms += SessionTiming().session_ms
         assert not partition.leads  # They may have been started again.
 
+    def test_who_has_ended_stays_lost_while_nobody_is_there_to_say_so(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        voters = [Voter(node, None, "there", 9092) for node in (OTHER, OTHER + 1, OTHER + 2)]
+        monkeypatch.setattr(lone.node.metadata.voters, "history", VoterHistory(VoterSet(voters)))
+        told = lone.node.lost_peers  # What clients are told goes by it.
+        session_ms = SessionTiming().session_ms
+        for ended in ((OTHER, OTHER + 1), (OTHER,)):
+            for node in (OTHER, OTHER + 1):
+                lone.node.peer_lost(node)
+                lone.node.peer_dead(node)
+            for _ in range(5):
+                lone.services.advance(session_ms - 1)
+                for node in ended:
+                    lone.node.peer_dead(node)
+            assert told == ({OTHER, OTHER + 1} if len(ended) == 2 else set())
+
 
 class TestProposals:
     def ask(self, lone: LoneNode, partition: Partition, broker_epoch: int, generation: int) -> None:
