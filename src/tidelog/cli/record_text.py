@@ -8,7 +8,7 @@ a topic.
 import base64
 import binascii
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 NO_OFFSET = -1  # of a record that is not written yet
@@ -90,10 +90,6 @@ def to_plain(record: Record, *, keys: bool, headers: bool, offsets: bool, separa
 def parse_instant(text: str) -> int:
     """An ISO date or date and time as milliseconds since 1970; without a zone it is local time."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)
-
-
-def format_instant(timestamp_ms: int) -> str:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _or_null(content: bytes | None) -> bytes:

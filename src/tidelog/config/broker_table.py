@@ -362,7 +362,7 @@ class BrokerTable:
         _LONG_MS, 60_000, "How often the broker notes how far its logs are synced, which shortens recovery."
     )
     log_flush_start_offset_checkpoint_interval_ms: int = row(
-        _LONG_MS, 60_000, "How often the broker notes where its logs start."
+        _LONG_MS, 60_000, "Kept for Kafka's tools: where logs start is noted together with what was synced."
     )
     log_message_timestamp_type: str = _default_of("message.timestamp.type")
     log_message_timestamp_before_max_ms: int = _default_of("message.timestamp.before.max.ms")

@@ -119,9 +119,6 @@ class Election:
     def ballot(self) -> Ballot:
         return Ballot(self.epoch, self.voted_for)
 
-    def next_deadline_ms(self) -> int:
-        return self.deadline_ms
-
     # --- time -----------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:

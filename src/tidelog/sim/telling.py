@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tidelog.sim.disk import EIO, nothing
+from tidelog.sim.disk import nothing
 from tidelog.sim.machine import Machine
 from tidelog.sim.network import Network
 from tidelog.sim.world import World
@@ -117,11 +117,6 @@ class Telling:
         self.tell(f"the disk of {letter} is full")
         disk = self.machine_of(letter).disk
         disk.capacity_bytes = disk.used_bytes()
-
-    def break_disk(self, letter: str) -> None:
-        self.tell(f"the disk of {letter} fails: nothing can be written")
-        disk = self.machine_of(letter).disk
-        disk.failing.update(dict.fromkeys(("write", "reserve", "create", "sync"), EIO))
 
     def repair_disk(self, letter: str) -> None:
         self.tell(f"the disk of {letter} is repaired")
