@@ -6,7 +6,7 @@ Records are called r1, r2, …; a bar in a log stands at its watermark.
 """
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Self, cast
 
 from tidelog.config.modes import ISR
 from tidelog.controller.image import PartitionImage
@@ -122,6 +122,17 @@ class Story(Telling):
                 words.append("|")
             words.append(entry.value.decode())
         return " ".join(words) + (" |" if watermark >= log.end_offset else "")
+
+    def end(self) -> Self:
+        """How most stories end: a moment later, with what everybody holds."""
+        self.run(500)
+        self.tell_logs()
+        return self
+
+    def end_whole(self, returns: str) -> Self:
+        """The same, when the last one that was away is back and has everything."""
+        self.until(self.all_in_sync, f"the return of {returns}")
+        return self.end()
 
     # --- faults ---------------------------------------------------------------------------------------------
 

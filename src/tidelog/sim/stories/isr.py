@@ -21,10 +21,7 @@ def leader_killed() -> Story:
     story.until(lambda: story.is_led_anew(0), "an election")
     expect(story.write(), ErrorCode.NONE)
     story.start("A")
-    story.until(story.all_in_sync, "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("A")
 
 
 def follower_killed() -> Story:
@@ -35,10 +32,7 @@ def follower_killed() -> Story:
     story.until(lambda: story.in_sync() == "AC", "the departure of B")
     expect(story.await_answer(waiting), ErrorCode.NONE)
     story.start("B")
-    story.until(story.all_in_sync, "the return of B")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("B")
 
 
 def both_followers_killed() -> Story:
@@ -73,10 +67,7 @@ def leader_and_follower_killed() -> Story:
     story.until(lambda: story.in_sync() == "BC", "the return of B")
     expect(story.write(), ErrorCode.NONE)
     story.start("A")
-    story.until(story.all_in_sync, "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("A")
 
 
 def last_member_killed() -> Story:
@@ -97,10 +88,7 @@ def last_member_killed() -> Story:
     story.run(50)
     expect(story.write(), ErrorCode.NONE)
     story.start("A")
-    story.until(story.all_in_sync, "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("A")
 
 
 def last_member_killed_min_isr_1() -> Story:
@@ -141,10 +129,7 @@ def last_member_killed_unclean() -> Story:
     story.until(lambda: story.leader() in ("B", "C"), "an unclean election")
     expect(story.write(), ErrorCode.NONE)
     story.start("A")
-    story.until(story.all_in_sync, "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("A")
 
 
 def all_killed() -> Story:
@@ -155,10 +140,7 @@ def all_killed() -> Story:
     story.run(5000)
     expect(story.leader(), "nobody")
     story.start("AB")
-    story.until(story.all_in_sync, "the return of everybody")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("everybody")
 
 
 def all_killed_unclean() -> Story:
@@ -167,10 +149,7 @@ def all_killed_unclean() -> Story:
     story.until(lambda: story.leader() == "C", "an unclean election")
     expect(story.write(), ErrorCode.NONE)
     story.start("AB")
-    story.until(story.all_in_sync, "the return of everybody")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("everybody")
 
 
 def _all_killed(story: Story) -> Story:
@@ -200,10 +179,7 @@ def leader_frozen() -> Story:
     story.run(26_000)
     story.thaw("A")
     expect(story.await_answer(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    story.until(story.all_in_sync, "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("A")
 
 
 def leader_cut_off_with_a_client() -> Story:
@@ -222,10 +198,7 @@ def leader_cut_off_with_a_client() -> Story:
     expect(story.write(), ErrorCode.NONE)
     story.heal()
     expect(story.await_answer(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    story.until(story.all_in_sync, "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("A")
 
 
 def leader_loses_power() -> Story:
@@ -239,10 +212,7 @@ def leader_loses_power() -> Story:
     story.start("A")
     story.until(lambda: story.is_led_anew(0), "an election")
     expect(story.write(), ErrorCode.NONE)
-    story.until(story.all_in_sync, "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("A")
 
 
 def all_lose_power() -> Story:
@@ -275,10 +245,7 @@ def leader_loses_its_disk() -> Story:
     story.lose_disk("A")
     story.start("A")
     story.until(lambda: story.is_led_anew(0), "an election")
-    story.until(story.all_in_sync, "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("A")
 
 
 def slow_follower() -> Story:
@@ -293,10 +260,7 @@ def slow_follower() -> Story:
     expect(story.await_answer(waiting, 20_000), ErrorCode.NONE)
     expect(story.write(), ErrorCode.NONE)
     story.heal()
-    story.until(story.all_in_sync, "the return of B")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("B")
 
 
 def active_controller_killed() -> Story:
@@ -368,9 +332,7 @@ def divergence_over_two_epochs() -> Story:
     story.start("AB")
     story.until(story.all_in_sync, "the return of both")
     expect(story.write(), ErrorCode.NONE)
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end()
 
 
 def disk_full() -> Story:
@@ -387,10 +349,7 @@ def disk_full() -> Story:
     story.repair_disk("A")
     story.kill("A")
     story.start("A")
-    story.until(story.all_in_sync, "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end_whole("A")
 
 
 def flipped_bit() -> Story:

@@ -27,9 +27,7 @@ def double_primary_killed() -> Story:
     story.start("A")
     story.until(lambda: is_whole(story), "the return of A")
     expect(story.write(), ErrorCode.NONE)
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end()
 
 
 def double_backup_killed() -> Story:
@@ -47,9 +45,7 @@ def double_backup_killed() -> Story:
     story.start("B")
     story.until(lambda: is_whole(story), "the return of B")
     expect(story.write(), ErrorCode.NONE)
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end()
 
 
 def double_one_of_two_backups_killed() -> Story:
@@ -85,9 +81,7 @@ def double_primary_cut_off_with_a_client() -> Story:
     story.heal()
     story.until(lambda: is_whole(story), "the return of A")
     story.await_answer(waiting)
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end()
 
 
 def double_primary_loses_power() -> Story:

@@ -49,9 +49,7 @@ def async_backup_killed() -> Story:
     expect(story.write(), ErrorCode.NONE)
     story.start("B")
     story.until(lambda: is_whole(story), "the return of B")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end()
 
 
 def async_both_killed() -> Story:
@@ -205,9 +203,7 @@ def async_promoted_while_the_primary_is_away() -> Story:
     story.tell_logs()
     story.start("A")
     story.until(lambda: is_whole(story), "the return of A")
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end()
 
 
 def async_promoted_by_plan() -> Story:

@@ -45,9 +45,7 @@ def both_killed(story: Story) -> Story:
     story.start("A")
     story.until(lambda: is_whole(story), "the return of A")
     expect(story.write(), ErrorCode.NONE)
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end()
 
 
 def frozen(story: Story) -> Story:
@@ -63,9 +61,7 @@ def frozen(story: Story) -> Story:
     story.await_answer(waiting)
     story.until(lambda: is_whole(story), "the return of A")
     expect(story.write(), ErrorCode.NONE)
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end()
 
 
 def disk_full(story: Story) -> Story:
@@ -80,9 +76,7 @@ def disk_full(story: Story) -> Story:
     story.start("A")
     story.until(lambda: is_whole(story), "the return of A")
     expect(story.write(), ErrorCode.NONE)
-    story.run(500)
-    story.tell_logs()
-    return story
+    return story.end()
 
 
 def controllers_killed(story: Story) -> Story:
