@@ -137,6 +137,7 @@ def test_what_is_said_follows_the_settings():
 SETTINGS = {
     Terms(ISR, 3, min_in_sync=2): (2, 1, 2, 1, 2, "2 of 3 replicas are down"),
     Terms(ISR, 3, min_in_sync=1): (1, 2, 2, 0, 1, "3 of 3 replicas are down"),
+    Terms(ISR, 2, min_in_sync=2): (2, 0, 1, 1, 2, "1 of 2 replicas is down"),
     Terms(PRIMARY_BACKUP, 2, min_in_sync=1): (1, 0, 1, 0, 1, "the primary is down"),
     Terms(PRIMARY_BACKUP, 2, min_in_sync=2): (2, 0, 1, 1, 2, "the primary or its backup is down"),
     Terms(PRIMARY_BACKUP, 3, min_in_sync=2): (2, 0, 2, 1, 2, "the primary is down, or 2 of its 2 backups"),

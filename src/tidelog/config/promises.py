@@ -225,7 +225,8 @@ def describe(terms: Terms) -> dict[str, str | int | list[str]]:
 
 def _stop(terms: Terms, backups: int) -> str:
     if RULES[terms.mode].leader_can_be_replaced:
-        return f"{survives_writing(terms) + 1} of {terms.replicas} replicas are down"
+        down = survives_writing(terms) + 1
+        return f"{down} of {terms.replicas} replicas {'is' if down == 1 else 'are'} down"
     if terms.may_degrade:
         return "the primary is down; without its backups they wait for replication.degrade.after.ms"
     spare = terms.replicas - terms.copies
