@@ -71,7 +71,7 @@ def archive(
 
     Example: tidelog pipeline archive orders --to /data/orders --format json --schema 'id long, amount double'
     """
-    with spark_session("archive", master, remote, conf, delta=delta) as spark:
+    with spark_session("archive", master, remote, conf, bootstrap=bootstrap, delta=delta) as spark:
         from tidelog.spark.pipelines import Archive, Topics
         from tidelog.spark.pipelines import archive as run
 
@@ -121,7 +121,7 @@ def restore(
 
     Example: tidelog pipeline restore /data/orders --topic orders-again
     """
-    with spark_session("restore", master, remote, conf) as spark:
+    with spark_session("restore", master, remote, conf, bootstrap=bootstrap) as spark:
         from tidelog.spark.pipelines import Restore
         from tidelog.spark.pipelines import restore as run
 
@@ -196,7 +196,8 @@ def audit(
     Example: tidelog pipeline audit orders --dir .tidelog/broker-1 --dir .tidelog/broker-2 --dir
     .tidelog/broker-3
     """
-    with spark_session("audit", master, remote, conf) as spark:
+    asked = None if directories else bootstrap
+    with spark_session("audit", master, remote, conf, bootstrap=asked) as spark:
         from tidelog.spark.pipelines.audit import Audit
         from tidelog.spark.pipelines.audit import audit as run
 

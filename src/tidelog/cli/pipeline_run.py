@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.client import client_settings
 from tidelog.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
@@ -68,11 +69,22 @@ def pairs(given: list[str], option: str) -> dict[str, str]:
 
 @contextmanager
 def spark_session(
-    name: str, master: str | None, remote: str | None, settings: list[str], *, delta: bool = False
+    name: str,
+    master: str | None,
+    remote: str | None,
+    settings: list[str],
+    *,
+    bootstrap: str | None = None,
+    delta: bool = False,
 ) -> "Iterator[SparkSession]":
-    """A session for one command; everything that can go wrong with Spark becomes one sentence."""
+    """A session for one command; everything that can go wrong with Spark becomes one sentence. ``bootstrap``:
+    the brokers it needs, if any.
+    """
     if master is not None and remote is not None:
         raise CommandFailed("--master and --remote exclude each other.")
+    if bootstrap is not None and remote is None:
+        # Before Spark takes its time to start; a Connect server may reach brokers that we do not.
+        client_settings(bootstrap)
     try:
         from tidelog.spark.pipelines import open_session
     except ModuleNotFoundError as error:

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tidelog.cli import main
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.pipeline_run import pairs, spark_session, stop_on_signals
 
@@ -28,3 +29,9 @@ def test_words_become_options() -> None:
 def test_one_spark_at_a_time() -> None:
     with pytest.raises(CommandFailed, match="exclude each other"), spark_session("x", "local", "sc://a", []):
         pass
+
+
+@pytest.mark.parametrize("words", [["archive", "x", "--to", "y"], ["restore", "x"], ["audit", "x"]])
+def test_without_brokers_spark_is_not_started(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", *words, "--bootstrap", "127.0.0.1:1"]) == 1
+    assert "start one with `tidelog up`" in capsys.readouterr().err
