@@ -126,13 +126,20 @@ def _copy(target, source, size):  # type: ignore[no-untyped-def]
         done += CHUNK_BYTES
 
 
-@_compiled("int64(int64)")
-def fill(told):  # type: ignore[no-untyped-def]
-    """The number of rows, or -1 - the number of the batch that is broken.
+@_compiled("int64(int64, int64, int64, int64, int64, int64, int64)")
+def _put_bytes(ends, valid, content, row, size, start, length):  # type: ignore[no-untyped-def]
+    """A key or value into its column, which has ``size`` bytes; how many it has then."""
+    store_8(valid + row, np.int64(length >= 0))
+    if length > 0:
+        _copy(content + size, start, length)
+        size += length
+    store_32(ends + 4 * row + 4, size)
+    return size
 
-    What is not wanted is neither looked at nor written.
-    """
-    table = load_64(told + 8 * s.TABLE)
+
+@_compiled("int64(int64, int64, int64)")
+def _fill_batch(told, batch, row):  # type: ignore[no-untyped-def]
+    """Rows from ``row`` on; the number of rows then, or -1: the batch is broken."""
     start_offset = load_64(told + 8 * s.START_OFFSET)
     end_offset = load_64(told + 8 * s.END_OFFSET)
     wanted = load_64(told + 8 * s.WANTED)
@@ -146,90 +153,80 @@ def fill(told):  # type: ignore[no-untyped-def]
     value_valid = load_64(told + 8 * s.VALUE_VALID)
     value_bytes = load_64(told + 8 * s.VALUE_BYTES)
     spans = load_64(told + 8 * s.HEADER_SPANS)
-    want_key = (wanted & s.WANT_KEY) != 0
-    want_value = (wanted & s.WANT_VALUE) != 0
-    want_offset = (wanted & s.WANT_OFFSET) != 0
-    want_timestamp = (wanted & s.WANT_TIMESTAMP) != 0
-    want_type = (wanted & s.WANT_TYPE) != 0
-    want_headers = (wanted & s.WANT_HEADERS) != 0
-    row = 0
-    key_size = 0
-    key_nulls = 0
-    value_size = 0
-    value_nulls = 0
-    if want_key:
-        store_32(key_ends, 0)
-    if want_value:
-        store_32(value_ends, 0)
-    for index in range(load_64(told + 8 * s.BATCHES)):
-        batch = table + 8 * s.TABLE_COLUMNS * index
-        base_offset = load_64(batch + 8 * s.BASE_OFFSET)
-        base_timestamp = load_64(batch + 8 * s.BASE_TIMESTAMP)
-        append_time = (load_64(batch + 8 * s.ATTRIBUTES) & _LOG_APPEND_TIME) != 0
-        if append_time:
-            base_timestamp = load_64(batch + 8 * s.MAX_TIMESTAMP)
-        at = load_64(batch + 8 * s.PAYLOAD_START)
-        end = load_64(batch + 8 * s.PAYLOAD_END)
-        for _ in range(load_64(batch + 8 * s.COUNT)):
-            size, at = _varint(at)
-            # Differences, never sums: a length of 2**62 added to an address would come out small.
-            if size < _RECORD_SIZE_MIN or size > end - at:
-                return -1 - index
-            record_end = at + size
-            timestamp_delta, at = _varint(at + 1)
-            offset_delta, at = _varint(at)
-            offset = base_offset + offset_delta
-            if offset < start_offset or offset >= end_offset:
-                at = record_end
-                continue
-            length, at = _varint(at)
-            if length < -1 or length > record_end - at:
-                return -1 - index
-            start = at
-            if length > 0:
-                at += length
-            if want_key:
-                store_8(key_valid + row, np.int64(length >= 0))
-                if length > 0:
-                    _copy(key_bytes + key_size, start, length)
-                    key_size += length
-                elif length < 0:
-                    key_nulls += 1
-                store_32(key_ends + 4 * row + 4, key_size)
-            if want_value or want_headers:
-                length, at = _varint(at)
-                if length < -1 or length > record_end - at:
-                    return -1 - index
-                start = at
-                if length > 0:
-                    at += length
-                if want_value:
-                    store_8(value_valid + row, np.int64(length >= 0))
-                    if length > 0:
-                        _copy(value_bytes + value_size, start, length)
-                        value_size += length
-                    elif length < 0:
-                        value_nulls += 1
-                    store_32(value_ends + 4 * row + 4, value_size)
-                if want_headers:
-                    store_64(spans + 16 * row, at)
-                    store_64(spans + 16 * row + 8, record_end)
-            if want_offset:
-                store_64(offsets + 8 * row, offset)
-            if want_timestamp:
-                if append_time:
-                    timestamp_delta = 0
-                store_64(timestamps + 8 * row, (base_timestamp + timestamp_delta) * 1000)
-            if want_type:
-                store_32(types + 4 * row, np.int64(append_time))
-            row += 1
+    key_size = load_64(told + 8 * s.KEY_SIZE)
+    key_nulls = load_64(told + 8 * s.KEY_NULLS)
+    value_size = load_64(told + 8 * s.VALUE_SIZE)
+    value_nulls = load_64(told + 8 * s.VALUE_NULLS)
+    base_offset = load_64(batch + 8 * s.BASE_OFFSET)
+    base_timestamp = load_64(batch + 8 * s.BASE_TIMESTAMP)
+    append_time = (load_64(batch + 8 * s.ATTRIBUTES) & _LOG_APPEND_TIME) != 0
+    if append_time:
+        base_timestamp = load_64(batch + 8 * s.MAX_TIMESTAMP)
+    at = load_64(batch + 8 * s.PAYLOAD_START)
+    end = load_64(batch + 8 * s.PAYLOAD_END)
+    for _ in range(load_64(batch + 8 * s.COUNT)):
+        size, at = _varint(at)
+        # Differences, never sums: a length of 2**62 added to an address would come out small.
+        if size < _RECORD_SIZE_MIN or size > end - at:
+            return -1
+        record_end = at + size
+        timestamp_delta, at = _varint(at + 1)
+        offset_delta, at = _varint(at)
+        offset = base_offset + offset_delta
+        if offset < start_offset or offset >= end_offset:
             at = record_end
-        if at != end:
-            return -1 - index
+            continue
+        length, at = _varint(at)
+        if length < -1 or length > record_end - at:
+            return -1
+        if wanted & s.WANT_KEY:
+            key_size = _put_bytes(key_ends, key_valid, key_bytes, row, key_size, at, length)
+            key_nulls += length < 0
+        if wanted & (s.WANT_VALUE | s.WANT_HEADERS):
+            length, at = _varint(at + max(length, 0))
+            if length < -1 or length > record_end - at:
+                return -1
+            if wanted & s.WANT_VALUE:
+                value_size = _put_bytes(value_ends, value_valid, value_bytes, row, value_size, at, length)
+                value_nulls += length < 0
+            if wanted & s.WANT_HEADERS:
+                store_64(spans + 16 * row, at + max(length, 0))
+                store_64(spans + 16 * row + 8, record_end)
+        if wanted & s.WANT_OFFSET:
+            store_64(offsets + 8 * row, offset)
+        if wanted & s.WANT_TIMESTAMP:
+            delta = 0 if append_time else timestamp_delta
+            store_64(timestamps + 8 * row, (base_timestamp + delta) * 1000)
+        if wanted & s.WANT_TYPE:
+            store_32(types + 4 * row, np.int64(append_time))
+        row += 1
+        at = record_end
     store_64(told + 8 * s.KEY_SIZE, key_size)
     store_64(told + 8 * s.KEY_NULLS, key_nulls)
     store_64(told + 8 * s.VALUE_SIZE, value_size)
     store_64(told + 8 * s.VALUE_NULLS, value_nulls)
+    return row if at == end else -1
+
+
+@_compiled("int64(int64)")
+def fill(told):  # type: ignore[no-untyped-def]
+    """The number of rows, or -1 - the number of the batch that is broken.
+
+    What is not wanted is neither looked at nor written.
+    """
+    wanted = load_64(told + 8 * s.WANTED)
+    if wanted & s.WANT_KEY:
+        store_32(load_64(told + 8 * s.KEY_ENDS), 0)
+    if wanted & s.WANT_VALUE:
+        store_32(load_64(told + 8 * s.VALUE_ENDS), 0)
+    for result in range(s.KEY_SIZE, s.FILL_SLOTS):
+        store_64(told + 8 * result, 0)
+    table = load_64(told + 8 * s.TABLE)
+    row = 0
+    for index in range(load_64(told + 8 * s.BATCHES)):
+        row = _fill_batch(told, table + 8 * s.TABLE_COLUMNS * index, row)
+        if row < 0:
+            return -1 - index
     return row
 
 
