@@ -22,7 +22,7 @@ POLL_S = 0.25
 # a busy machine exceeds that, the query fails, and nothing is wrong with it.
 _TOO_BUSY = "Python worker failed to connect back"
 PATIENCE_S = 300.0
-PAUSE_S, PAUSE_MAX_S = 5.0, 30.0
+PAUSE_S, PAUSE_MAX_S = 2.0, 15.0
 
 
 @dataclass(frozen=True, slots=True)
