@@ -214,11 +214,11 @@ class DataDirectory:
         self._wanted.add(name)
         directory = f"{self.path}/{name}"
         try:
-            known_id = self._read_topic_id(directory)
+            known = self._storage.exists(directory)
+            known_id = self._read_topic_id(directory) if known else None
             if known_id is not None and known_id != topic_id:
                 self._set_aside(name, known_id)
-                known_id = None
-            known = self._storage.exists(directory)
+                known, known_id = False, None
             if not known:
                 self._high_watermarks.pop(name, None)
             if name in self._on_disk and not known:

@@ -7,8 +7,6 @@ import fcntl
 import mmap
 import os
 import shutil
-from contextlib import suppress
-from pathlib import Path
 
 from tidelog.log.storage import Buffer, Entry, Mapping
 
@@ -127,23 +125,29 @@ class Disk:
             return [_entry(entry) for entry in entries]
 
     def exists(self, path: str) -> bool:
-        return Path(path).exists()
+        return os.path.exists(path)
 
     def modified_ms(self, path: str) -> int:
-        return Path(path).stat().st_mtime_ns // 1_000_000
+        return os.stat(path).st_mtime_ns // 1_000_000
 
     def make_directory(self, path: str) -> None:
-        Path(path).mkdir(exist_ok=True)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
 
     def rename(self, source: str, target: str) -> None:
-        Path(source).replace(target)
+        os.replace(source, target)
 
     def remove(self, path: str) -> None:
-        with suppress(FileNotFoundError):
-            Path(path).unlink()
+        try:  # noqa: SIM105 - a log that begins asks for this five times
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
 
     def remove_directory(self, path: str) -> None:
-        Path(path).rmdir()
+        os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
