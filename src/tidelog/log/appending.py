@@ -93,8 +93,7 @@ class Appending(Syncing):
         found = []
         next_offset = self.end_offset
         epoch = self.epochs.epoch_at(next_offset - 1)
-        for at, _ in batches.iterate(data):
-            header = batches.check(data, at)
+        for at, header in batches.iterate_checked(data):
             if header.base_offset < next_offset or 0 <= header.leader_epoch < epoch:
                 raise CorruptBatch(
                     f"offset {header.base_offset} of leader epoch {header.leader_epoch} cannot follow"

@@ -40,6 +40,7 @@ class Codec(IntEnum):
         return self.name.lower()
 
 
+_BY_ID: dict[int, Codec] = {codec.value: codec for codec in Codec}
 _BY_SETTING: dict[str, Codec | None] = {
     PRODUCER: None,
     "uncompressed": Codec.NONE,
@@ -78,12 +79,10 @@ def codec_of_setting(compression_type: str) -> Codec | None:
 
 def codec_of_id(codec: int) -> Codec:
     """The codec behind an id from a batch; refuses the ids nobody has given a meaning."""
-    try:
-        return Codec(codec)
-    except ValueError:
-        raise CorruptBatch(
-            f"unknown compression codec {codec}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        ) from None
+    known = _BY_ID.get(codec)
+    if known is None:
+        raise CorruptBatch(f"unknown compression codec {codec}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    return known
 
 
 def compress(codec: int, data: Buffer) -> Buffer:

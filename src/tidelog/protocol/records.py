@@ -20,8 +20,9 @@ Input is never trusted: whatever the bytes are, nothing but :class:`CorruptBatch
 right and the content is not, it carries INVALID_RECORD: the client must not send the same again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
+from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ class RawRecord(NamedTuple):
     value_size: int  # -1: no value
 
 
-_new_raw = RawRecord._make
+_new_raw: Callable[[tuple[int, ...]], RawRecord] = partial(tuple.__new__, RawRecord)
 
 
 class ControlType(IntEnum):

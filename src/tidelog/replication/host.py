@@ -128,16 +128,13 @@ class Host:
         if stalled:
             self.serving.hurry(now_ms)
         self.voting.tick(now_ms, stalled=stalled)
-        self._look_at_snapshots(now_ms)
-        self.serving.tick(now_ms)
-        for loop in list(self._loops.values()):
-            loop.tick(now_ms)
-
-    def _look_at_snapshots(self, now_ms: int) -> None:
         for hosted in self._fetching_snapshots:
             if hosted.snapshots is not None and hosted.snapshots.fetching and not hosted.closed:
                 hosted.snapshots.tick(now_ms)
                 self._go_on(hosted)
+        self.serving.tick(now_ms)
+        for loop in list(self._loops.values()):
+            loop.tick(now_ms)
 
     def is_followed_by(self, hosted: Hosted, follower: int) -> bool:
         return self.serving.is_followed_by(hosted, follower, self._services.uptime_ms() - HEARD_WITHIN_MS)
@@ -154,13 +151,18 @@ class Host:
     def receive(self, message: Message) -> None:
         if self._stopped:
             return
+        # By type and not by pattern: these come with every produce.
+        if type(message) is FetchAsk:
+            self.serving.ask(message)
+        elif type(message) is FetchGot:
+            loop = self._loops.get(message.sender)
+            if loop is not None:
+                loop.answered(message, self._services.uptime_ms())
+        else:
+            self._receive_rare(message)
+
+    def _receive_rare(self, message: Message) -> None:
         match message:
-            case FetchAsk():
-                self.serving.ask(message)
-            case FetchGot():
-                loop = self._loops.get(message.sender)
-                if loop is not None:
-                    loop.answered(message, self._services.uptime_ms())
             case VoteAsked():
                 self.voting.asked(message)
             case VoteAnswered():

@@ -7,7 +7,7 @@ one) leaves after the sync it needs: ballots have a queue of effects that waits 
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, StorageError, TidelogError
@@ -449,11 +449,9 @@ class Hosted:
     def run(self, effects: Effects) -> None:
         for effect in effects:
             # By type and not by pattern: this is done for every produce.
-            kind = type(effect)
-            if kind is Settle:
-                done, error = cast(Settle, effect)
-                done(error)
-            elif kind is Commit:
+            if type(effect) is Settle:
+                effect.done(effect.error)
+            elif type(effect) is Commit:
                 self._listener.committed(self)
                 self.observer.committed()
             else:
