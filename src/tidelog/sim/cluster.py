@@ -133,20 +133,21 @@ class BrokerMachine(Machine):
             return
         if not self._listens:
             self._listens = node.ready  # From when the cluster has let it in, whatever becomes of it.
-        if type(message) not in CALLS:
-            self._receive_from_node(node, message)
-        elif self._listens:
-            serve(broker, message, lambda reply: self._reply(message.client, reply))
-        else:
-            self._reply(message.client, Reply(message.number, ErrorCode.NETWORK_EXCEPTION))
-
-    def _receive_from_node(self, node: Node, message: Any) -> None:
-        if self.links is not None and type(message) is LinkAsk:
+        kind = type(message)
+        if kind in CALLS:
+            self._serve(broker, message)
+        elif kind is LinkAsk and self.links is not None:
             self.links.asked(message)
-        elif self.links is not None and type(message) is LinkGot:
+        elif kind is LinkGot and self.links is not None:
             self.links.answered(message)
         else:
             node.receive(message)
+
+    def _serve(self, broker: Broker, call: Call) -> None:
+        if self._listens:
+            serve(broker, call, lambda reply: self._reply(call.client, reply))
+        else:
+            self._reply(call.client, Reply(call.number, ErrorCode.NETWORK_EXCEPTION))
 
     def _reply(self, client: int, reply: Reply) -> None:
         self.send(client, reply._replace(left_ms=self.world.now_ms), in_order=True)

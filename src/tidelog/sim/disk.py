@@ -55,7 +55,7 @@ class SimulatedFile:
         disk = self._disk
         if self._era != disk.era:
             raise RuntimeError(f"{self.path} was opened before the crash")
-        if disk.is_watched:
+        if disk.tells or disk.failing or disk.faults:  # Looked at one by one.
             return disk.before(operation, self.path, size)
         disk.operations += 1
         return None
@@ -145,7 +145,7 @@ class SimulatedDisk:
 
     def __init__(self, capacity_bytes: int | None = None, *, tells: bool = True) -> None:
         self.capacity_bytes = capacity_bytes
-        self._tells = tells
+        self.tells = tells
         self.now_ms = 0  # Stamped on files that are written.
         self.era = 0  # Counts crashes: a handle of an earlier era is dead.
         self.operations = 0
@@ -162,15 +162,10 @@ class SimulatedDisk:
 
     # -- faults ------------------------------------------------------------------------
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether an operation has to be looked at one by one."""
-        return self._tells or bool(self.failing) or bool(self.faults)
-
     def before(self, operation: str, path: str, size: int = 0) -> int | None:
         """Count an operation; fail it when its turn has come. The byte a write is torn at, or None."""
         self.operations += 1
-        if self._tells:
+        if self.tells:
             self.story.append(f"{self.operations} {operation} {path} {size or ''}".rstrip())
         if operation in self.failing:
             raise OSError(self.failing[operation], f"simulated failure of {operation}", path)

@@ -174,4 +174,4 @@ def detached(message: Any) -> Any:
         part if part.records is None else part._replace(records=Bytes(bytes(part.records.read())))
         for part in message.parts
     ]
-    return message._replace(parts=parts)
+    return FetchGot(message.sender, message.generation, message.error, parts)

@@ -114,10 +114,10 @@ class Network:
         chance = world.chance.random
         if link in self._cuts or (weather.lost and chance() < weather.lost):
             return
+        arrival = partial(self._deliver, link, self._closed.get(link, 0), message)
         if self.copied is not None and self.copied(message):
-            world.after(chance() * OLD_MS, partial(self._deliver, link, self._closed.get(link, 0), message))
+            world.after(chance() * OLD_MS, arrival)
         copies = 2 if weather.doubled and chance() < weather.doubled and not in_order else 1
-        connection = self._closed.get(link, 0)
         low, high = weather.delay_ms
         for _ in range(copies):
             delay = low + (high - low) * chance()
@@ -127,10 +127,11 @@ class Network:
                 delay += self.slow_links.get(link, 0.0)
             if weather.late and chance() < weather.late:
                 delay += chance() * weather.late_ms
-            arrives_ms = world.now_ms + delay
             if in_order:
-                arrives_ms = self._arrivals[link] = max(arrives_ms, self._arrivals.get(link, 0.0))
-            world.at(arrives_ms, partial(self._deliver, link, connection, message))
+                arrives_ms = self._arrivals[link] = max(world.now_ms + delay, self._arrivals.get(link, 0.0))
+                world.at(arrives_ms, arrival)
+            else:
+                world.after(delay, arrival)
 
     def _deliver(self, link: Link, connection: int, message: Any) -> None:
         deliver = self._nodes.get(link[1])

@@ -73,7 +73,7 @@ class SimServices:
         return self._world.uuid()
 
     def soon(self, callback: Callable[[], None]) -> None:
-        self._world.after(0.0, callback, self)
+        self._world.soon(callback, self)
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> SimTimer:
         timer = SimTimer(callback)

@@ -35,7 +35,8 @@ class World:
         self.seed = seed
         self.chance = random.Random(seed)
         self.now_ms = BEGINS_MS
-        self._events: list[Event] = []
+        self._events: list[Event] = []  # a heap
+        self._soon: deque[Event] = deque()  # of the time they were planned at: in order by themselves
         self._sequence = 0
         self.steps = 0
         self.trace: deque[str] = deque(maxlen=TRACE_KEPT)
@@ -61,18 +62,29 @@ class World:
 
     def at(self, time_ms: float, callback: Callable[[], None], process: Process | None = None) -> None:
         self._sequence += 1
-        heappush(self._events, (max(time_ms, self.now_ms), self._sequence, process, callback))
+        due_ms = time_ms if time_ms > self.now_ms else self.now_ms
+        heappush(self._events, (due_ms, self._sequence, process, callback))
 
     def after(self, delay_ms: float, callback: Callable[[], None], process: Process | None = None) -> None:
         self._sequence += 1
         heappush(self._events, (self.now_ms + delay_ms, self._sequence, process, callback))
 
+    def soon(self, callback: Callable[[], None], process: Process | None = None) -> None:
+        """The same as after no time at all, and what is planned most."""
+        self._sequence += 1
+        self._soon.append((self.now_ms, self._sequence, process, callback))
+
     def run_until(self, time_ms: float) -> None:
         """Let everything happen up to ``time_ms``."""
-        events, pop, steps = self._events, heappop, 0
+        events, soon, pop, steps = self._events, self._soon, heappop, 0
         try:
-            while events and events[0][0] <= time_ms:
-                self.now_ms, _, process, callback = pop(events)
+            while True:
+                if soon and (not events or soon[0] < events[0]):
+                    self.now_ms, _, process, callback = soon.popleft()
+                elif events and events[0][0] <= time_ms:
+                    self.now_ms, _, process, callback = pop(events)
+                else:
+                    break
                 if process is not None:
                     if not process.alive:
                         continue

@@ -52,7 +52,11 @@ def _read(log: Log, offset: int, end: int) -> tuple[bytes, int]:
     """What the log shows there, and up to where it can be read at all. That somebody looked must make no
     difference: the broker is to find damage by itself.
     """
-    verified = [(segment, segment.verified_to) for segment in log.segments if segment.base_offset <= end]
+    verified = []
+    for segment in reversed(log.segments):
+        verified.append((segment, segment.verified_to))
+        if segment.base_offset <= offset:
+            break
     try:
         return bytes(log.read(offset, READ_AT_ONCE_BYTES, end, at_least_one_batch=True).read()), end
     except DamagedSegment as damage:

@@ -14,6 +14,24 @@ ANYWHERE = 1 << 62
 Name = Callable[[PartitionKey], str]
 
 
+class Known:
+    """What was seen of one partition."""
+
+    __slots__ = ("committed", "damaged", "end", "leaders", "seen")
+
+    def __init__(self) -> None:
+        self.leaders: dict[int, int] = {}  # by epoch
+        self.committed: dict[int, Batch] = {}  # by base offset
+        self.end = 0  # behind the last of them
+        # By node: the process that was seen last, its epoch and its watermark. A new process may begin
+        # further back.
+        self.seen: dict[int, tuple[Hosted, int, int]] = {}
+        self.damaged: dict[int, int] = {}  # from where on a node may drop records
+
+    def last_seen(self, hosted: Hosted) -> tuple[Hosted, int, int]:
+        return self.seen.get(hosted.replica.me, (hosted, -1, 0))
+
+
 class ReplicaChecker:
     """Sees every role and every commit of every replica, whatever its mode."""
 
@@ -21,83 +39,74 @@ class ReplicaChecker:
         self._world = world
         self._name = name
         self._voters = VoterChecker()
-        self._leaders: dict[tuple[PartitionKey, int], int] = {}  # by epoch
-        self._committed: dict[PartitionKey, dict[int, Batch]] = {}  # by base offset
-        self._ends: dict[PartitionKey, int] = {}  # behind the last of them
-        # The process that was seen last, its epoch and its watermark: a new process may begin further back.
-        self._seen: dict[tuple[PartitionKey, int], tuple[Hosted, int, int]] = {}
-        self._damaged: dict[tuple[PartitionKey, int], int] = {}  # from where on a node may drop records
+        self._partitions: dict[PartitionKey, Known] = {}
+
+    def _known(self, key: PartitionKey) -> Known:
+        known = self._partitions.get(key)
+        if known is None:
+            known = self._partitions[key] = Known()
+        return known
 
     def role_changed(self, hosted: Hosted) -> None:
         """One leader per partition and epoch, ever; epochs only rise.
 
         Two leaders of one epoch could both commit, each with its own half of the replicas.
         """
-        replica, key = hosted.replica, hosted.key
-        process, epoch, watermark = self._last_seen(hosted)
+        replica, name, known = hosted.replica, self._name(hosted.key), self._known(hosted.key)
+        process, epoch, watermark = known.last_seen(hosted)
         if process is hosted and replica.epoch < epoch:
-            raise Violation(
-                f"{self._name(key)}: node {replica.me} went back from epoch {epoch} to {replica.epoch}"
-            )
+            raise Violation(f"{name}: node {replica.me} went back from epoch {epoch} to {replica.epoch}")
         if process is not hosted:
             watermark = 0
-        self._seen[(key, replica.me)] = hosted, replica.epoch, watermark
+        known.seen[replica.me] = hosted, replica.epoch, watermark
         if replica.role is not Role.LEADER:
             return
-        self._world.note(f"{self._name(key)}: node {replica.me} leads epoch {replica.epoch}")
-        known = self._leaders.setdefault((key, replica.epoch), replica.me)
-        if known != replica.me:
-            raise Violation(f"{self._name(key)}: epoch {replica.epoch} is led by {known} and by {replica.me}")
+        self._world.note(f"{name}: node {replica.me} leads epoch {replica.epoch}")
+        leader = known.leaders.setdefault(replica.epoch, replica.me)
+        if leader != replica.me:
+            raise Violation(f"{name}: epoch {replica.epoch} is led by {leader} and by {replica.me}")
 
     def committed(self, hosted: Hosted) -> None:
         """The watermark never goes back, and what was committed once is never anything else."""
-        replica, key = hosted.replica, hosted.key
-        self._world.note(f"{self._name(key)}: node {replica.me} watermark {replica.high_watermark}")
-        process, _, before = self._last_seen(hosted)
+        replica, name, known = hosted.replica, self._name(hosted.key), self._known(hosted.key)
+        watermark = replica.high_watermark
+        self._world.note(f"{name}: node {replica.me} watermark {watermark}")
+        process, _, before = known.last_seen(hosted)
         if process is not hosted:
             before = 0
-        elif replica.high_watermark < before and not self._dropped_damage(hosted):
+        elif watermark < before and known.damaged.pop(replica.me, ANYWHERE) > watermark:
             raise Violation(
-                f"{self._name(key)}: the watermark of node {replica.me} went back "
-                f"from {before} to {replica.high_watermark}"
+                f"{name}: the watermark of node {replica.me} went back from {before} to {watermark}"
             )
-        self._seen[(key, replica.me)] = hosted, replica.epoch, replica.high_watermark
-        self._ends[key] = max(self._ends.get(key, 0), replica.high_watermark)
-        self._voters.committed(hosted, self._name(key))
-        known = self._committed.setdefault(key, {})
-        for base_offset, batch in batches_between(hosted.log, before, replica.high_watermark):
-            if known.setdefault(base_offset, batch) != batch:
+        known.seen[replica.me] = hosted, replica.epoch, watermark
+        known.end = max(known.end, watermark)
+        self._voters.committed(hosted, name)
+        committed = known.committed
+        for base_offset, batch in batches_between(hosted.log, before, watermark):
+            if committed.setdefault(base_offset, batch) != batch:
                 raise Violation(
-                    f"{self._name(key)} offset {base_offset}: node {replica.me} takes {batch} for committed, "
-                    f"before it was {known[base_offset]}"
+                    f"{name} offset {base_offset}: node {replica.me} takes {batch} for committed, "
+                    f"before it was {committed[base_offset]}"
                 )
 
     def damaged(self, key: PartitionKey, node: int, offset: int) -> None:
         """The node's records from here on are not what was written: it may drop them, once, to fetch them
         again.
         """
-        self._damaged[key, node] = offset
-
-    def _dropped_damage(self, hosted: Hosted) -> bool:
-        replica = hosted.replica
-        return self._damaged.pop((hosted.key, replica.me), ANYWHERE) <= replica.high_watermark
-
-    def _last_seen(self, hosted: Hosted) -> tuple[Hosted, int, int]:
-        return self._seen.get((hosted.key, hosted.replica.me), (hosted, -1, 0))
+        self._known(key).damaged[node] = offset
 
     def forget(self, key: PartitionKey, floor: int) -> None:
         """Everything from ``floor`` on was given up under a fault that allows it: other records may take its
         place, and watermarks may go back that far.
         """
-        known = self._committed.get(key, {})
-        for base_offset in [base for base in known if known[base][0] > floor]:
-            del known[base_offset]
-        self._ends[key] = min(self._ends.get(key, 0), floor)
+        known = self._known(key)
+        for base_offset in [base for base, batch in known.committed.items() if batch[0] > floor]:
+            del known.committed[base_offset]
+        known.end = min(known.end, floor)
         self._voters.forget(key, floor)
-        for (each, node), (hosted, epoch, watermark) in self._seen.items():
-            if each == key:
-                self._seen[each, node] = hosted, epoch, min(watermark, floor)
+        for node, (hosted, epoch, watermark) in known.seen.items():
+            known.seen[node] = hosted, epoch, min(watermark, floor)
 
     def committed_end(self, key: PartitionKey) -> int:
         """Behind the last record that anybody took for committed."""
-        return self._ends.get(key, 0)
+        return self._known(key).end

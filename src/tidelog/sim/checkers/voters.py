@@ -17,9 +17,11 @@ class VoterChecker:
 
     def committed(self, hosted: Hosted, name: str) -> None:
         """Everything before the replica's watermark is committed."""
+        if hosted.election is None:
+            return
         log, end = hosted.log, hosted.replica.high_watermark
         start, known = self._seen.get(hosted.key, (0, None))
-        if hosted.election is None or end <= start:
+        if end <= start:
             return
         if log.start_offset > start:
             known = None  # What came in between only a snapshot tells.

@@ -102,10 +102,11 @@ class IsrPromise(Promise):
 
     def _held(self, place: Place) -> Iterator[tuple[int, int]]:
         """Whoever is alive and may be elected, and where its log ends."""
-        members = trusted(place.partition)
+        members, key = trusted(place.partition), place.key
         for node in self._around.nodes():
-            if node.me in members and place.key in node.host.hosted:
-                yield node.me, node.host.hosted[place.key].log.end_offset
+            hosted = node.host.hosted.get(key) if node.me in members else None
+            if hosted is not None:
+                yield node.me, hosted.log.end_offset
 
     def _is_sound(self, place: Place, node: int) -> bool:
         return node not in self._around.losses.real(place.key)
