@@ -43,12 +43,10 @@ class ClusterChecker:
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
         self.transactions = TransactionHistory()
         self.groups: list[GroupChecker] = []
-        self._names: dict[PartitionKey, str] = {}
+        self._names: dict[PartitionKey, str] = {METADATA_KEY: "metadata"}
         self._histories: dict[tuple[str, int], PartitionHistory] = {}
 
     def name(self, key: PartitionKey) -> str:
-        if key == METADATA_KEY:
-            return "metadata"
         known = self._names.get(key)
         if known is not None:
             return known
@@ -110,7 +108,7 @@ class ClusterChecker:
 
     def committed(self, hosted: Hosted) -> None:
         self.replicas.committed(hosted)
-        if hosted.key != METADATA_KEY and hosted.replica.role is Role.LEADER:
+        if hosted.replica.role is Role.LEADER and hosted.key != METADATA_KEY:
             place = self._place_of(hosted.key)
             if place is not None:
                 self.promise(place).committed(place, hosted)
