@@ -179,7 +179,7 @@ def test_a_broker_that_runs_without_us_is_left_alone(start_up: StartUp) -> None:
     try:
         code, _, errors = start_up().result()
         assert code == 1
-        assert f"first `kill {pid}`" in errors
+        assert errors.endswith(f"stop it first: kill {pid}\n")
         assert answers(up.port)
     finally:
         os.kill(pid, signal.SIGTERM)

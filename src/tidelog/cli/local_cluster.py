@@ -126,10 +126,11 @@ class LocalCluster:
         running = {broker.broker_id: pid for broker in self.brokers if (pid := broker.running_pid())}
         if not running:
             return
-        subject = f"Broker {_listed(list(running))} of {self._directory} runs"
-        if len(running) > 1:
-            subject = f"Brokers {_listed(list(running))} of {self._directory} run"
-        raise CommandFailed(f"{subject} already; first `kill {' '.join(map(str, running.values()))}`.")
+        who, runs, it = ("Broker", "runs", "it") if len(running) == 1 else ("Brokers", "run", "them")
+        raise CommandFailed(
+            f"{who} {_listed(list(running))} of {self._directory} {runs} already; "
+            f"stop {it} first: kill {' '.join(map(str, running.values()))}"
+        )
 
     def _check_majority(self, voters: list[int]) -> None:
         wanted = {broker.broker_id for broker in self.brokers}
