@@ -15,6 +15,7 @@ here has to survive a crash: recovery builds the indexes again from the batches.
 
 from collections.abc import Callable
 from struct import Struct
+from typing import ClassVar
 
 from tidelog.invariant import invariant
 from tidelog.log.handles import HandleCache
@@ -34,21 +35,26 @@ class SparseIndex:
 
     __slots__ = (
         "_bytes_max", "_capacity", "_handles", "_mapping", "_storage", "_view", "base_offset", "count",
-        "entry_size", "path", "writable",
+        "path", "writable",
     )  # fmt: skip
+    entry_size: ClassVar[int]
 
     def __init__(
-        self, storage: Storage, handles: HandleCache, path: str, base_offset: int, *, entry_size: int,
-        file_size: int, bytes_max: int,
-    ) -> None:  # fmt: skip
+        self,
+        storage: Storage,
+        handles: HandleCache,
+        path: str,
+        base_offset: int,
+        file_size: int,
+        bytes_max: int,
+    ) -> None:
         self._storage = storage
         self._handles = handles
         self.path = path
         self.base_offset = base_offset
-        self.entry_size = entry_size
-        self.count = file_size // entry_size  # Entries; the zeros behind them do not count.
+        self.count = file_size // self.entry_size  # Entries; the zeros behind them do not count.
         self.writable = False  # Whether the segment is active.
-        self._bytes_max = bytes_max - bytes_max % entry_size
+        self._bytes_max = bytes_max - bytes_max % self.entry_size
         self._mapping: Mapping | None = None
         self._view: memoryview | None = None
         self._capacity = (
@@ -147,20 +153,7 @@ class SparseIndex:
 
 class OffsetIndex(SparseIndex):
     __slots__ = ()
-
-    def __init__(
-        self,
-        storage: Storage,
-        handles: HandleCache,
-        path: str,
-        base_offset: int,
-        file_size: int,
-        bytes_max: int,
-    ) -> None:
-        super().__init__(
-            storage, handles, path, base_offset,
-            entry_size=_OFFSET_ENTRY.size, file_size=file_size, bytes_max=bytes_max,
-        )  # fmt: skip
+    entry_size = _OFFSET_ENTRY.size
 
     def append(self, last_offset: int, position: int) -> None:
         view = self._room_for_entry()
@@ -213,20 +206,7 @@ class OffsetIndex(SparseIndex):
 
 class TimeIndex(SparseIndex):
     __slots__ = ()
-
-    def __init__(
-        self,
-        storage: Storage,
-        handles: HandleCache,
-        path: str,
-        base_offset: int,
-        file_size: int,
-        bytes_max: int,
-    ) -> None:
-        super().__init__(
-            storage, handles, path, base_offset,
-            entry_size=_TIME_ENTRY.size, file_size=file_size, bytes_max=bytes_max,
-        )  # fmt: skip
+    entry_size = _TIME_ENTRY.size
 
     def append(self, timestamp: int, offset: int) -> None:
         """Remember a new largest timestamp; one that is not larger than the last entry's adds nothing."""
