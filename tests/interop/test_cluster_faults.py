@@ -6,7 +6,7 @@ writes stood still in each.
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -109,6 +109,11 @@ def test_acknowledged_records_survive_every_fault(cluster: Cluster) -> None:
     series = list(islice(cycle(LONG), ROUNDS)) if ROUNDS else SHORT
     create_topic(cluster.bootstrap, TOPIC, PARTITIONS, segment_bytes=1 << 20)
     load = Load(cluster.bootstrap, TOPIC, PARTITIONS, mode="isr")
+    run_series(cluster, load, series)
+
+
+def run_series(cluster: Cluster, load: Load, series: Iterable[tuple[Fault, str]]) -> None:
+    """One fault after the other under load; in the end every acknowledged record is accounted for."""
     load.start()
     for fault, role in series:
         if fault is CUT and cluster.network is None:

@@ -5,7 +5,6 @@
 
 import subprocess
 import time
-from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import ElectionType
 
-from tidelog.testing import Cluster, Network, NetworkUnavailable, running_cluster
+from tidelog.testing import Cluster, running_cluster
 
 from .calls import eventually
 from .cluster_load import Load, admin_client, create_topic
@@ -27,29 +26,16 @@ from .test_cluster_faults import (
     ROUNDS,
     STOP,
     TOPIC,
-    assert_replicas_agree,
-    one_round,
+    cluster,
+    network,
+    run_series,
 )
 
 pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
+__all__ = ["cluster", "network"]
 
 SHORT = [(KILL, "leader"), (FREEZE, "leader"), (CUT, "leader"), (STOP, "leader"), (KILL, "follower")]
 IMPATIENT = {"log_level": 2, "socket.timeout.ms": 1000, "reconnect.backoff.max.ms": 500}
-
-
-@pytest.fixture
-def network() -> Iterator[Network | None]:
-    try:
-        with Network(3) as network:
-            yield network
-    except NetworkUnavailable:
-        yield None
-
-
-@pytest.fixture
-def cluster(network: Network | None, tmp_path: Path) -> Iterator[Cluster]:
-    with running_cluster(tmp_path, network=network) as cluster:
-        yield cluster
 
 
 @pytest.mark.timeout(120 + 30 * ROUNDS)
@@ -57,16 +43,7 @@ def test_acknowledged_records_survive_every_fault(cluster: Cluster) -> None:
     series = list(islice(cycle(LONG), ROUNDS)) if ROUNDS else SHORT
     create_topic(cluster.bootstrap, TOPIC, PARTITIONS, replication_mode="quorum", segment_bytes=1 << 20)
     load = Load(cluster.bootstrap, TOPIC, PARTITIONS, gaps=True, mode="quorum")
-    load.start()
-    for fault, role in series:
-        if fault is CUT and cluster.network is None:
-            continue
-        cluster.await_in_sync(TOPIC)
-        one_round(cluster, load, fault, role)
-    cluster.await_in_sync(TOPIC)
-    load.finish()
-    print(load.check())  # noqa: T201
-    assert_replicas_agree(cluster)
+    run_series(cluster, load, series)
 
 
 class Ledger:
