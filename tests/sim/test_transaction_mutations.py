@@ -12,6 +12,9 @@ from tidelog.broker.coordinators.group_machine import GroupMachine
 from tidelog.broker.handlers import write_txn_markers
 from tidelog.broker.partition import Partition
 from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.groups.classic.messages import SyncAnswer
+from tidelog.groups.classic.syncing import Syncing
+from tidelog.groups.offset_requests import OffsetRequests
 from tidelog.log.reading import Reading
 from tidelog.protocol.markers import Marker
 from tidelog.sim.checkers import Violation
@@ -107,11 +110,27 @@ def begin_with_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupMachine, "replay", lambda self, record, batch: None)
 
 
+def let_anybody_commit(patch: pytest.MonkeyPatch) -> None:
+    """Whose generation is over commits like everybody else."""
+    patch.setattr(OffsetRequests, "_check_commit", lambda self, request: self.groups.get(request.group_id))
+
+
+def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
+    """Every member is told what belongs to all of them together."""
+
+    def assigned(self: Syncing, member: Any) -> SyncAnswer:
+        everything = sorted(set().union(*(each.assignment for each in self.members.values())))
+        return SyncAnswer(ErrorCode.NONE, self.protocol_type, self.protocol, bytes(everything))
+
+    patch.setattr(Syncing, "_assigned", assigned)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     wanted: dict[str, Any] = {}  # noqa: RUF012 - what the seeds are about; never changed
 
 
+TEAM = {"members": 3, "faults": ("clock drift",)}
 MOVING = {"faults": ("kill", "restart"), "pace_ms": (100, 700)}
 
 MUTATIONS = [
@@ -123,6 +142,8 @@ MUTATIONS = [
     Mutation(fence_nobody),
     Mutation(acknowledge_before_replication, MOVING),
     Mutation(begin_with_nothing, MOVING),
+    Mutation(let_anybody_commit, TEAM),
+    Mutation(give_everybody_everything, TEAM),
 ]
 
 

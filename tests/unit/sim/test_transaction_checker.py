@@ -81,8 +81,7 @@ def test_who_asked_before_it_was_replaced_may_be_heard(history: TransactionHisto
 def test_a_committed_offset_is_the_last_one_acknowledged_or_one_asked_for_since() -> None:
     offsets = CommittedOffsets("g")
     offsets.found(-1, given_up=False)
-    offsets.asked(3)
-    offsets.told(3)
+    offsets.told(3, offsets.asked(3))
     offsets.asked(5)
     for offset in (3, 5):
         offsets.found(offset, given_up=False)
@@ -95,8 +94,7 @@ def test_a_committed_offset_is_the_last_one_acknowledged_or_one_asked_for_since(
 def test_a_coordinator_that_lost_its_log_may_go_back_but_not_invent() -> None:
     offsets = CommittedOffsets("g")
     for offset in (3, 5):
-        offsets.asked(offset)
-        offsets.told(offset)
+        offsets.told(offset, offsets.asked(offset))
     offsets.found(3, given_up=True)
     with pytest.raises(Violation, match="invented"):
         offsets.found(9, given_up=True)

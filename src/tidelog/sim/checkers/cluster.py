@@ -117,7 +117,7 @@ class ClusterChecker:
         """A node is about to act on new metadata."""
         self.metadata.applied(node.me, node.metadata.committed_offset, image)
         for place in filter(None, map(self._place_of, self._losses.keys())):
-            self._losses.note_joined(place)
+            self._losses.note_joined(place, self.damages.nodes(place))
             self.promise(place).judge(place)
 
     def power_lost(

@@ -47,6 +47,12 @@ class DamageChecker:
         self._known = [damage for damage in self._known if damage.is_there()]
         return self._known
 
+    def nodes(self, place: Place) -> set[int]:
+        """Whose replicas of the partition are damaged."""
+        if not self._known:
+            return set()
+        return {damage.node for damage in self.there() if damage.key == place.key}
+
     def first(self, place: Place, node: int, end: int) -> int:
         """Up to where the log of a node is whole, at most ``end``."""
         found = [each.offset for each in self.there() if (each.node, each.key) == (node, place.key)]

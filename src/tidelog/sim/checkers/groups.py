@@ -16,6 +16,7 @@ class GroupChecker:
         self.name = name
         self.topic = topic
         self.is_given_up = is_given_up  # whether the coordinators' log has lost something
+        self._generation = -1  # the newest anybody has heard of
         self._owners: dict[tuple[int, int], str] = {}  # (generation, partition) → member
         self._offsets: dict[int, CommittedOffsets] = {}
         self._consumed: dict[int, set[int]] = {}
@@ -27,6 +28,7 @@ class GroupChecker:
 
     def assigned(self, generation: int, member: str, partitions: Iterable[int]) -> None:
         """A member was told what belongs to it."""
+        self._generation = max(generation, self._generation)
         for partition in partitions:
             owner = self._owners.setdefault((generation, partition), member)
             if owner != member and not self.is_given_up():
@@ -34,6 +36,10 @@ class GroupChecker:
                     f"{self.name}: in generation {generation} {self.topic}-{partition} belongs to {owner} "
                     f"and to {member}"
                 )
+
+    def is_over(self, generation: int) -> bool:
+        """Whether a later one has begun: what this one asks from now on must be refused."""
+        return generation < self._generation and not self.is_given_up()
 
     def consumed(self, partition: int, offset: int) -> None:
         self._consumed.setdefault(partition, set()).add(offset)

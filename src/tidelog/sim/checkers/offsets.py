@@ -10,6 +10,8 @@ class CommittedOffsets:
         self._name = name
         self._told = NOTHING  # the last one that was acknowledged
         self._told_number = 0
+        self._lowest = NOTHING  # No commit of something earlier is taken any more,
+        self._since = 0  # of those that were asked for after this one.
         # By number, since then: any of these may have been committed as well.
         self._asked: dict[int, int] = {}
         self._numbers = 0
@@ -25,8 +27,23 @@ class CommittedOffsets:
     def told(self, offset: int, number: int) -> None:
         """An answer may come late: whoever asked afterwards was committed afterwards, or not at all."""
         if number > self._told_number:
+            if number > self._since:
+                self._not_back(offset)
             self._told, self._told_number = offset, number
             self._asked = {asked: value for asked, value in self._asked.items() if asked > number}
+
+    def _not_back(self, offset: int) -> None:
+        """Whoever reads on commits what lies further on; somebody whose time is over must not commit."""
+        if offset < self._lowest:
+            raise Violation(f"{self._name}: committed offset went back, from {self._lowest} to {offset}")
+        self._lowest = offset
+
+    def reset(self, offset: int) -> None:
+        """A reader goes on from here: it found itself there, or records were given up. What was asked for
+        before may lie further on.
+        """
+        self._lowest = min(self._lowest, offset)
+        self._since = self._numbers
 
     def found(self, offset: int, *, given_up: bool) -> None:
         """The group was asked where it is. ``given_up``: the coordinator's log may have lost something."""
@@ -37,3 +54,4 @@ class CommittedOffsets:
                 f"{self._name}: committed offset {how}, {offset} was found, {self._told} acknowledged, "
                 f"{list(self._asked.values())} asked for since"
             )
+        self.reset(offset)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.checkers.offsets import CommittedOffsets
+from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.clients.client import Client
 from tidelog.sim.clients.coordinator import GROUP, CoordinatorLink
 
@@ -25,16 +26,22 @@ class GroupOffsets:
         is_given_up: Callable[[], bool],
         checked: CommittedOffsets,
         member: tuple[int, str] = NOBODY,
+        is_over: Callable[[int], bool] = lambda generation: False,
     ) -> None:
-        """``member``: generation and member id."""
+        """``member``: generation and member id. ``is_over``: whether others have taken over."""
         self._name = name
         self._generation, self._member_id = member
         self._link = CoordinatorLink(client, GROUP, name)
         self._topic_id = topic_id
         self._partition = partition
+        self._is_over = is_over
         self._is_given_up = is_given_up  # whether the coordinators' log has lost something
         self._checked = checked
         self._busy = False
+
+    def reset(self, offset: int) -> None:
+        """The partition has no record any more where the reader stood."""
+        self._checked.reset(offset)
 
     def close(self) -> None:
         """Nobody waits for answers any more."""
@@ -45,7 +52,7 @@ class GroupOffsets:
         if self._busy:
             return
         self._busy = True
-        number = self._checked.asked(offset)
+        number, over = self._checked.asked(offset), self._is_over(self._generation)
         partition = {
             "partition_index": self._partition, "committed_offset": offset, "committed_leader_epoch": -1,
             "committed_metadata": "",
@@ -59,6 +66,10 @@ class GroupOffsets:
         def heard(code: ErrorCode, answer: Any) -> None:
             self._busy = False
             if code is ErrorCode.NONE:
+                if over and self._is_over(self._generation):
+                    raise Violation(
+                        f"{self._name}: zombie, generation {self._generation} is over and commits"
+                    )
                 self._checked.told(offset, number)
 
         self._link.ask(OFFSET_COMMIT, lambda: body, _commit_code, heard)

@@ -133,7 +133,7 @@ class Member:
         group, client = self._group, self._client
         place = GroupOffsets(
             client, group.name, self._topic_id, partition, group.is_given_up, group.offsets(partition),
-            (self._generation, self._member_id),
+            (self._generation, self._member_id), group.is_over,
         )  # fmt: skip
         reader = Reader(
             client,

@@ -103,6 +103,8 @@ class Reader:
             self._history.out_of_range(self._session, self._position)
             end = reply.start_offset if reply.diverging is None else reply.diverging[1]
             self._go_to(max(0, min(end, self._position)))
+            if self._group is not None:
+                self._group.reset(self._position)
         elif reply.error is not ErrorCode.NONE:
             self._client.look_up(self.topic)
         elif reply.left_ms > self._history.forgiven_ms:

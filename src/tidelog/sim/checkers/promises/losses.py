@@ -2,6 +2,8 @@
 may change its mode while one of its replicas has not got back yet what it lost.
 """
 
+from collections.abc import Container
+
 from tidelog.controller.image import PartitionImage
 from tidelog.sim.checkers.promises.place import Key, Place
 
@@ -41,13 +43,15 @@ class Losses:
         """The controllers have heard that it may have lost something; whether it has."""
         return self._unsound.setdefault(key, {}).setdefault(node, NOTHING_LOST) < NOTHING_LOST
 
-    def note_joined(self, place: Place) -> None:
+    def note_joined(self, place: Place, damaged: Container[int]) -> None:
         """Whoever has left the set and is a member again has caught up with a leader, or copied back from
-        others.
+        others. Not so who is ``damaged`` and does not know it yet.
         """
         unsound, out = self.of(place.key), self._out.setdefault(place.key, set())
         for node in list(unsound):
-            if node not in trusted(place.partition):
+            if node in damaged:
+                out.discard(node)
+            elif node not in trusted(place.partition):
                 out.add(node)
             elif node in out and node in place.partition.in_sync:
                 del unsound[node]

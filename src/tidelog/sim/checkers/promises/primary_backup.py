@@ -96,14 +96,17 @@ class PrimaryBackupPromise(Promise):
             )
 
     def committed(self, place: Place, leader: Hosted) -> None:
-        """What a primary confirms, as many replicas hold as it says. Who is dead may have it on its disk."""
+        """What a primary confirms, as many replicas hold as it says, or have held: who is dead may have it on
+        its disk, and who has dropped damaged records had it when it said so.
+        """
         replica = leader.replica
         if place.partition.leader_epoch != replica.epoch:
             return
         held = self._held(place)
         if replica.me not in held or not set(replica.replicas) <= held.keys():
             return
-        copies = sum(held[node] >= replica.high_watermark for node in replica.replicas)
+        lost = self._around.losses.real(place.key)
+        copies = sum(node in lost or held[node] >= replica.high_watermark for node in replica.replicas)
         if copies < self._enough(place):
             raise Violation(
                 f"{place.name}: node {replica.me} takes all before {replica.high_watermark} for confirmed, "
