@@ -84,7 +84,8 @@ def _over_time(
     all_axes = figure.subplots(len(runs), squeeze=False, sharey=True)[:, 0]
     for run, axes in zip(runs, all_axes, strict=True):
         _dress(axes, theme)
-        axes.set_title(run, loc="left", fontsize=10, fontweight="bold", color=theme.ink)
+        # Names of faults stand between the panel and its title.
+        axes.set_title(run, loc="left", fontsize=10, fontweight="bold", color=theme.ink, pad=17)
         _lines(axes, [one for one in report.over_time if one.run == run], value, colours(report))
         _marks(axes, [one for one in report.faults if one.run == run], theme)
         axes.set_ylabel(label, color=theme.ink, fontsize=9)
@@ -192,8 +193,7 @@ def _downtime(report: IndicatorsReport, theme: Theme) -> bytes:
         _bar(axes, place, [one.downtime_ms or 0.0 for one in faults], by_mode[mode], theme, faults)
     axes.set_yticks(range(len(groups)), [f"{run}: {mode}" if several else mode for run, mode in groups])
     axes.invert_yaxis()
-    axes.margins(x=0.12)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, 1.3 * max(one.downtime_ms or 0.0 for one in report.faults) or 1.0)  # room for the words
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     title = "" if several else f"{next(iter(groups))[0]}: "
     axes.set_title(
