@@ -13,29 +13,35 @@ from tidelog.sim.checkers.violation import Violation
 
 class VoterChecker:
     def __init__(self) -> None:
-        self._seen: dict[PartitionKey, tuple[int, VoterSet | None]] = {}  # how far, and the set of there
+        # How far, the epoch with which they began to vote, and the set of there.
+        self._seen: dict[PartitionKey, tuple[int, int, VoterSet | None]] = {}
 
     def committed(self, hosted: Hosted, name: str) -> None:
         """Everything before the replica's watermark is committed."""
         if hosted.election is None:
             return
         log, end = hosted.log, hosted.replica.high_watermark
-        start, known = self._seen.get(hosted.key, (0, None))
+        start, began, known = self._seen.get(hosted.key, (0, 0, None))
         if end <= start:
             return
-        if log.start_offset > start:
-            known = None  # What came in between only a snapshot tells.
+        begins = 0 if hosted.sealing is None else hosted.sealing.since_epoch
+        if log.start_offset > start or begins != began:
+            # What came in between only a snapshot tells; and a topic that was replicated in another way
+            # meanwhile begins anew, with whoever holds its log then.
+            known = None
         for data in pieces(log, start, end):
             for offset, voters in sets_in(memoryview(data)):
+                if log.epochs.epoch_at(offset) < begins:
+                    continue  # Of an earlier time.
                 if known is not None and len(voters.ids ^ known.ids) > 1:
                     raise Violation(
                         f"{name} offset {offset}: several voters changed at once, "
                         f"{sorted(known.ids)} to {sorted(voters.ids)}"
                     )
                 known = voters
-        self._seen[hosted.key] = end, known
+        self._seen[hosted.key] = end, begins, known
 
     def forget(self, key: PartitionKey, floor: int) -> None:
         """Everything from ``floor`` on was given up, and with it sets of voters."""
         if key in self._seen and self._seen[key][0] > floor:
-            self._seen[key] = floor, None
+            self._seen[key] = floor, self._seen[key][1], None
