@@ -3,6 +3,7 @@
 After a failed sync nothing may be called durable any more, so that fails the log.
 """
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import StorageError
 from tidelog.log.state import ALWAYS, LogState
 from tidelog.log.sync import SyncTicket, unsynced_file
@@ -18,6 +19,11 @@ class Syncing(LogState):
         if pending >= self._flush_messages or durability.names_changed or durability.waiting:
             return True
         return pending > 0 and now_ms - durability.last_sync_ms >= self._flush_ms
+
+    @property
+    def is_flushed_by_time(self) -> bool:
+        """Whether ``flush.ms`` promises anything."""
+        return self._flush_ms < LONG_MAX
 
     def sync_with(self, path: str) -> None:
         """Make a file that lies beside the segments durable with the next sync."""

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 PARTITIONS_PER_SLICE = 50
 REMOVAL_INTERVAL_MS = 1000
+NAMES_INTERVAL_MS = 500
 
 
 class Housekeeping:
@@ -30,11 +31,13 @@ class Housekeeping:
         self._syncer = syncer
         self._compactor = Compactor(broker, directory.path)
         self.scrubber = Scrubber(broker)
+        self._timed: list[Partition] = []  # Those with a `flush.ms`, as of the last look at all of them.
         self._timers: dict[str, Timer] = {}
         self._stopped = False
 
     def start(self) -> None:
         self._every("flush", lambda: self._broker.config.log_flush_scheduler_interval_ms, self._flush)
+        self._every("names", lambda: NAMES_INTERVAL_MS, self._flush_names)
         self._every(
             "retention", lambda: self._broker.config.log_retention_check_interval_ms, self._enforce_retention
         )
@@ -89,10 +92,27 @@ class Housekeeping:
         visit_slice(0)
 
     def _flush(self) -> None:
+        """Only where a moment was promised: looking at a thousand quiet logs ten times a second costs more
+        than all else that they do.
+        """
         now_ms = self._broker.services.now_ms()
-        self._walk(
-            lambda partition: self._syncer.want(partition.hosted) if partition.log.sync_due(now_ms) else None
-        )
+        for partition in self._timed:
+            if not partition.log.closed and partition.log.sync_due(now_ms):
+                self._syncer.want(partition.hosted)
+
+    def _flush_names(self) -> None:
+        """Files have come or gone since the last append, or a topic has got a `flush.ms`."""
+        now_ms = self._broker.services.now_ms()
+        timed: list[Partition] = []
+
+        def look(partition: Partition) -> None:
+            if partition.log.is_flushed_by_time:
+                timed.append(partition)
+            if partition.log.sync_due(now_ms):
+                self._syncer.want(partition.hosted)
+
+        self._timed = timed
+        self._walk(look)
 
     def _enforce_retention(self) -> None:
         self._walk(self._retain)
