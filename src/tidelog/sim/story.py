@@ -9,15 +9,21 @@ from collections.abc import Iterable
 from typing import Self, cast
 
 from tidelog.config.modes import ISR
+from tidelog.controller import leadership
 from tidelog.controller.image import PartitionImage
+from tidelog.controller.rules import Rulebook
 from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode
+from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.batches import entries, entries_between
+from tidelog.sim.checkers.damage import Damage
+from tidelog.sim.checkers.promises import Place
 from tidelog.sim.clients.client import ProduceCall, ReadCall, Reply
 from tidelog.sim.cluster import BrokerMachine, SimCluster
-from tidelog.sim.telling import STEP_MS, StoryFailed, Telling
+from tidelog.sim.machine import DATA
+from tidelog.sim.telling import STEP_MS, StoryFailed, Telling, expect
 
 TOPIC = "t"
 BROKERS = "ABCDE"
@@ -141,12 +147,44 @@ class Story(Telling):
         self.network.cut(self.machine(letter).node_id, self.client.client_id)
 
     def flip_bit(self, letter: str) -> None:
-        """In the middle of the partition's first segment."""
-        disk = self.machine(letter).disk
-        path = min(path for path in disk.contents(f"data/{TOPIC}-0") if path.endswith(".log"))
-        position = self.hosted(letter).log.read(0, 1, 1, at_least_one_batch=True).size - 1
-        self.tell(f"a bit flips in the first segment of {letter}, in record r1")
-        disk.flip(path, position, 0)
+        """In the partition's first batch, while the process is dead."""
+        machine, topic = self.machine(letter), self.cluster.checker.metadata.newest.topics[TOPIC]
+        contents = machine.disk.contents(f"{DATA}/{TOPIC}-0")
+        path = min(path for path in contents if path.endswith(".log"))
+        _, header = next(iterate(contents[path]))
+        self.tell(f"a bit flips on the disk of {letter}, in the first segment")
+        machine.disk.flip(path, header.size - 1, 0)
+        machine.decayed = True
+        place = Place(topic, 0)
+        damage = Damage(machine.node_id, place.key, machine.disk, path, 0, header.base_offset)
+        self.cluster.checker.damaged(place, damage)
+
+    def prefer(self, letter: str) -> None:
+        """The first replica leads again."""
+        rules = Rulebook(self.cluster.config)
+        self.tell(f"{letter} is to lead again")
+        self.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=False))
+        self.until(lambda: self.leader() == letter, "the election")
+
+    def be_damaged(self) -> Self:
+        """A has a damaged record in an old segment, and leads: nobody gets it, and A has it again from the
+        others.
+        """
+        for _ in range(6):
+            expect(self.write(), ErrorCode.NONE)
+        self.run(3500)
+        self.kill("A")
+        self.until(lambda: self.leader() != "A", "the end of the leadership")
+        self.flip_bit("A")
+        self.start("A")
+        self.until(self.all_in_sync, "the return of A")
+        if self.leader() != "A":
+            self.prefer("A")
+        epoch = self.partition().leader_epoch
+        expect(self.read(at="A"), [])
+        self.until(lambda: self.is_led_anew(epoch) and self.all_in_sync(), "the repair")
+        expect(self.read(), [f"r{number}" for number in range(1, 7)])
+        return self.end()
 
     # --- clients --------------------------------------------------------------------------------------------
 

@@ -150,6 +150,11 @@ def double_disk_full() -> Story:
     return disk_full(group(2))
 
 
+def double_flipped_bit() -> Story:
+    """13. A bit flips in an old segment of the primary: as with one copy."""
+    return group(2, segment_bytes="300").be_damaged()
+
+
 def double_controllers_killed() -> Story:
     """14 and 15. The active controller is killed, then most of them: no effect."""
     return controllers_killed(group(2))
@@ -183,6 +188,7 @@ STORIES = (
     double_backup_slow,
     double_degrades,
     double_disk_full,
+    double_flipped_bit,
     double_controllers_killed,
     double_retry_of_an_idempotent_producer,
 )

@@ -179,6 +179,13 @@ def async_disk_full() -> Story:
     return disk_full(group(1))
 
 
+def async_flipped_bit() -> Story:
+    """13. A bit flips in an old segment of the primary: it never reaches a consumer, and the primary
+    copies the records back from the backup before it goes on.
+    """
+    return group(1, segment_bytes="300").be_damaged()
+
+
 def async_controllers_killed() -> Story:
     """14 and 15. The active controller is killed, then most of them: no effect."""
     return controllers_killed(group(1))
@@ -235,6 +242,7 @@ STORIES = (
     async_primary_loses_its_disk_and_goes_on,
     async_backup_slow,
     async_disk_full,
+    async_flipped_bit,
     async_controllers_killed,
     async_promoted_while_the_primary_is_away,
     async_promoted_by_plan,

@@ -10,8 +10,8 @@ from tidelog.sim.telling import expect
 class Vote(Story):
     """Who leads is known to the replicas first."""
 
-    def __init__(self, brokers: int = 3) -> None:
-        super().__init__(brokers, replication_mode=QUORUM)
+    def __init__(self, brokers: int = 3, **configs: str) -> None:
+        super().__init__(brokers, 1, replication_mode=QUORUM, **configs)
 
     def elected(self) -> str:
         """The leader of the highest epoch, as the living replicas have it."""
@@ -202,6 +202,13 @@ def disk_full() -> Vote:
     return story
 
 
+def flipped_bit() -> Vote:
+    """13. A bit flips in an old segment of the leader: it never reaches a consumer, another one is voted in,
+    and the records are fetched again.
+    """
+    return Vote(segment_bytes="300").be_damaged()
+
+
 def active_controller_killed() -> Vote:
     """14. The active controller is killed: nobody needs it to elect a leader."""
     story = Vote()
@@ -267,6 +274,7 @@ STORIES = (
     leader_loses_its_disk,
     slow_follower,
     disk_full,
+    flipped_bit,
     active_controller_killed,
     controllers_majority_killed,
     retry_of_an_idempotent_producer,
