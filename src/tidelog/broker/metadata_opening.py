@@ -64,6 +64,8 @@ class MetadataSettings(NamedTuple):
             silence_ms=silence_ms,
             majority_ms=silence_ms * 3 // 2,
             trust_ms=silence_ms * 6 // 10,
+            # Votes that come after their round count no more: who is far away is given longer ones.
+            round_ms=max(Timing().round_ms, silence_ms * 3 // 10),
             founding_ms=FOUNDING_MS,
         )
         return cls(

@@ -276,3 +276,10 @@ class TestDamage:
         lone.services.advance(2000)
         assert partition.log.end_offset == 2
         assert lone.image.offline == ()
+
+
+@pytest.mark.parametrize(("silence_ms", "round_ms"), [(200, 300), (1000, 300), (4000, 1200)])
+def test_where_silence_may_last_longer_votes_are_waited_for_longer(silence_ms: int, round_ms: int) -> None:
+    config = BrokerConfig.parse({"controller.quorum.fetch.timeout.ms": silence_ms})
+    timing = MetadataSettings.of(config, Voter(ME, None, "here", 9092)).timing
+    assert (timing.silence_ms, timing.round_ms) == (silence_ms, round_ms)
