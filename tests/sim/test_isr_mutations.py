@@ -16,7 +16,7 @@ from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.broker.node import Node
 from tidelog.broker.partition import Partition
 from tidelog.broker.partitions import PartitionTable
-from tidelog.controller import brokers, elections
+from tidelog.controller import brokers, elections, logs
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.successions import isr, steps
 from tidelog.errors import InvariantViolation
@@ -297,6 +297,11 @@ def forget_the_assignment(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionTable, "_assign", assign)
 
 
+def join_for_what_was_dropped(patch: pytest.MonkeyPatch) -> None:
+    """A replica that has dropped damaged records still counts for what it had fetched before."""
+    patch.setattr(logs, "_in_a_new_epoch", lambda partition: partition)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     wanted: dict[str, Any] = {}  # noqa: RUF012 - what the seeds are about; never changed
@@ -345,6 +350,7 @@ MUTATIONS = [
             "weather": WeatherPlan(late=0.3, late_ms=150), "pace_ms": OFTEN_MS,
         },
     ),
+    Mutation(join_for_what_was_dropped, {"faults": ("flipped bit", "kill"), "pace_ms": (50, 400)}),
     Mutation(read_past_the_watermark),
     Mutation(accept_duplicates, {"producers": ALL_ACKS}),
     Mutation(change_what_is_written),

@@ -10,7 +10,8 @@ import pytest
 
 from tidelog.broker.metadata_opening import METADATA_KEY
 from tidelog.broker.quorum_partitions import QuorumPartitions
-from tidelog.errors import InvariantViolation
+from tidelog.errors import CorruptBatch, InvariantViolation
+from tidelog.log import reading
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies.quorum import QuorumPolicy
@@ -135,16 +136,22 @@ def vote_with_an_empty_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuorumPartitions, "_forgot", lambda self, partition: False)
 
 
+def serve_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """What was found on disk is sent as it is."""
+    patch.setattr(reading, "verify_read", lambda *place: None)
+
+
 @pytest.mark.parametrize(
     ("mutate", "story"),
     [
         (never_step_down, stories.both_followers_killed),
         (tell_nobody, stories.controllers_majority_killed),
         (vote_with_an_empty_disk, stories.leader_loses_its_disk),
+        (serve_unchecked, stories.flipped_bit),
     ],
     ids=lambda each: each.__name__,
 )
 def test_a_story_notices(mutate: Patch, story: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
-    with pytest.raises((StoryFailed, Violation)):
+    with pytest.raises((StoryFailed, Violation, CorruptBatch)):
         story()
