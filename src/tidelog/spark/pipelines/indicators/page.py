@@ -47,7 +47,8 @@ _CAPTIONS = {
     "throughput.png": (
         "Throughput",
         "Acknowledged records per second, over all partitions. What waited during a fault is acknowledged at "
-        "once when writes go on: that is the peak behind it.",
+        "once when writes go on: that is the peak behind it. Where the load itself paused, there is none, "
+        "either; downtime leaves that out.",
     ),
     "latency.png": (
         "Latency",

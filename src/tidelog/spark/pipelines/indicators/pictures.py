@@ -89,7 +89,7 @@ def _over_time(
         _lines(axes, [one for one in report.over_time if one.run == run], value, colours(report))
         _marks(axes, [one for one in report.faults if one.run == run], theme)
         axes.set_ylabel(label, color=theme.ink, fontsize=9)
-        _scale(axes, is_log)
+        _scale(axes, is_log, max(found))
     all_axes[-1].set_xlabel("seconds since the first acknowledgement", color=theme.ink, fontsize=9)
     _legend(figure, report, theme)
     return _saved(figure)
@@ -138,7 +138,8 @@ def _marks(axes: Any, faults: Sequence[FaultFigures], theme: Theme) -> None:
             )  # fmt: skip
 
 
-def _scale(axes: Any, is_log: bool) -> None:
+def _scale(axes: Any, is_log: bool, highest: float) -> None:
+    """All panels of a picture alike, and none of them cut off."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_xlim(left=0)
@@ -147,7 +148,7 @@ def _scale(axes: Any, is_log: bool) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
         axes.yaxis.set_minor_locator(NullLocator())
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.06 * highest or 1.0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
