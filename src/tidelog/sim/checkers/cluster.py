@@ -154,9 +154,9 @@ class ClusterChecker:
         self.promise(place).lost(place, damage.node, damage.offset, for_good=True)
 
     def confessed(self, node_id: int) -> None:
-        """The controllers have heard that the node lost power."""
+        """The controllers have heard that the node lost power. Of damage they hear when it is found."""
         for place in self.places():
-            if node_id in place.partition.replicas:
+            if node_id in place.partition.replicas and node_id not in self.damages.nodes(place):
                 self.promise(place).confessed(place, node_id)
 
     def _forgive(self, place: Place, floor: int) -> None:
