@@ -209,7 +209,7 @@ def test_a_merge_that_was_begun_is_finished(spark: SparkSession, tmp_path: Path)
     table._carry_out = lambda plan: None  # type: ignore[method-assign]
     kept = table._delete_directory
     table._delete_directory = lambda name: None  # type: ignore[method-assign]
-    table.merge(spark, ["id"], target_bytes=1 << 20)
+    table.merge(spark, target_bytes=1 << 20)
     table._carry_out, table._delete_directory = carried_out, kept  # type: ignore[method-assign]
     assert len(table.files()) == 3
     table.finish_merges()

@@ -124,6 +124,9 @@ class Membership:
         if got.error is ErrorCode.NONE:
             self.broker_epoch = got.broker_epoch
             self._refused_ms = None
+            # What was lost is lost once: told again after a session that ended, it would cost this broker its
+            # place in sets which it has earned since.
+            self._registration = self._registration._replace(forgot=False)
             logger.info("registered as broker %s, epoch %s", got.broker_id, got.broker_epoch)
             self._beat_now()
         elif got.error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:

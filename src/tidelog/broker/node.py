@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol, cast
 from uuid import UUID
 
+from tidelog.broker.failed_logs import FailedLogs
 from tidelog.broker.membership import Membership
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
 from tidelog.broker.partitions import Logs, PartitionTable
@@ -19,13 +20,12 @@ from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.elections import InSyncWish
-from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
     InSyncAsk,
     InSyncGot,
-    OfflineAsk,
     OfflineGot,
     RegisterAsk,
 )
@@ -105,7 +105,7 @@ class Node:
             self.host, storage, logs.path, services, peers, chance,
             metadata.timing._replace(founding_ms=0), self.metadata.election.directory,
         )  # fmt: skip
-        self.quorum.image = lambda: self.metadata.image
+        self.quorum.image = lambda: self.image
         self.quorum.broker_epoch = lambda: self.membership.broker_epoch
         self.quorum.ask_controller = self._ask_controller
         self.host.broker_epoch = lambda: self.membership.broker_epoch
@@ -113,13 +113,12 @@ class Node:
         self.host.on_committed = lambda hosted: self.on_committed(hosted)
         self.host.on_role = self._role_changed
         self.host.on_proposal = self._proposed
+        self._failed_logs = FailedLogs(self, services, self._ask_controller)
         self.host.on_failed = self._failed
         self.host.on_damaged = self._damaged
-        self.partitions.on_offline = self._went_offline
-        self._damaged_logs: set[Hosted] = set()  # wait for others to take over before they are repaired
-        self._offline: set[tuple[UUID, int]] = set()  # partitions that the controllers must hear of
+        self.partitions.on_offline = self._failed_logs.went_offline
         self._proposals: dict[PartitionKey, InSyncWish] = {}
-        self._serving: set[int] = set()  # brokers that are not fenced
+        self.serving: set[int] = set()  # brokers that are not fenced
         self._broker_epochs: dict[int, int] = {}
         # When their connections closed; nothing was heard of them since.
         self._silent_since_ms: dict[int, int] = {}
@@ -132,7 +131,7 @@ class Node:
         self._dead_ms: dict[int, int] = {}  # peers that had ended then, for sure; not heard of since
         self._lost_for_ms = 2 * session.session_ms
         self._session_ms = session.session_ms
-        self._stopped = False
+        self.stopped = False
         # Whoever embeds the node listens here.
         self._ordered_ms = 0  # when leadership was last looked after
         self._registered = False
@@ -146,6 +145,14 @@ class Node:
         """A node may also be a controller only: then it hosts no partitions, and no client is sent to it."""
         return "broker" in self.config.process_roles
 
+    @property
+    def image(self) -> ClusterImage:
+        return self.metadata.image
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.membership.broker_epoch
+
     def start(self) -> None:
         self.host.start()
         if self.is_broker:
@@ -153,13 +160,13 @@ class Node:
         self._services.later(TICK_MS, self._tick)
 
     def stop(self) -> None:
-        self._stopped = True
+        self.stopped = True
         self.host.stop()
         self.membership.stop()
         self.metadata.stop()
 
     def _tick(self) -> None:
-        if self._stopped:
+        if self.stopped:
             return
         try:
             self._look(self._services.uptime_ms())
@@ -172,8 +179,7 @@ class Node:
         if now_ms - self._ordered_ms >= KEEP_IN_ORDER_MS:
             self._ordered_ms = now_ms
             self.controller.keep_in_order(now_ms)
-            if self._damaged_logs:
-                self._repair(self.metadata.image)
+            self._failed_logs.look()
         self.metadata.tick()
         self.quorum.tick(now_ms)
         if self.metadata.election.is_mistaken_for_leader and self.metadata.leader != self.me:
@@ -276,15 +282,14 @@ class Node:
             self._peers.send(leader, Asked(self.me, ask))
 
     def _answer(self, sender: int, got: ControllerGot) -> None:
-        if not self._stopped:
+        if not self.stopped:
             self._peers.send(sender, Answered(self.me, got))
 
     def _controller_answered(self, got: ControllerGot) -> None:
         if isinstance(got, InSyncGot):
             self._proposal_answered(got)
         elif isinstance(got, OfflineGot):
-            if got.error is ErrorCode.NONE and not got.healed:
-                self._offline.difference_update(got.partitions)
+            self._failed_logs.answered(got)
         else:
             self.membership.answered(got)
 
@@ -343,7 +348,7 @@ class Node:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self.membership.hurry()
         self._invite_returned(image)
-        self._repair(image)
+        self._failed_logs.metadata_changed(image)
 
     def _forget_earlier_runs(self, image: ClusterImage) -> None:
         """What a broker held before it restarted says nothing: it may have come back with less."""
@@ -356,7 +361,7 @@ class Node:
     def _invite_returned(self, image: ClusterImage) -> None:
         """A proposal with a fenced member is refused; once it is back, nobody else would bring it up."""
         serving = {broker.broker_id for broker in image.brokers.values() if not broker.fenced}
-        returned, lost, self._serving = serving - self._serving, self._serving - serving, serving
+        returned, lost, self.serving = serving - self.serving, self.serving - serving, serving
         if lost:
             self.membership.show_life()
         if returned:
@@ -367,77 +372,17 @@ class Node:
     def _follow(self, image: ClusterImage) -> None:
         self.partitions.follow(image, self.config)
 
-    def _registered_epoch(self, broker_id: int) -> int:
-        broker = self.metadata.image.brokers.get(broker_id)
-        return -1 if broker is None else broker.broker_epoch
-
-    # --- logs that have failed ------------------------------------------------------------------------------
-
     def _failed(self, hosted: Hosted, error: StorageError) -> None:
         if hosted is not self.metadata.hosted:
-            topic_id, index = cast(tuple[UUID, int], hosted.key)
-            self._went_offline(topic_id, index)
+            self._failed_logs.failed(hosted)
 
     def _damaged(self, hosted: Hosted) -> None:
         if hosted is not self.metadata.hosted:
-            self._damaged_logs.add(hosted)
-            self._repair(self.metadata.image)
+            self._failed_logs.damaged(hosted)
 
-    def _repair(self, image: ClusterImage) -> None:
-        """Somebody else must lead, and this replica must count for nothing, before it drops what is damaged.
-        As long as there is nobody else, what is whole goes on being served.
-        """
-        for hosted in list(self._damaged_logs):
-            topic_id, index = cast(tuple[UUID, int], hosted.key)
-            topic = image.topic_by_id(topic_id)
-            if topic is None or hosted.closed:
-                self._damaged_logs.discard(hosted)
-            elif self.me not in topic.partitions[index].offline:
-                if self._steps_aside(hosted, topic.partitions[index]):
-                    self._went_offline(topic_id, index)
-            elif hosted.follows_somebody or hosted.gathers_when_it_leads:
-                hosted.repair()
-                self._damaged_logs.discard(hosted)
-                self._tell_healed((topic_id, index))
-
-    def _steps_aside(self, hosted: Hosted, partition: PartitionImage) -> bool:
-        """Whether a partition can do without this broker's replica. Where nobody takes over, a backup must
-        hold everything, and nothing more be written: what is dropped here has to come back from there.
-        """
-        if partition.leader == self.me and not hosted.replica.policy.has_successors:
-            return hosted.resign_if_copied()
-        return self._others_hold(partition)
-
-    def _others_hold(self, partition: PartitionImage) -> bool:
-        """Whether a partition can do without this broker's replica."""
-        others = [
-            member
-            for member in partition.in_sync
-            if member != self.me and member in self._serving and member not in partition.offline
-        ]
-        return bool(others) if partition.leader == self.me else partition.leader >= 0
-
-    def _tell_healed(self, key: tuple[UUID, int]) -> None:
-        """Until the metadata says so."""
-        topic = self.metadata.image.topic_by_id(key[0])
-        if self._stopped or topic is None or self.me not in topic.partitions[key[1]].offline:
-            return
-        self._ask_controller(OfflineAsk(self.me, self.membership.broker_epoch, (key,), healed=True))
-        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._tell_healed(key))
-
-    def _went_offline(self, topic_id: UUID, index: int) -> None:
-        """Let the controllers know, until one has heard: somebody else must lead."""
-        if not self._offline:
-            self._services.soon(self._tell_offline)
-        self._offline.add((topic_id, index))
-
-    def _tell_offline(self) -> None:
-        if self._stopped or not self._offline:
-            return
-        if self.membership.broker_epoch >= 0:
-            told = tuple(sorted(self._offline))
-            self._ask_controller(OfflineAsk(self.me, self.membership.broker_epoch, told))
-        self._services.later(PROPOSAL_REPEAT_MS, self._tell_offline)
+    def _registered_epoch(self, broker_id: int) -> int:
+        broker = self.metadata.image.brokers.get(broker_id)
+        return -1 if broker is None else broker.broker_epoch
 
     # --- in-sync sets ---------------------------------------------------------------------------------------
 
@@ -482,7 +427,7 @@ class Node:
 
     def _ask_for_members(self, hosted: Hosted, wish: InSyncWish) -> None:
         """Until there is an answer or new metadata, again and again: either may be lost on its way."""
-        if self._stopped or self._proposals.get(hosted.key) is not wish:
+        if self.stopped or self._proposals.get(hosted.key) is not wish:
             return
         replica = hosted.replica
         if (replica.proposed, replica.partition_epoch) != (wish.members, wish.partition_epoch):
@@ -508,7 +453,7 @@ class Node:
             self._services.later(PROPOSAL_REPEAT_MS, lambda: self._invite_again(hosted))
 
     def _invite_again(self, hosted: Hosted) -> None:
-        if not self._stopped and self.host.hosted.get(hosted.key) is hosted:
+        if not self.stopped and self.host.hosted.get(hosted.key) is hosted:
             hosted.run(hosted.replica.invite())
 
 

@@ -8,7 +8,7 @@ changed is taken back by :meth:`Nemesis.calm`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tidelog.controller.messages import InSyncAsk, RegisterAsk
+from tidelog.controller.messages import InSyncAsk, OfflineAsk, RegisterAsk
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered
 from tidelog.sim.clients.client import Reply
@@ -43,10 +43,8 @@ def is_promise(message: Any) -> bool:
 
 
 def is_report(message: Any) -> bool:
-    """What a broker wants of the controllers, heartbeats apart. Known gap: that a log has failed is not among
-    it; heard again after the log was repaired, it would stay offline until its broker starts anew.
-    """
-    return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk)
+    """What a broker wants of the controllers, heartbeats apart."""
+    return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk)
 
 
 class Nemesis:

@@ -6,13 +6,14 @@ from uuid import UUID
 import pytest
 from fakes import ME, NOW_MS, FakeServices
 
+from tidelog.broker.failed_logs import REPEAT_MS
 from tidelog.broker.metadata_opening import MetadataSettings
 from tidelog.broker.node import PROPOSAL_REPEAT_MS, Node, NodeMessage
 from tidelog.broker.partition import Partition
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.messages import RegisterAsk
+from tidelog.controller.messages import OfflineAsk, RegisterAsk
 from tidelog.controller.records import (
     BrokerRegistered,
     MetadataRecord,
@@ -276,6 +277,24 @@ class TestDamage:
         lone.services.advance(2000)
         assert partition.log.end_offset == 2
         assert lone.image.offline == ()
+
+    def test_a_report_that_arrives_again_after_the_repair_is_contradicted(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        partition = lone.create((ME, OTHER))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        read(partition, 5)
+        lone.services.advance(1000)
+        late = OfflineAsk(ME, lone.node.broker_epoch, ((TOPIC, 0),))
+        for _ in range(2):
+            with monkeypatch.context() as patch:
+                patch.setattr(lone.node._failed_logs, "_ask_controller", lambda ask: None)
+                lone.node.controller.handle(late, lone.services.uptime_ms(), lambda got: None)
+                lone.services.advance(REPEAT_MS)
+                assert lone.image.offline == (ME,)
+            lone.services.advance(2 * REPEAT_MS)
+            assert lone.image.offline != (ME,)
 
 
 @pytest.mark.parametrize(("silence_ms", "round_ms"), [(200, 300), (1000, 300), (4000, 1200)])

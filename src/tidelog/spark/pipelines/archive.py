@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARTITION_COLUMNS = ("topic", "date")
-ORDER = ("partition", "offset")
 TABLE_FORMATS = ("parquet", "delta")
 
 # Not to_date(): that would depend on the session's time zone, and the same record must always go to the same
@@ -104,7 +103,7 @@ def _archive(spark: "SparkSession", job: Archive, stop: Event | None, tell: Tell
     merged = 0
     if job.merge_bytes and not outcome.stopped:
         tell(Progress(outcome.rows, 0.0, 0, "merging small files"))
-        merged = sum(table.merge(spark, ORDER, target_bytes=job.merge_bytes) for table in tables)
+        merged = sum(table.merge(spark, target_bytes=job.merge_bytes) for table in tables)
     after = [table.row_total(spark) for table in tables]
     return ArchiveReport(
         records=after[0] - before[0],
@@ -137,7 +136,7 @@ class Table(Protocol):
 
     def file_total(self, spark: "SparkSession") -> int: ...
 
-    def merge(self, spark: "SparkSession", order: Iterable[str], *, target_bytes: int) -> int: ...
+    def merge(self, spark: "SparkSession", *, target_bytes: int) -> int: ...
 
 
 def _table(job: Archive, path: str) -> Table:

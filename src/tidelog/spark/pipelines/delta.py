@@ -84,11 +84,8 @@ class DeltaTable:
     def file_total(self, spark: "SparkSession") -> int:
         return len(self._load(spark).inputFiles()) if self._exists() else 0
 
-    def merge(self, spark: "SparkSession", order: Iterable[str], *, target_bytes: int) -> int:
-        """Make fewer files of those smaller than half of ``target_bytes``; how many are gone.
-
-        Delta has its own order in a file.
-        """
+    def merge(self, spark: "SparkSession", *, target_bytes: int) -> int:
+        """Make fewer files of those smaller than half of ``target_bytes``; how many are gone."""
         if not self._exists():
             return 0
         spark.conf.set("spark.databricks.delta.optimize.minFileSize", target_bytes // 2)

@@ -1,0 +1,136 @@
+"""Logs of this broker that have failed or are damaged: the controllers hear of them until they understood.
+
+A log that failed takes part in nothing until the broker starts anew. One with damaged records is repaired:
+somebody else must lead, and this replica count for nothing, before it drops what is damaged and fetches it
+again. Reports are repeated, so a double can arrive after the repair; it is contradicted.
+"""
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Protocol, cast
+from uuid import UUID
+
+from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.messages import ControllerAsk, OfflineAsk, OfflineGot
+from tidelog.errors import ErrorCode
+from tidelog.replication.hosted import Hosted
+from tidelog.services import Services
+
+REPEAT_MS = 500
+
+Key = tuple[UUID, int]
+
+
+class Standing(Protocol):
+    """What a node knows of itself and of the cluster."""
+
+    @property
+    def me(self) -> int: ...
+
+    @property
+    def stopped(self) -> bool: ...
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+    @property
+    def serving(self) -> AbstractSet[int]:
+        """Brokers that are not fenced."""
+
+
+class FailedLogs:
+    def __init__(
+        self, standing: Standing, services: Services, ask_controller: Callable[[ControllerAsk], None]
+    ) -> None:
+        self._standing = standing
+        self._services = services
+        self._ask_controller = ask_controller
+        self._untold: set[Key] = set()  # The controllers must hear of them.
+        self._damaged: dict[Hosted, None] = {}  # Others must take over before these are repaired.
+        self._repaired: set[Key] = set()
+        self._healing: set[Key] = set()  # The controllers are being told that these are whole again.
+
+    def failed(self, hosted: Hosted) -> None:
+        self.went_offline(*cast(Key, hosted.key))
+
+    def went_offline(self, topic_id: UUID, index: int) -> None:
+        """Let the controllers know, until one has heard: somebody else must lead."""
+        self._repaired.discard((topic_id, index))
+        if not self._untold:
+            self._services.soon(self._tell_offline)
+        self._untold.add((topic_id, index))
+
+    def damaged(self, hosted: Hosted) -> None:
+        self._repaired.discard(cast(Key, hosted.key))
+        self._damaged[hosted] = None
+        self._repair(self._standing.image)
+
+    def answered(self, got: OfflineGot) -> None:
+        if got.error is ErrorCode.NONE and not got.healed:
+            self._untold.difference_update(got.partitions)
+
+    def metadata_changed(self, image: ClusterImage) -> None:
+        self._repair(image)
+        # Whole, and offline again: a report from before the repair has arrived a second time.
+        for key in sorted(self._repaired - self._healing):
+            self._tell_healed(key)
+
+    def look(self) -> None:
+        """Now and then: whether others hold everything changes without a word of the metadata."""
+        if self._damaged:
+            self._repair(self._standing.image)
+
+    def _repair(self, image: ClusterImage) -> None:
+        """As long as there is nobody else, what is whole goes on being served."""
+        for hosted in list(self._damaged):
+            key = topic_id, index = cast(Key, hosted.key)
+            topic = image.topic_by_id(topic_id)
+            if topic is None or hosted.closed:
+                del self._damaged[hosted]
+            elif self._standing.me not in topic.partitions[index].offline:
+                if self._steps_aside(hosted, topic.partitions[index]):
+                    self.went_offline(topic_id, index)
+            elif hosted.follows_somebody or hosted.gathers_when_it_leads:
+                hosted.repair()
+                del self._damaged[hosted]
+                self._repaired.add(key)
+                if key not in self._healing:
+                    self._tell_healed(key)
+
+    def _steps_aside(self, hosted: Hosted, partition: PartitionImage) -> bool:
+        """Whether a partition can do without this broker's replica. Where nobody takes over, a backup must
+        hold everything, and nothing more be written: what is dropped here has to come back from there.
+        """
+        if partition.leader == self._standing.me and not hosted.replica.policy.has_successors:
+            return hosted.resign_if_copied()
+        return self._others_hold(partition)
+
+    def _others_hold(self, partition: PartitionImage) -> bool:
+        if partition.leader != self._standing.me:
+            return partition.leader >= 0
+        others = self._standing.serving - {self._standing.me} - set(partition.offline)
+        return not others.isdisjoint(partition.in_sync)
+
+    def _tell_healed(self, key: Key) -> None:
+        """Until the metadata says so."""
+        topic = self._standing.image.topic_by_id(key[0])
+        if topic is None:
+            self._repaired.discard(key)
+        here = topic is not None and self._standing.me in topic.partitions[key[1]].offline
+        if self._standing.stopped or not here or key not in self._repaired:
+            self._healing.discard(key)
+            return
+        self._healing.add(key)
+        self._ask_controller(OfflineAsk(self._standing.me, self._standing.broker_epoch, (key,), healed=True))
+        self._services.later(REPEAT_MS, lambda: self._tell_healed(key))
+
+    def _tell_offline(self) -> None:
+        if self._standing.stopped or not self._untold:
+            return
+        if self._standing.broker_epoch >= 0:
+            told = tuple(sorted(self._untold))
+            self._ask_controller(OfflineAsk(self._standing.me, self._standing.broker_epoch, told))
+        self._services.later(REPEAT_MS, self._tell_offline)
