@@ -1,6 +1,6 @@
 """``tidelog consume``: a topic's records to standard output.
 
-Reads partitions directly, without a consumer group: looking at a topic must leave no trace in the cluster.
+Reads partitions directly: looking at a topic joins no consumer group and commits nothing.
 """
 
 import sys
