@@ -100,9 +100,25 @@ def produce(
         )
     separator = key_separator.encode() if key_separator else None
     parse: Callable[[bytes], Record] = parse_json if json else lambda line: parse_plain(line, separator)
+    producer = _producer(bootstrap, acks, compression)
+    find_topic(producer, topic)
+    common = Record(
+        key.encode() if key is not None else None,
+        None,
+        [(name, value.encode()) for name, value in parse_assignments(headers, "--header").items()],
+        None,
+        partition,
+    )
+    sender = Sender(producer, topic, common)
+    with _open_input(file) as lines, _progress(file) as advance:
+        sender.send_all(lines, parse, advance)
+    print(f"Wrote {count(sender.written, 'record')} to {topic}.", file=sys.stderr)
+
+
+def _producer(bootstrap: str, acks: Acks, compression: Compression) -> "Producer":
     from confluent_kafka import Producer
 
-    producer = Producer(
+    return Producer(
         client_settings(
             bootstrap,
             acks=acks.value,
@@ -118,18 +134,6 @@ def produce(
             },
         )
     )
-    find_topic(producer, topic)
-    common = Record(
-        key.encode() if key is not None else None,
-        None,
-        [(name, value.encode()) for name, value in parse_assignments(headers, "--header").items()],
-        None,
-        partition,
-    )
-    sender = Sender(producer, topic, common)
-    with _open_input(file) as lines, _progress(file) as advance:
-        sender.send_all(lines, parse, advance)
-    print(f"Wrote {count(sender.written, 'record')} to {topic}.", file=sys.stderr)
 
 
 class Sender:

@@ -10,7 +10,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leadership import Place
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import SELF_ELECTING, next_state
+from tidelog.controller.successions import elects_itself, next_state
 from tidelog.controller.successions.steps import RulesOf, record_of
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
@@ -59,7 +59,7 @@ def _in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
     join at once: in a new epoch nothing counts that was fetched before. Who votes counts for nothing anyway
     until it was taken in anew.
     """
-    if partition.leader == NO_BROKER or partition.mode in SELF_ELECTING:
+    if partition.leader == NO_BROKER or elects_itself(partition):
         return partition
     return msgspec.structs.replace(partition, leader_epoch=partition.leader_epoch + 1)
 

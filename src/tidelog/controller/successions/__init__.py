@@ -75,7 +75,7 @@ def acting_leader(partition: PartitionImage) -> int:
 
 def is_restoring(partition: PartitionImage) -> bool:
     """Whether the leader still gathers what others hold."""
-    if partition.mode in SELF_ELECTING:
+    if elects_itself(partition):
         return False
     return partition.mode in STAND_INS and partition.leader not in (NO_BROKER, *partition.in_sync)
 
