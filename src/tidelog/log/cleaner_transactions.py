@@ -1,7 +1,9 @@
 """What compaction knows of transactions while it goes through a log.
 
 Batches come in the order of the log. Records of aborted transactions never count: they hide no older value
-and go with the first pass. A marker stays as long as something it ends is there; then it ends nothing, and
+and go with the first pass. A batch belongs to an aborted transaction only if it lies between that
+transaction's first batch and its marker: the producer's next transaction may commit, and its marker may have
+gone with an earlier pass. A marker stays as long as something it ends is there; then it ends nothing, and
 goes in a later pass, when ``delete.retention.ms`` is over.
 """
 
@@ -33,7 +35,8 @@ class CleanedTransactions:
         if not header.is_transactional:
             return False
         self._advance(header.last_offset)
-        if header.producer_id in self._aborted:
+        aborted = self._aborted.get(header.producer_id)
+        if aborted is not None and header.base_offset < aborted.last_offset:
             self._observed.add(header.producer_id)
             return True
         self._committed.add(header.producer_id)

@@ -77,6 +77,7 @@ class Compaction:
         # What lies at an offset never changes within one leader's history. When that has changed, what was
         # read may no longer be what is there.
         self._leader_epoch = log.epochs.latest
+        self._cuts = log.cuts
         self._sources = sources_of(log, cleanable.end_offset)
         self._aborted = log.aborted(log.segments[0].base_offset, cleanable.end_offset)
         self._transactions = CleanedTransactions(self._aborted)
@@ -136,7 +137,9 @@ class Compaction:
     def _learn(self, newest: KeyOffsets, dirty: list[Source]) -> int:
         """Put keys into the map; the exclusive end offset of what it knows, always where a batch ends."""
         end_offset = self.first_dirty_offset
-        transactions = CleanedTransactions(self._aborted)
+        transactions = CleanedTransactions(
+            aborted for aborted in self._aborted if aborted.last_offset >= self.first_dirty_offset
+        )
         for source in dirty:
             for batch, header in self._batches(source, self.first_dirty_offset):
                 if newest.count + header.count > newest.capacity:
@@ -207,6 +210,13 @@ class Compaction:
                 self._pace(header.size)
             yield batch, header
 
+    def make_durable(self) -> None:
+        """The names of the new segments go to disk, before anything says that the log is clean."""
+        try:
+            self._storage.sync_directory(self.log.directory)
+        except OSError as error:
+            raise StorageError(f"cannot sync {self.log.directory}: {error}") from error
+
     # -- in the log's thread -----------------------------------------------------------
 
     def swap_in(self, cleaned: Cleaned, now_ms: int) -> None:
@@ -219,9 +229,26 @@ class Compaction:
             raise CompactionAbandoned(f"{self.log.directory} was changed while it was compacted")
         self.log.replace_segments([source.segment for source in cleaned.sources], cleaned.segment, now_ms)
 
+    def finish(self) -> None:
+        """Remember how far the log is clean. Only after :meth:`make_durable`: a mark that claims more than
+        the disk has would let a tombstone go while an older value of its key is still there.
+        """
+        if not self._is_same_log():
+            raise CompactionAbandoned(f"{self.log.directory} was changed while it was compacted")
+        self.log.mark_clean(self.end_offset)
+
+    def _is_same_log(self) -> bool:
+        log = self.log
+        return (
+            not log.closed
+            and log.failure is None
+            and log.epochs.latest == self._leader_epoch
+            and log.cuts == self._cuts
+        )
+
     def _is_unchanged(self, sources: Sequence[Source]) -> bool:
         log = self.log
-        if log.closed or log.failure is not None or log.epochs.latest != self._leader_epoch:
+        if not self._is_same_log():
             return False
         present = {source.segment: source for source in sources_of(log, sources[-1].end_offset)}
         return all(source.is_same(present.get(source.segment)) for source in sources)

@@ -5,6 +5,7 @@
 ``….txnindex``                 the aborted transactions of that segment, where there are any
 ``….snapshot``                 what is known of idempotent producers, from everything before that offset
 ``….start``                    nothing before that offset is readable (not Kafka's; its tools pass over it)
+``….clean``                    everything before that offset was compacted (likewise)
 ``….deleted``                  out of the log, removed after ``file.delete.delay.ms``
 ``….cleaned``                  compaction is still writing it: worthless after a crash
 ``….swap``                     compaction finished it: it takes the place of its originals, also after a crash
@@ -18,6 +19,7 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 START_SUFFIX = ".start"
+CLEAN_SUFFIX = ".clean"
 ABORTED_SUFFIX = ".txnindex"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
 SEGMENT_SUFFIXES = (*INDEX_SUFFIXES, LOG_SUFFIX)

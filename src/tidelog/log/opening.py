@@ -15,12 +15,12 @@ from tidelog.log.epochs import EpochCache
 from tidelog.log.files import read_whole
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
+from tidelog.log.offset_mark import OffsetMark
 from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producers import ProducerStates
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.segment_check import recover
 from tidelog.log.settings import LogSettings
-from tidelog.log.start_mark import StartMark
 from tidelog.log.storage import Entry, Storage
 from tidelog.log.sync import Unsynced
 
@@ -34,7 +34,8 @@ class Loaded(NamedTuple):
     end_offset: int
     start_offset: int
     epochs: EpochCache
-    start_mark: StartMark
+    start_mark: OffsetMark
+    clean_mark: OffsetMark
     snapshots: ProducerSnapshots
     unsynced: list[Unsynced]  # Inactive segments whose bytes may not be on disk yet.
     names_changed: bool  # Whether the directory must be synced.
@@ -55,7 +56,8 @@ class Opening:
         self._segments: list[Segment] = []
         self._epochs = EpochCache()
         self._snapshots = ProducerSnapshots(storage, directory, ProducerStates(directory, now_ms))
-        self._start_mark = StartMark(storage, directory)
+        self._start_mark = OffsetMark(storage, directory, layout.START_SUFFIX)
+        self._clean_mark = OffsetMark(storage, directory, layout.CLEAN_SUFFIX)
         self._unsynced: list[Unsynced] = []
         self._names_changed = False
         self._untouched = True
@@ -69,6 +71,7 @@ class Opening:
             entries = self._storage.list(self._directory)
             self._names_changed = True
         self._start_mark.find(entries)
+        self._clean_mark.find(entries)
         log_start_offset = max(log_start_offset, self._start_mark.offset)
         self._find_segments(entries)
         self._snapshots.find(entries)
@@ -83,6 +86,9 @@ class Opening:
             self._start_empty(log_start_offset, end_offset)
             end_offset = log_start_offset
         start_offset = max(log_start_offset, self._segments[0].base_offset)
+        if self._clean_mark.lower(end_offset):
+            # What will be written behind the end was never compacted, whatever a crash does next.
+            self._storage.sync_directory(self._directory)
         self._epochs.truncate_from(end_offset)
         self._epochs.truncate_before(start_offset)
         self._snapshots.truncate_to(end_offset)
@@ -94,6 +100,7 @@ class Opening:
             start_offset,
             self._epochs,
             self._start_mark,
+            self._clean_mark,
             self._snapshots,
             self._unsynced,
             self._names_changed,

@@ -67,14 +67,17 @@ class Shortening(Appending):
 
     def _lower_ends(self, end_offset: int) -> None:
         self.end_offset = end_offset
+        self.cuts += 1
         self.epochs.truncate_from(end_offset)
         self._durability.lower(end_offset)
         if end_offset < self.start_offset:
             self.start_offset = end_offset
-            if self._start_mark.is_set:
-                # Behind the end it would hide all that is written from here on: it must not come back.
-                self._start_mark.set(end_offset)
-                self._storage.sync_directory(self.directory)
+        # A mark behind the end must not come back after a crash. One of the start would hide all that is
+        # written from here on; one of the clean part would have compaction pass over it, and a tombstone go
+        # while an older value of its key stays.
+        start_lowered = self._start_mark.lower(end_offset)
+        if self._clean_mark.lower(end_offset) or start_lowered:
+            self._storage.sync_directory(self.directory)
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at ``offset``: a follower whose leader no longer has what comes next."""
@@ -182,6 +185,13 @@ class Shortening(Appending):
         return Segment.create(
             self._storage, handles, self.directory, base_offset, index_bytes, layout.CLEANED_SUFFIX
         )
+
+    def mark_clean(self, offset: int) -> None:
+        """Everything before ``offset`` was compacted, and that is on disk. To lose the mark costs a pass."""
+        try:
+            self._clean_mark.set(offset)
+        except OSError as error:
+            _logger.warning("%s: cannot note that it is clean up to %d: %s", self.directory, offset, error)
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
         """Put ``new`` (sealed and synced) in the place of ``old``, a run of inactive segments.

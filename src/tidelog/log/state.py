@@ -25,10 +25,10 @@ NO_OFFSET = -1
 
 class LogState:
     __slots__ = (
-        "_active", "_config", "_durability", "_flush_messages", "_flush_ms", "_handles",
+        "_active", "_clean_mark", "_config", "_durability", "_flush_messages", "_flush_ms", "_handles",
         "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
         "_snapshots", "_start_mark", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write",
-        "closed", "directory", "end_offset", "epochs", "producers", "size_bytes", "start_offset",
+        "closed", "cuts", "directory", "end_offset", "epochs", "producers", "size_bytes", "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -41,6 +41,8 @@ class LogState:
         self.directory = directory
         self.epochs = loaded.epochs
         self._start_mark = loaded.start_mark
+        self._clean_mark = loaded.clean_mark
+        self.cuts = 0  # How often the log was truncated or begun anew: offsets may name other records since.
         self._snapshots = loaded.snapshots
         self.producers: ProducerStates = loaded.snapshots.states
         self.start_offset = loaded.start_offset  # First readable.
@@ -65,6 +67,11 @@ class LogState:
     def synced_end_offset(self) -> int:
         """Exclusive: everything below survives a power failure."""
         return self._durability.synced_end_offset
+
+    @property
+    def clean_offset(self) -> int:
+        """Exclusive: everything below was compacted. 0 when nothing is known."""
+        return max(self._clean_mark.offset, 0)
 
     @property
     def recovery_point(self) -> int:

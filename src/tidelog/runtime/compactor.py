@@ -23,9 +23,9 @@ GIVE_WAY_S = 0.002
 
 
 class Compactor:
-    def __init__(self, broker: Broker, data_path: str) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._cleaner = Cleaner(Disk(), data_path)
+        self._cleaner = Cleaner(Disk())
         self._busy = False
         self._stopped = False
         self._since_pause = 0
@@ -70,9 +70,10 @@ class Compactor:
             compaction.swap_in(cleaned, self._broker.services.now_ms())
             self._clean(name, compaction)
         else:
-            self._step(name, compaction, lambda: self._cleaner.make_durable(name, compaction), self._finished)
+            self._step(name, compaction, compaction.make_durable, lambda _: self._finish(name, compaction))
 
-    def _finished(self, _: object) -> None:
+    def _finish(self, name: TopicPartition, compaction: Compaction) -> None:
+        self._cleaner.finish(name, compaction)
         self._busy = False
         self.run()
 

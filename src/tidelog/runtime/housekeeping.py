@@ -29,7 +29,7 @@ class Housekeeping:
         self._broker = broker
         self._directory = directory
         self._syncer = syncer
-        self._compactor = Compactor(broker, directory.path)
+        self._compactor = Compactor(broker)
         self.scrubber = Scrubber(broker)
         self._timed: list[Partition] = []  # Those with a `flush.ms`, as of the last look at all of them.
         self._timers: dict[str, Timer] = {}

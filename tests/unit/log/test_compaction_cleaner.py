@@ -1,19 +1,19 @@
-"""Which log is compacted next and how far: plan, map of keys, checkpoint and the order of the work."""
+"""Which log is compacted next and how far: plan, map of keys, the clean mark and the order of the work."""
 
 import pytest
-from compaction_model import COMPACT, CompactSettings, all_records, short, write_each
+from compaction_model import COMPACT, CompactSettings, all_records, run, short, write_each
 from hypothesis import given
 from hypothesis import strategies as st
-from log_model import open_log
+from log_model import open_log, sync
 
 from tidelog.errors import CorruptBatch, InvariantViolation
-from tidelog.log.cleaner import CHECKPOINT_FILE, Candidate, Cleaner
+from tidelog.log.cleaner import Candidate, Cleaner
 from tidelog.log.cleaner_files import CompactionAbandoned
 from tidelog.log.cleaner_map import KeyOffsets, keys_that_fit
 from tidelog.log.cleaner_plan import Cleanable, find_cleanable
 from tidelog.log.compaction import Compaction
 from tidelog.log.log import Log
-from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.disk import SimulatedDisk, everything
 from tidelog.types import TopicPartition
 
 ONE = COMPACT.but(segment_bytes=1 << 20)
@@ -112,17 +112,6 @@ class TestKeyOffsets:
         assert keys_that_fit(0) == 1
 
 
-class TestCheckpoint:
-    @pytest.mark.parametrize(
-        "text",
-        [b"", b"0\n", b"0\n2\na 0 7\n", b"1\n0\n", b"0\n1\na 0\n", b"0\n1\na x 7\n", b"\xff\xfe", b"0\nx\n"],
-    )
-    def test_damage_costs_only_work(self, text: bytes, disk: SimulatedDisk) -> None:
-        disk.make_directory("data")
-        disk.open(f"data/{CHECKPOINT_FILE}", create=True).write_at(0, text)
-        assert Cleaner(disk, "data").clean_offset(T0) == 0
-
-
 class Broker:
     """Two compacted logs in one data directory."""
 
@@ -132,7 +121,7 @@ class Broker:
         disk.make_directory("data")
         disk.sync_directory("")
         self.logs = {name: open_log(disk, settings, directory=f"data/{name}") for name in (T0, T1)}
-        self.cleaner = Cleaner(disk, "data")
+        self.cleaner = Cleaner(disk)
 
     def candidates(self) -> list[Candidate]:
         return [Candidate(name, log, self.settings, log.end_offset) for name, log in self.logs.items()]
@@ -148,7 +137,8 @@ class Broker:
         compaction.read_keys()
         while (cleaned := compaction.clean_next()) is not None:
             compaction.swap_in(cleaned, 10_000)
-        self.cleaner.make_durable(name, compaction)
+        compaction.make_durable()
+        self.cleaner.finish(name, compaction)
         return name
 
 
@@ -184,53 +174,77 @@ class TestCleaner:
         broker = Broker(disk)
         write_each(broker.logs[T0], "a1 a2 roll a3")
         broker.run_one()
+        disk.crash(survive=everything, names=everything)
+        assert open_log(disk, ONE, directory=f"data/{T0}").clean_offset == 2
+
+    def test_a_mark_that_was_not_synced_costs_a_pass(self, disk: SimulatedDisk) -> None:
+        broker = Broker(disk)
+        write_each(broker.logs[T0], "a1 a2 roll a3")
+        sync(broker.logs[T0])
+        broker.run_one()
         disk.crash()
-        again = Cleaner(disk, "data")
-        assert again.clean_offset(T0) == 2
-        assert disk.open(f"data/{CHECKPOINT_FILE}").read_at(0, 100) == b"0\n1\nt 0 2\n"
+        assert open_log(disk, ONE, directory=f"data/{T0}").clean_offset == 0
 
     def test_a_topic_made_again_begins_at_its_start(self, disk: SimulatedDisk) -> None:
         broker = Broker(disk)
         write_each(broker.logs[T0], "a1 a2 roll")
         broker.run_one()
-        broker.logs[T0] = open_log(disk, ONE, directory="data/t-0.again")
-        write_each(broker.logs[T0], "a1 b1 a2 roll")
+        broker.logs[T0].abandon()
+        disk.rename(f"data/{T0}", "data/t-0.deleted")
+        broker.logs[T0] = open_log(disk, ONE, directory=f"data/{T0}")
+        write_each(broker.logs[T0], "a1 b1 roll a2 roll")
         assert broker.run_one() == T0
         assert short(all_records(broker.logs[T0])) == "1b1 2a2"
 
-    def test_a_topic_that_is_gone_is_forgotten(self, disk: SimulatedDisk) -> None:
-        broker = Broker(disk)
-        write_each(broker.logs[T0], "a1 a2 roll")
-        broker.run_one()
-        del broker.logs[T0]
-        broker.pick()
-        assert broker.cleaner.clean_offset(T0) == 0
-
     def test_a_log_that_was_cut_is_dirty_from_there(self, disk: SimulatedDisk) -> None:
         broker = Broker(disk)
-        write_each(broker.logs[T0], "a1 b1 c1 roll")
+        log = broker.logs[T0]
+        write_each(log, "a1 b1 c1 roll d1")
         broker.run_one()
-        broker.cleaner.truncated(T0, 2)
-        assert broker.cleaner.clean_offset(T0) == 2
-        broker.cleaner.truncated(T0, 5)
-        assert broker.cleaner.clean_offset(T0) == 2
+        assert log.clean_offset == 3
+        log.truncate_to(2)
+        assert log.clean_offset == 2
+        write_each(log, "c2 c3")
+        assert log.clean_offset == 2
+        disk.crash()
+        assert open_log(disk, ONE, directory=f"data/{T0}").clean_offset <= 2, "the lower mark is durable"
 
-    @pytest.mark.parametrize("how", ["forget", "truncated"])
+    def test_a_log_that_lost_its_end_is_dirty_from_there(self, disk: SimulatedDisk) -> None:
+        broker = Broker(disk)
+        log = broker.logs[T0]
+        write_each(log, "a1 b1 c1 roll")
+        sync(log)
+        broker.run_one()
+        assert log.clean_offset == 3
+        disk.sync_directory(f"data/{T0}")
+        disk.crash()
+        disk.open(f"data/{T0}/00000000000000000000.log").truncate(100)
+        log = open_log(disk, ONE, directory=f"data/{T0}")
+        assert log.end_offset == 1
+        assert log.clean_offset == 1
+        disk.crash()
+        assert open_log(disk, ONE, directory=f"data/{T0}").clean_offset == 1
+
+    @pytest.mark.parametrize("how", ["abandon", "truncate"])
     def test_a_pass_has_no_say_when_its_log_is_cut_or_deleted_meanwhile(
         self, disk: SimulatedDisk, how: str
     ) -> None:
         broker = Broker(disk)
-        write_each(broker.logs[T0], "a1 a2 roll")
+        log = broker.logs[T0]
+        write_each(log, "a1 a2 roll")
         chosen = broker.pick()
         assert chosen is not None
-        chosen[1].read_keys()
-        if how == "forget":
-            broker.cleaner.forget(T0)
+        name, compaction = chosen
+        run(compaction)
+        compaction.make_durable()
+        if how == "abandon":
+            log.abandon()
         else:
-            broker.cleaner.truncated(T0, 1)
+            log.truncate_to(1)
+            write_each(log, "b1 roll")
         with pytest.raises(CompactionAbandoned):
-            broker.cleaner.make_durable(*chosen)
-        assert broker.cleaner.clean_offset(T0) == 0
+            broker.cleaner.finish(name, compaction)
+        assert log.clean_offset == 0
 
     def test_a_damaged_log_is_left_alone_and_the_others_go_on(self, disk: SimulatedDisk) -> None:
         broker = Broker(disk)

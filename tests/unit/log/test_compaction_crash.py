@@ -40,7 +40,7 @@ def candidates(log: Log) -> list[Candidate]:
 
 def clean(disk: SimulatedDisk, log: Log, now_ms: int, *, passes: int = 1) -> Cleaner:
     """What a broker does, without threads."""
-    cleaner = Cleaner(disk, "")
+    cleaner = Cleaner(disk)
     for _ in range(passes):
         chosen = cleaner.pick(candidates(log), now_ms, buffer_bytes=1 << 16)
         if chosen is None:
@@ -49,7 +49,8 @@ def clean(disk: SimulatedDisk, log: Log, now_ms: int, *, passes: int = 1) -> Cle
         compaction.read_keys()
         while (cleaned := compaction.clean_next()) is not None:
             compaction.swap_in(cleaned, now_ms)
-        cleaner.make_durable(name, compaction)
+        compaction.make_durable()
+        cleaner.finish(name, compaction)
     return cleaner
 
 
@@ -138,7 +139,7 @@ def test_an_undisturbed_run_for_comparison() -> None:
     assert latest(all_records(log)) == FINAL | {b"f": b"1"}
     two_passes(disk, log)
     assert short(all_records(log)) == "7e2 10d2 11f1 12a4 13f2"
-    assert Cleaner(disk, "").clean_offset(NAME) == 13
+    assert log.clean_offset == 13
 
 
 def leftovers(disk: SimulatedDisk) -> list[str]:

@@ -1,0 +1,62 @@
+"""An offset of one log that must survive a crash, as the name of an empty file beside the segments.
+
+==================  =========================================================================================
+``….start``         nothing before the offset is readable: DeleteRecords stopped inside a segment
+``….clean``         everything before the offset was compacted
+==================  =========================================================================================
+
+A checkpoint of all partitions comes late, costs the more the more partitions there are, and outlives the
+partition that it speaks of. A name costs a system call, survives a killed process at once and a power failure
+with the directory's next sync, cannot be torn, and goes with its directory.
+"""
+
+from collections.abc import Iterable
+
+from tidelog.log import layout
+from tidelog.log.storage import Entry, Storage
+
+NO_OFFSET = -1
+
+
+class OffsetMark:
+    __slots__ = ("_directory", "_storage", "_suffix", "offset")
+
+    def __init__(self, storage: Storage, directory: str, suffix: str) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._suffix = suffix
+        self.offset = NO_OFFSET
+
+    def find(self, entries: Iterable[Entry]) -> None:
+        """Learn the mark from a listing of the directory."""
+        found = (layout.base_offset_of(entry.name, self._suffix) for entry in entries)
+        self.offset = max((offset for offset in found if offset is not None), default=NO_OFFSET)
+
+    def _path(self, offset: int) -> str:
+        return layout.segment_path(self._directory, offset) + self._suffix
+
+    @property
+    def is_set(self) -> bool:
+        return self.offset != NO_OFFSET
+
+    def set(self, offset: int) -> None:
+        """Raise or lower the mark: a crash leaves the old one or the new one."""
+        if offset == self.offset:
+            return
+        if self.is_set:
+            self._storage.rename(self._path(self.offset), self._path(offset))
+        else:
+            self._storage.open(self._path(offset), create=True)
+        self.offset = offset
+
+    def lower(self, offset: int) -> bool:
+        """Whether it stood behind ``offset``, and stands there now. The directory has to be synced then."""
+        if self.offset <= offset:
+            return False
+        self.set(offset)
+        return True
+
+    def clear(self) -> None:
+        if self.is_set:
+            self._storage.remove(self._path(self.offset))
+            self.offset = NO_OFFSET
