@@ -58,7 +58,9 @@ class FetchSession:
 
     def served(self, key: PartitionKey) -> None:
         """Data was sent: the others come first next time, so that a busy partition starves nobody."""
-        self.partitions.move_to_end(key)
+        # A session that is used twice at once may have forgotten the partition while this answer waited.
+        if key in self.partitions:
+            self.partitions.move_to_end(key)
 
 
 class FetchSessions:

@@ -1,7 +1,9 @@
 """One client connection: requests to the handlers, answers out in the order of the requests.
 
 Work does not wait for earlier work of the same connection, only answers keep their order: each request takes
-a slot in a queue, and the queue is sent as far as its head is finished. Other nodes of the cluster, which
+a slot in a queue, and the queue is sent as far as its head is finished. What comes behind an unanswered write
+does wait for it (:mod:`~tidelog.runtime.write_order`), or a client would not find what it has just written.
+Other nodes of the cluster, which
 recognise an answer by its number, get theirs as they come: a heartbeat must not wait for a vote. Bytes in are
 the :class:`~tidelog.runtime.receiver.Receiver`'s, bytes out the :class:`~tidelog.runtime.sender.Sender`'s
 business.
@@ -28,6 +30,7 @@ from tidelog.runtime import handling
 from tidelog.runtime.peers import names
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
+from tidelog.runtime.write_order import WriteOrder
 
 if TYPE_CHECKING:
     from tidelog.runtime.peers.gate import Gate
@@ -49,10 +52,11 @@ class Waiting(Protocol):
 class Slot:
     """A request's place in the order of answers."""
 
-    __slots__ = ("loose", "parts", "waiting")
+    __slots__ = ("loose", "parts", "waiting", "writes")
 
     def __init__(self, loose: bool) -> None:
         self.loose = loose  # in no order
+        self.writes = False  # later requests may have to wait for it
         self.parts: Sequence[Part | bytes] | None = None  # None until finished
         self.waiting: Waiting | None = None
 
@@ -62,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         "_busy",
         "_closed",
         "_ended",
+        "_held_back",
         "_held_bytes",
         "_loose",
         "_produce_shape",
@@ -72,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         "_short_of_memory",
         "_stopped_reading",
         "_transport",
+        "_write_order",
         "ip",
         "kinds",
         "last_active",
@@ -88,6 +94,8 @@ class Connection(asyncio.BufferedProtocol):
         self._produce_shape: produce.Shape | None = None  # of the last produce request
         self.slots: deque[Slot] = deque()
         self._loose: dict[Slot, None] = {}  # unanswered, in no order
+        self._write_order = WriteOrder()
+        self._held_back: memoryview | None = None  # a request that waits for earlier writes
         self._ready: list[Part | bytes] = []  # of those that are answered
         self.node: int | None = None  # of the cluster, at the other end
         self._stopped_reading = False
@@ -156,7 +164,9 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """Nothing is owed to the client."""
-        return not self.slots and not self._loose and (self._sender is None or self._sender.idle)
+        if self.slots or self._loose or self._held_back is not None:
+            return False
+        return self._sender is None or self._sender.idle
 
     @property
     def in_the_middle(self) -> bool:
@@ -177,8 +187,11 @@ class Connection(asyncio.BufferedProtocol):
             self._stop_reading()
 
     def eof_received(self) -> bool:
-        """A half-closed connection still gets the answers it is owed."""
+        """A half-closed connection still gets the answers it is owed; but it is not worth waiting for records
+        with it: most likely the client is gone.
+        """
         self._ended = True
+        self.finish_waiting()
         return not self.idle
 
     def _take_requests(self) -> None:
@@ -201,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
                 if self._must_wait():
                     self._stop_reading()
                     break
-                request = receiver.next()
+                request, self._held_back = self._held_back or receiver.next(), None
                 if request is not None:
                     self._dispatch(request)
                 elif not receiver.needed_bytes:
@@ -217,6 +230,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
         if len(self._ready) >= READY_MAX:
+            return True
+        if self._held_back is not None and self._write_order.holds_back(_api_key_of(self._held_back)):
             return True
         return self._sender is not None and self._sender.blocked
 
@@ -266,13 +281,16 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             logger.exception("a request of %s failed", self.peer)
             self.close("a request that could not be answered")
-        if len(request) >= OWN_BUFFER_FROM_BYTES:
+        if len(request) >= OWN_BUFFER_FROM_BYTES and request is not self._held_back:
             self._release_memory()
             if slot is not None and slot.parts is not None:
                 self._receiver.give_back(request)
 
     def _handle(self, request: memoryview) -> Slot | None:
         api_key, version, correlation_id, client_size = handling.HEADER.unpack_from(request, 0)
+        if self.node is None and self._write_order.holds_back(api_key):
+            self._held_back = request
+            return None
         shape = self._produce_shape
         if shape is not None and api_key == produce.API_KEY and version == shape.version:
             records = shape.records_of(request)
@@ -301,15 +319,21 @@ class Connection(asyncio.BufferedProtocol):
             # try the next broker, or this one again.
             self.end()
             return None
-        slot = self._take_slot(by_node)
+        slot = self._take_slot(by_node, api_key)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
                 request, position, context, lambda answer: self._finish(slot, answer)
             )
         elif api_key == fetch.API_KEY:
             by_follower = gate is not None and follower_fetch.is_ask(request, version)
-            take = gate.fetch if gate is not None and by_follower else server.fetch.handle
-            self._wait(slot, take(request, position, context, lambda parts: self._finish_parts(slot, parts)))
+
+            def send(parts: Sequence[Part | bytes]) -> None:
+                self._finish_parts(slot, parts)
+
+            if gate is not None and by_follower:
+                self._wait(slot, gate.fetch(request, position, context, send))
+            else:
+                self._wait(slot, server.fetch.handle(request, position, context, send, self.close))
         elif gate is not None and gate.wants(api_key, version, known=known, by_node=by_node):
             # What another node asks of the controller is not passed on: it knows better than we do whom to
             # ask next.
@@ -325,17 +349,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_alike(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
         """A produce request like the one before."""
-        slot = self._take_slot(False)
+        slot = self._take_slot(False, produce.API_KEY)
         self._server.requests += 1
         context = RequestContext(produce.API_KEY, shape.version, correlation_id, None, self.peer)
         self._server.produce.handle_alike(shape, records, context, lambda answer: self._finish(slot, answer))
         return slot
 
-    def _take_slot(self, loose: bool) -> Slot:
+    def _take_slot(self, loose: bool, api_key: int) -> Slot:
         slot = Slot(loose)
         if loose:
             self._loose[slot] = None
         else:
+            slot.writes = self._write_order.began(api_key)
             self.slots.append(slot)
         return slot
 
@@ -357,7 +382,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> None:
         if api_key == messages.API_VERSIONS_KEY:
-            self._finish(self._take_slot(False), api_versions.downgrade(correlation_id))
+            self._finish(self._take_slot(False, api_key), api_versions.downgrade(correlation_id))
             return
         # Kafka, too, closes: the layout of an answer in an unknown version is unknown.
         self.close(f"UNSUPPORTED_VERSION: {messages.name_of(api_key)} (api key {api_key}) version {version}")
@@ -370,6 +395,9 @@ class Connection(asyncio.BufferedProtocol):
     def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         slot.parts = parts
         slot.waiting = None
+        if slot.writes and self._write_order.ended() and self._held_back is not None and not self._busy:
+            # Later: whoever answers is not prepared to be asked the next question meanwhile.
+            self._server.loop.call_soon(self._go_on)
         if slot.loose:
             self._finish_loose(slot, parts)
         elif not self._busy and self.slots and self.slots[0] is slot:
@@ -404,3 +432,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         if self._sender is not None:
             self._sender.transport_drained()
+
+
+def _api_key_of(request: memoryview) -> int:
+    return int.from_bytes(request[:2], "big", signed=True)

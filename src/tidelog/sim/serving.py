@@ -89,7 +89,7 @@ def _append(
 class _Read(PendingFetch):
     """A fetch of one partition whose answer stays as it is."""
 
-    __slots__ = ("_answer", "_number")
+    __slots__ = ("_number", "_tell")
 
     def __init__(self, broker: Broker, call: ReadCall, answer: Answer) -> None:
         wanted = FetchPartition(
@@ -108,9 +108,15 @@ class _Read(PendingFetch):
             [],
             "",
         )
-        super().__init__(broker, request, None, RequestContext(1, FETCH_VERSION, 0, "sim", "sim"), _nowhere)
+        context = RequestContext(1, FETCH_VERSION, 0, "sim", "sim")
+        super().__init__(broker, request, None, context, _nowhere, _nowhere)
         self._number = call.number
-        self._answer = answer
+        self._tell = answer
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """A defect ends the run, not the connection."""
+        if not self._done:
+            work()
 
     def _finish(self, answers: list[PartitionAnswer]) -> None:
         self._release()
@@ -118,7 +124,7 @@ class _Read(PendingFetch):
         records = bytes(told.records.read()) if isinstance(told.records, Region) else b""
         start, diverging = told.log_start_offset, told.diverging
         aborted = tuple(told.aborted or ())
-        self._answer(Reply(self._number, told.error, -1, -1, records, start, diverging, aborted=aborted))
+        self._tell(Reply(self._number, told.error, -1, -1, records, start, diverging, aborted=aborted))
 
 
 def _request(broker: Broker, call: RequestCall, answer: Answer) -> None:

@@ -250,7 +250,7 @@ class FakeBroker:
         found = Fetching(version)
         context = RequestContext(1, version, 7, "test", "peer")
         body = request_body(1, version, values)
-        found.pending = self.fetching.handle(memoryview(body), 0, context, found.receive)
+        found.pending = self.fetching.handle(memoryview(body), 0, context, found.receive, found.give_up)
         return found
 
     def _id(self, name: str) -> UUID:
@@ -265,6 +265,10 @@ class Fetching:
         self._version = version
         self.pending: PendingFetch | None = None
         self.answers: list[Any] = []
+        self.given_up = ""  # why there will be none
+
+    def give_up(self, reason: str) -> None:
+        self.given_up = reason
 
     def receive(self, parts: list[Any]) -> None:
         frame = b"".join(part.read() if isinstance(part, Region) else bytes(part) for part in parts)

@@ -5,6 +5,7 @@ epochs, topic ids, racks. At least one batch is sent however large it is, or a r
 be stuck before it.
 """
 
+import logging
 from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
@@ -20,9 +21,13 @@ from tidelog.protocol.fetch import NO_SESSION, FetchPartition, FetchRequest, Par
 from tidelog.protocol.produce import NodeAddress, TopicKey
 from tidelog.services import Timer
 
+logger = logging.getLogger(__name__)
+
 Send = Callable[[list[Part]], None]
+GiveUp = Callable[[str], None]
 
 READ_COMMITTED = 1
+WAIT_MAX_MS = 60_000  # Whoever asks for longer gets an empty answer then, and asks again if it is alive.
 _NO_ABORTED: list[tuple[int, int]] = []
 
 
@@ -31,15 +36,17 @@ class FetchHandler:
         self._broker = broker
 
     def handle(
-        self, frame: memoryview, position: int, context: RequestContext, send: Send
+        self, frame: memoryview, position: int, context: RequestContext, send: Send, give_up: GiveUp
     ) -> "PendingFetch | None":
-        """Answer through ``send``; what is returned can be cancelled when the reader goes away first."""
+        """Answer through ``send``; what is returned can be cancelled when the reader goes away first.
+        ``give_up`` is called where an error of ours leaves no answer to send.
+        """
         request = fetch.decode(frame, position, context.version)
         session, error = self._broker.fetch_sessions.begin(request, self._broker.services.now_ms())
         if error:
             send(fetch.Answer(context.version, context.correlation_id, error, NO_SESSION, 0).finish())
             return None
-        pending = PendingFetch(self._broker, request, session, context, send)
+        pending = PendingFetch(self._broker, request, session, context, send, give_up)
         pending.start()
         return pending
 
@@ -51,6 +58,7 @@ class PendingFetch:
         "_broker",
         "_context",
         "_done",
+        "_give_up",
         "_leaders",
         "_request",
         "_send",
@@ -68,8 +76,10 @@ class PendingFetch:
         session: FetchSession | None,
         context: RequestContext,
         send: Send,
+        give_up: GiveUp,
     ) -> None:
         self._broker = broker
+        self._give_up = give_up
         self._request = request
         self._session = session
         self._context = context
@@ -99,7 +109,7 @@ class PendingFetch:
             if partition is not None:
                 partition.add_fetch_waiter(self)
                 self._watched.append(partition)
-        self._timer = self._broker.services.later(request.max_wait_ms, self.finish_now)
+        self._timer = self._broker.services.later(min(request.max_wait_ms, WAIT_MAX_MS), self.finish_now)
 
     def data_arrived(self, size: int) -> None:
         if self._still_missing <= 0:
@@ -107,12 +117,10 @@ class PendingFetch:
         self._still_missing -= size
         if self._still_missing <= 0:
             # Not at once: the produce that woke us may be about to append to our other partitions as well.
-            self._broker.services.soon(self._look_again)
+            self._broker.services.soon(lambda: self._guarded(self._look_again))
 
     def _look_again(self) -> None:
         """Answer if what arrived is enough; the sizes we were told are upper bounds."""
-        if self._done:
-            return
         answers, size, final = self._read()
         self._still_missing = self._request.min_bytes - size
         if final or self._still_missing <= 0:
@@ -120,9 +128,24 @@ class PendingFetch:
 
     def finish_now(self) -> None:
         """Answer with what there is."""
-        if not self._done:
-            answers, _, _ = self._read()
-            self._finish(answers)
+        self._guarded(self._answer)
+
+    def _answer(self) -> None:
+        answers, _, _ = self._read()
+        self._finish(answers)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Called by timers and by others' appends: an error of ours must not reach those, nor leave a reader
+        without an answer for ever.
+        """
+        if self._done:
+            return
+        try:
+            work()
+        except Exception:
+            logger.exception("a fetch of %s failed", self._context.peer)
+            self._release()
+            self._give_up("a fetch that could not be answered")
 
     def cancel(self) -> None:
         """The reader is gone."""
