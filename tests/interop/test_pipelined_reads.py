@@ -1,7 +1,7 @@
 """Requests sent ahead of their answers: a read sees what its connection wrote before it, as on Kafka.
 
-Runs against Apache Kafka, too (``TIDELOG_TEST_KAFKA``). A broker that works on several requests of a connection
-at once must not let a read overtake a write.
+Runs against Apache Kafka, too (``TIDELOG_TEST_KAFKA``). A broker that works on several requests of a
+connection at once must not let a read overtake a write.
 """
 
 import struct
