@@ -22,11 +22,11 @@ def test_one_listener(text: str, listener: Listener):
 
 
 def test_clients_are_told_the_same_address_unless_another_is_given():
-    broker = BrokerConfig.parse({"listeners": "PLAINTEXT://a:1,INTERNAL://b:2"})
-    assert broker.advertised_listeners == broker.listeners
-    broker = BrokerConfig.parse(
-        {"listeners": ["PLAINTEXT://:1", "INTERNAL://b:2"], "advertised.listeners": "PLAINTEXT://outside:9"}
-    )
+    values: dict[str, object] = {"controller.listener.names": "CONTROLLER"}
+    broker = BrokerConfig.parse({**values, "listeners": "PLAINTEXT://a:1,CONTROLLER://b:2"})
+    assert broker.advertised_listeners == (Listener("PLAINTEXT", "a", 1),)
+    values |= {"listeners": ["PLAINTEXT://:1", "CONTROLLER://b:2"]}
+    broker = BrokerConfig.parse({**values, "advertised.listeners": "PLAINTEXT://outside:9"})
     assert broker.advertised_listeners == (Listener("PLAINTEXT", "outside", 9),)
 
 
@@ -50,6 +50,7 @@ def test_what_binding_found_out_goes_into_the_address():
         ({"listeners": "SASL_SSL://a:1"}, "does not have yet"),
         ({"listeners": "A://a:1,A://a:2"}, "two listeners have the name A"),
         ({"listeners": "A://a:1,B://a:1"}, "two listeners have the address a:1"),
+        ({"listeners": "A://a:1,B://b:1"}, "one listener for clients"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to"),
         ({"advertised.listeners": "OTHER://a:9092"}, "names that listeners has: PLAINTEXT"),
     ],
@@ -61,4 +62,5 @@ def test_bad_addresses(values: dict, words: str):
 
 
 def test_several_free_ports_do_not_clash():
-    assert len(BrokerConfig.parse({"listeners": "A://127.0.0.1:0,B://127.0.0.1:0"}).listeners) == 2
+    values = {"listeners": "A://127.0.0.1:0,B://127.0.0.1:0", "controller.listener.names": "B"}
+    assert len(BrokerConfig.parse(values).listeners) == 2

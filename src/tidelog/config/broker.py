@@ -150,6 +150,13 @@ def _check_together(config: BrokerConfig) -> None:
             allowed = "names that listeners has: " + ", ".join(sorted(names))
             refuse("advertised.listeners", str(listener), allowed)
     _check_controllers(config, names)
+    for_clients = names - set(config.controller_listener_names)
+    if len(for_clients) > 1:
+        # Every client is told the same address, so those of a second listener would be sent elsewhere.
+        told = ",".join(map(str, config.listeners))
+        refuse(
+            "listeners", told, "one listener for clients, and besides it those in controller.listener.names"
+        )
     if 0 <= config.queued_max_request_bytes < config.socket_request_max_bytes:
         # One allowed request could never be read, and its connection would hang.
         allowed = f"at least socket.request.max.bytes, which is {config.socket_request_max_bytes}, or -1"

@@ -67,13 +67,15 @@ the table allows it.
 _LISTENERS = """\
 ### Listeners
 
-A listener is `NAME://host:port`. The name tells listeners for different purposes apart; clients are told the
-address of the listener they came in by. An empty host listens on every interface, port 0 on any free port.
-When `listeners` has no host that clients could connect to, `advertised.listeners` says what they should use:
+A listener is `NAME://host:port`. An empty host listens on every interface, port 0 on any free port. A broker
+has one listener for clients; besides it there may be others that only controllers and brokers use, named in
+`controller.listener.names`. When `listeners` has no host that clients could connect to,
+`advertised.listeners` says what they should use:
 
 ```toml
-listeners = ["PLAINTEXT://:9092", "INTERNAL://127.0.0.1:9093"]
-advertised.listeners = ["PLAINTEXT://queue.example.org:9092", "INTERNAL://127.0.0.1:9093"]
+listeners = ["PLAINTEXT://:9092", "CONTROLLER://127.0.0.1:9093"]
+"advertised.listeners" = "PLAINTEXT://queue.example.org:9092"
+"controller.listener.names" = "CONTROLLER"
 ```
 
 The default listens on 127.0.0.1 only, because connections are neither encrypted nor authenticated yet.

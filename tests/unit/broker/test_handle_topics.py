@@ -39,6 +39,16 @@ class TestCreate:
         if version >= 7:
             assert answer.topics[0].topic_id == broker.topic_id("a")
 
+    @pytest.mark.parametrize("validate_only", [False, True])
+    def test_a_request_for_too_many_partitions_is_refused_whole(
+        self, broker: FakeBroker, validate_only: bool
+    ) -> None:
+        topics = [new("a", 5000), new("b", 5001)]
+        answer = broker.call("create_topics", 7, topics=topics, validate_only=validate_only)
+        assert codes(answer.topics) == [("a", ErrorCode.POLICY_VIOLATION), ("b", ErrorCode.POLICY_VIOLATION)]
+        assert "10,000" in answer.topics[0].error_message
+        assert broker.store.image.topics == {}
+
     def test_settings_in_force_are_told(self, broker: FakeBroker) -> None:
         configs = [{"name": "retention.ms", "value": "5"}]
         (made,) = broker.call("create_topics", 7, topics=[new("a", configs=configs)]).topics
@@ -193,6 +203,13 @@ class TestDelete:
 
 
 class TestCreatePartitions:
+    def test_a_request_for_too_many_is_refused_whole(self, broker: FakeBroker) -> None:
+        broker.create("a", 2)
+        wanted = [{"name": "a", "count": 10_003, "assignments": None}]
+        (refused,) = broker.call("create_partitions", topics=wanted).results
+        assert refused.error_code == ErrorCode.POLICY_VIOLATION
+        assert len(broker.store.image.topics["a"].partitions) == 2
+
     @versions(0, 3)
     def test_grows(self, broker: FakeBroker, version: int) -> None:
         broker.create("a")

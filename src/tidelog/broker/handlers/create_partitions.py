@@ -4,7 +4,13 @@ from collections import Counter
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.submission import Decide, refuse, submit_each
+from tidelog.broker.handlers.submission import (
+    PARTITIONS_MAX,
+    Decide,
+    refuse,
+    submit_each,
+    too_many_partitions,
+)
 from tidelog.broker.request import Outcome, RequestContext
 from tidelog.controller import topics
 from tidelog.errors import InvalidRequest, TidelogError
@@ -12,6 +18,10 @@ from tidelog.protocol.messages import Fields
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    wanted = sum(_new_partitions(broker, topic) for topic in request.topics)
+    if wanted > PARTITIONS_MAX:
+        refusal = too_many_partitions(wanted)
+        return {"results": [_result(topic.name, refusal) for topic in request.topics]}
     names = Counter(topic.name for topic in request.topics)
     unique = list({topic.name: topic for topic in request.topics}.values())
     decisions = [
@@ -23,15 +33,22 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
 
     def answer(refusals: list[TidelogError | None]) -> Fields:
         return {
-            "results": [
-                {"name": topic.name, "error_code": refusal.code, "error_message": refusal.message}
-                if refusal
-                else {"name": topic.name}
-                for topic, refusal in zip(unique, refusals, strict=True)
-            ]
+            "results": [_result(topic.name, refusal) for topic, refusal in zip(unique, refusals, strict=True)]
         }
 
     return submit_each(broker, decisions, answer, validate_only=request.validate_only)
+
+
+def _new_partitions(broker: Broker, topic: Any) -> int:
+    known = broker.image.topics.get(topic.name)
+    present = len(known.partitions) if known is not None else 0
+    return max(int(topic.count) - present, 0)
+
+
+def _result(name: str, refusal: TidelogError | None) -> Fields:
+    if refusal is None:
+        return {"name": name}
+    return {"name": name, "error_code": refusal.code, "error_message": refusal.message}
 
 
 def _decide(topic: Any) -> Decide:

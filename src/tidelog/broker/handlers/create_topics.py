@@ -9,7 +9,13 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.resources import settings_in_force
-from tidelog.broker.handlers.submission import Decide, refuse, submit_each
+from tidelog.broker.handlers.submission import (
+    PARTITIONS_MAX,
+    Decide,
+    refuse,
+    submit_each,
+    too_many_partitions,
+)
 from tidelog.broker.request import Outcome, RequestContext
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
@@ -20,6 +26,10 @@ from tidelog.protocol.messages import Fields
 
 
 def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
+    wanted = sum(_partitions_of(broker, topic) for topic in request.topics)
+    if wanted > PARTITIONS_MAX:
+        refusal = too_many_partitions(wanted)
+        return {"topics": [_refused(topic.name, refusal) for topic in request.topics]}
     names = Counter(topic.name for topic in request.topics)
     unique = list({topic.name: topic for topic in request.topics}.values())
     made: dict[str, TopicCreated] = {}
@@ -38,6 +48,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         return {"topics": results}
 
     return submit_each(broker, decisions, answer, validate_only=request.validate_only)
+
+
+def _partitions_of(broker: Broker, topic: Any) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return broker.config.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
 
 
 def _decide(broker: Broker, topic: Any, made: dict[str, TopicCreated]) -> Decide:

@@ -8,10 +8,21 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.promise import Gather, Promise
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
-from tidelog.errors import TidelogError
+from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 
 Decide = Callable[[ClusterImage], Sequence[MetadataRecord]]
+
+PARTITIONS_MAX = 10_000
+"""New partitions of one request, as in Kafka. Placing them holds up the active controller, which everybody
+hears from within a session."""
+
+
+def too_many_partitions(wanted: int) -> TidelogError:
+    return TidelogError(
+        f"one request may make {PARTITIONS_MAX:,} partitions, not {wanted:,}; send several",
+        ErrorCode.POLICY_VIOLATION,
+    )
 
 
 def submit_each(
