@@ -5,11 +5,11 @@ The simulator is imported when it is asked for: it brings the whole broker along
 
 import json
 import logging
+import multiprocessing
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
-from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,12 +17,9 @@ from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import flag
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from tidelog.sim.coverage import Coverage
-    from tidelog.sim.result import RunResult
 
-FAILURES_SHOWN = 10
+DEFAULT_SEEDS = 20
 
 
 def sim(
@@ -31,12 +28,37 @@ def sim(
         typer.Option("--seed", metavar="N", help="Run this one seed, and show the end of its trace."),
     ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, help="How many seeds to run, from 0 on.")
-    ] = 20,
+        int | None,
+        typer.Option("--seeds", metavar="N", min=1, help=f"How many seeds to run. Default: {DEFAULT_SEEDS}."),
+    ] = None,
+    first: Annotated[
+        int | None,
+        typer.Option(
+            "--first", metavar="N", help="The first of the seeds. Default: 0; a fresh one for a hunt."
+        ),
+    ] = None,
     minutes: Annotated[
         float | None,
         typer.Option("--minutes", metavar="N", min=0, help="Hunt with fresh seeds for so long instead."),
     ] = None,
+    faults: Annotated[
+        int | None,
+        typer.Option(
+            "--faults", metavar="N", min=1, help="Hunt with fresh seeds until so many faults have struck."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="DIR",
+            help="Keep sums, failures and their shortest stories there; the same directory again goes on "
+            "where it stopped.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", min=0, help="Processes; 0: one for each core.")
+    ] = 1,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -55,6 +77,23 @@ def sim(
             help="So many brokers (or controllers); by default 3 or 5, by the seed.",
         ),
     ] = None,
+    only_faults: Annotated[
+        str | None,
+        typer.Option(
+            "--only-faults", metavar="N,N,…", help="Of the faults that the seed draws, do only these."
+        ),
+    ] = None,
+    plan: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plan",
+            metavar="FIELD=JSON",
+            help="A part of the plan that the seed shall not draw; may be given several times.",
+        ),
+    ] = None,
+    shrink: Annotated[
+        bool, flag("--shrink", help="Find the shortest story of every failure, and tell it.")
+    ] = False,
     trace: Annotated[
         int, typer.Option("--trace", metavar="N", min=0, help="Lines of the trace to show with --seed.")
     ] = 20,
@@ -83,14 +122,62 @@ def sim(
     if story is not None:
         _tell(story)
         return
-    wanted = {} if brokers is None else {"size": brokers}
-    hunt = Hunt(_modes(mode), wanted, coverage=coverage)
-    hunt.run(_numbers(seed, seeds, minutes), expected=None if minutes else (1 if seed is not None else seeds))
+    from tidelog.cli.sim_hunt import Amount, Hunt
+    from tidelog.cli.sim_report import Report
+
+    wanted = _wanted(_modes(mode), brokers, only_faults, plan or [])
+    amount = Amount(1 if seed is not None else seeds, minutes, faults)
+    if amount == Amount():
+        amount = Amount(DEFAULT_SEEDS)
+    first = _first(seed, first, fresh=amount.seeds is None)
+    book = None if report is None else Report(report)
+    if book is not None:
+        asked = {
+            "first": first,
+            "modes": list(wanted),
+            "brokers": brokers,
+            "faults": only_faults,
+            "plan": plan or [],
+        }
+        first = book.agree(asked)["first"]
+    seen = _new_coverage() if coverage else None
+    hunt = Hunt(
+        wanted, first, amount, workers=workers or multiprocessing.cpu_count(), lines=max(trace, 40),
+        shrinks=shrink or book is not None, report=book, coverage=seen,
+    )  # fmt: skip
+    hunt.run()
     if seed is not None and trace:
         print("\n".join(hunt.last_trace[-trace:]))
-    hunt.report()
-    if hunt.failed:
-        raise CommandFailed(f"{hunt.failed} of {hunt.runs} runs broke a promise.")
+    summary = hunt.summary()
+    if seen is not None:
+        print("\n".join(seen.report()))
+        summary["coverage"] = seen.summary()
+    print(json.dumps(summary))
+    if hunt.sums.failed:
+        raise CommandFailed(f"{hunt.sums.failed} of {hunt.sums.runs} runs broke a promise.")
+
+
+def _first(seed: int | None, first: int | None, *, fresh: bool) -> int:
+    if seed is not None:
+        return seed
+    if first is not None:
+        return first
+    return time.time_ns() % 1_000_000_000 if fresh else 0
+
+
+def _wanted(
+    modes: tuple[str, ...], brokers: int | None, only_faults: str | None, plan: list[str]
+) -> Mapping[str, Mapping[str, Any]]:
+    """Mode → what its seeds do not decide."""
+    from tidelog.sim.wishes import UnknownWish, parse, parse_numbers
+
+    asked: dict[str, Any] = {} if brokers is None else {"size": brokers}
+    try:
+        if only_faults is not None:
+            asked["only_faults"] = parse_numbers(only_faults)
+        return {mode: asked | dict(parse(mode, wish) for wish in plan) for mode in modes}
+    except UnknownWish as error:
+        raise CommandFailed(str(error)) from error
 
 
 def _modes(wanted: str | None) -> tuple[str, ...]:
@@ -114,107 +201,7 @@ def _tell(name: str) -> None:
         print("\n".join(tell(name)))
 
 
-def _numbers(seed: int | None, seeds: int, minutes: float | None) -> Iterator[int]:
-    if seed is not None:
-        yield seed
-    elif minutes is None:
-        yield from range(seeds)
-    else:
-        end, number = time.monotonic() + minutes * 60, time.time_ns() % 1_000_000_000
-        while time.monotonic() < end:
-            yield number
-            number += 1
-
-
-class Hunt:
-    """Many runs, of which only sums are kept: it may go on for hours."""
-
-    def __init__(self, modes: tuple[str, ...], wanted: dict[str, int], *, coverage: bool) -> None:
-        self._modes = modes
-        self._wanted = wanted  # what the seeds do not decide
-        self._coverage = _new_coverage() if coverage else None
-        self._began = time.monotonic()
-        self._cpu_began = time.process_time()
-        self._digest = sha256()
-        self._simulated_ms = 0.0
-        self._acknowledged = 0
-        self._faults = 0
-        self.runs = 0
-        self.failed = 0
-        self.last_trace: tuple[str, ...] = ()
-
-    def run(self, numbers: Iterator[int], expected: int | None) -> None:
-        with _progress() as bar, self._coverage.watch() if self._coverage else nullcontext():
-            task = bar.add_task("seeds", total=expected)
-            for number in numbers:
-                for mode in self._modes:
-                    self._run_one(mode, number, bar)
-                bar.update(task, advance=1, description=f"seeds, {self.failed} failed")
-
-    def _run_one(self, mode: str, seed: int, bar: "Progress") -> None:
-        from tidelog.sim.run import run
-
-        self.runs += 1
-        try:
-            self._take(run(mode, seed, **self._wanted))
-        except Exception as error:
-            self.failed += 1
-            if self.failed <= FAILURES_SHOWN:
-                story = "\n".join(getattr(error, "__notes__", []))
-                _say(bar, f"{mode}, seed {seed}: {type(error).__name__}: {error}\n{story}")
-            more = f" --brokers {self._wanted['size']}" if self._wanted else ""
-            _say(bar, f"repeat it with: tidelog sim --seed {seed} --mode {mode}{more}")
-
-    def _take(self, result: "RunResult") -> None:
-        self._digest.update(result.digest.encode())
-        self._simulated_ms += result.simulated_ms
-        self._acknowledged += result.acknowledged
-        self._faults += sum(result.faults.values())
-        self.last_trace = result.trace
-
-    def report(self) -> None:
-        seconds, simulated = time.monotonic() - self._began, self._simulated_ms / 1000
-        cpu_seconds = time.process_time() - self._cpu_began  # Not what others do on this machine.
-        summary: dict[str, object] = {
-            "runs": self.runs,
-            "failed": self.failed,
-            "acknowledged": self._acknowledged,
-            "faults": self._faults,
-            "simulated_seconds": round(simulated, 1),
-            "seconds": round(seconds, 1),
-            "cpu_seconds": round(cpu_seconds, 1),
-            "times_real_time": round(simulated / cpu_seconds, 1) if cpu_seconds else None,
-            "digest": self._digest.hexdigest()[:16],
-        }
-        if self._coverage is not None:
-            print("\n".join(self._coverage.report()))
-            summary["coverage"] = self._coverage.summary()
-        print(json.dumps(summary))
-
-
-def _say(bar: "Progress", text: str) -> None:
-    """Past the bar, which stays below."""
-    bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
 def _new_coverage() -> "Coverage":
     from tidelog.sim.coverage import Coverage
 
     return Coverage()
-
-
-def _progress() -> "Progress":
-    """On a terminal's stderr only; whatever else is printed goes to stdout."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    shown = Console(stderr=True).is_terminal
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=shown),
-        transient=True,
-        disable=not shown,
-    )

@@ -25,6 +25,9 @@ class ControllersPlan(NamedTuple):
     zeal: float
     operator_ms: float  # between changes of the voters, on average; 0: none, but disks are replaced
     disk_delay_ms: tuple[float, float]
+    only_faults: tuple[int, ...] | None = None  # numbers of the drawn faults that are done; None: all
+    luck: int = 0  # Another number: another course of everything but this plan and its faults.
+    faults_ms: float = FAULTS_MS
 
 
 def draw(seed: int, wanted: Mapping[str, Any]) -> ControllersPlan:
@@ -40,29 +43,19 @@ def draw(seed: int, wanted: Mapping[str, Any]) -> ControllersPlan:
     return plan._replace(**wanted)
 
 
-def run_controllers(seed: int, **wanted: Any) -> RunResult:
-    """One run: a phase with faults, then a healthy one in which everything must come right. ``wanted`` fixes
-    parts of the plan that the seed would draw.
-    """
-    simulation = ControllersSimulation(seed, draw(seed, wanted))
-    try:
-        return simulation.run()
-    except BaseException as error:
-        error.add_note("\n".join(list(simulation.world.trace)[-40:]))
-        raise
-
-
 class ControllersSimulation:
     def __init__(self, seed: int, plan: ControllersPlan) -> None:
         self.plan = plan
         observers = seed % 2 + 1
         self.cluster = ControllersCluster(seed, plan.size, observers)
         self.world = self.cluster.world
+        self.world.reshuffle(plan.luck)
         self.nemesis = Nemesis(
             self.world,
             self.cluster.network,
             self.cluster.machines,
             without=["damage", "desert", "old letters"],  # About brokers.
+            numbers=plan.only_faults,
             pace_ms=(100, 1500),
             favourites=self.cluster.leaders,
         )
@@ -86,7 +79,7 @@ class ControllersSimulation:
             self._again(cluster.change_voters, plan.operator_ms)
         else:
             self._again(cluster.wipe, 300)
-        world.run_until(world.now_ms + FAULTS_MS)
+        world.run_until(world.now_ms + plan.faults_ms)
         cluster.calm()
         self.nemesis.calm()
         self._expect(cluster.is_whole, "healthy controllers are not whole again")

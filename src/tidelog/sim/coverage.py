@@ -80,6 +80,12 @@ class Coverage:
                 lines.append(f"  never: {', '.join(never)}")
         return lines
 
+    def add(self, other: "Coverage") -> None:
+        """What another process has reached."""
+        for table, counts in other.tables.items():
+            for item, count in counts.items():
+                self.tables[table][item] = self.tables[table].get(item, 0) + count
+
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Count whatever happens meanwhile, in all simulations."""

@@ -5,7 +5,7 @@ and over, which a run with a little of everything never would. Every fault is no
 changed is taken back by :meth:`Nemesis.calm`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.controller.messages import InSyncAsk, OfflineAsk, RegisterAsk
@@ -56,6 +56,7 @@ class Nemesis:
         *,
         only: Sequence[str] = (),
         without: Sequence[str] = (),
+        numbers: Collection[int] | None = None,
         pace_ms: tuple[float, float] = (100, 2000),
         brokers: Sequence[int] | None = None,
         replaceable: Callable[[Machine], bool] = lambda machine: False,
@@ -70,9 +71,14 @@ class Nemesis:
         self.decay = decay  # flips a bit on a node's disk, and says which
         self._favourites = favourites  # whom it hurts most: leaders, the active controller
         self._pace_ms = pace_ms
+        self._numbers = numbers  # which of the drawn faults are done; None: all
+        self.drawn = 0  # how many were drawn, done or not
+        self._raged = 0  # how often
+        self.told: list[str] = []  # the faults that were done, as in the trace
         self.raging = False
         self.struck: dict[str, int] = {}  # how often each fault was done
-        self._faults = self._mixture(frozenset(only), frozenset(without))
+        with world.apart("mixture"):
+            self._faults = self._mixture(frozenset(only), frozenset(without))
         self._weights = _weights(self._faults)
 
     def _mixture(self, only: frozenset[str], without: frozenset[str]) -> list[Fault]:
@@ -91,23 +97,32 @@ class Nemesis:
     def rage(self) -> None:
         """Strike again and again, until :meth:`calm`."""
         self.raging = True
-        weather, chance = self.network.weather, self.world.chance
-        weather.lost = chance.choice([0.0, 0.0, 0.01, 0.1])
-        weather.doubled = chance.choice([0.0, 0.02, 0.1])
-        weather.late = chance.choice([0.0, 0.02, 0.1])
-        self.world.after(chance.uniform(*self._pace_ms), self._again)
+        self._raged += 1
+        weather = self.network.weather
+        with self.world.apart(f"weather {self._raged}") as chance:
+            weather.lost = chance.choice([0.0, 0.0, 0.01, 0.1])
+            weather.doubled = chance.choice([0.0, 0.02, 0.1])
+            weather.late = chance.choice([0.0, 0.02, 0.1])
+            pause_ms = chance.uniform(*self._pace_ms)
+        self.world.after(pause_ms, self._again)
 
     def _again(self) -> None:
         if not self.raging:
             return
-        chance = self.world.chance
-        [fault] = chance.choices(self._faults, self._weights)
-        self.do(fault)
-        self.world.after(chance.uniform(*self._pace_ms), self._again)
+        self.drawn += 1
+        # Each fault has chance of its own, so that the others stay what they are when one is left out.
+        with self.world.apart(f"fault {self.drawn}") as chance:
+            pause_ms = chance.uniform(*self._pace_ms)
+            [fault] = chance.choices(self._faults, self._weights)
+            if self._numbers is None or self.drawn in self._numbers:
+                self.do(fault)
+        self.world.after(pause_ms, self._again)
 
     def do(self, fault: Fault) -> None:
         self.struck[fault.name] = self.struck.get(fault.name, 0) + 1
-        self.world.note(f"fault: {fault.name} {fault.strike(self)}".rstrip())
+        text = f"fault {self.drawn}: {fault.name} {fault.strike(self)}".rstrip()
+        self.world.note(text)
+        self.told.append(f"{self.world.elapsed_ms:10.1f} {text}")
 
     def calm(self) -> None:
         """Everything is repaired, everybody runs. A process whose disk had failed is started anew."""
@@ -437,3 +452,6 @@ FAULTS = (
     Fault("start", "recovery", _start, 10),
     Fault("repair", "recovery", _repair, 3),
 )
+
+MENDING = frozenset(fault.name for fault in FAULTS if fault.family == "recovery")
+"""What is drawn like a fault, and repairs."""

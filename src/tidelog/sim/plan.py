@@ -41,6 +41,8 @@ class Plan(NamedTuple):
     changing: bool = False  # the main topic's replication mode changes again and again
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
     without: tuple[str, ...] = ()  # none of these
+    only_faults: tuple[int, ...] | None = None  # numbers of the drawn faults that are done; None: all
+    luck: int = 0  # Another number: another course of everything but this plan and its faults.
     weather: WeatherPlan | None = None  # None: as chance will have it
     pace_ms: tuple[float, float] = (100, 2000)  # between two faults
     faults_ms: float = 20_000.0

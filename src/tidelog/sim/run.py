@@ -23,7 +23,8 @@ from tidelog.sim.clients.reader import Reader
 from tidelog.sim.clients.transactor import Transactor
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.collecting import collected_afterwards
-from tidelog.sim.controllers_run import run_controllers
+from tidelog.sim.controllers_run import ControllersSimulation
+from tidelog.sim.controllers_run import draw as draw_controllers
 from tidelog.sim.decay import Decay
 from tidelog.sim.faults import Nemesis
 from tidelog.sim.machine import Machine
@@ -51,13 +52,19 @@ def run(mode: str, seed: int, **wanted: Any) -> RunResult:
     """One seed of one mode. ``wanted`` fixes parts of the plan that the seed would draw."""
     with collected_afterwards():
         try:
-            return run_controllers(seed, **wanted) if mode == CONTROLLERS else _run(mode, seed, wanted)
+            return _run(prepare(mode, seed, wanted))
         finally:
             batches.forget_all()
 
 
-def _run(mode: str, seed: int, wanted: Mapping[str, Any]) -> RunResult:
-    simulation = Simulation(seed, draw(mode, seed, wanted))
+def prepare(mode: str, seed: int, wanted: Mapping[str, Any]) -> "Simulation | ControllersSimulation":
+    """The run before it begins."""
+    if mode == CONTROLLERS:
+        return ControllersSimulation(seed, draw_controllers(seed, wanted))
+    return Simulation(seed, draw(mode, seed, wanted))
+
+
+def _run(simulation: "Simulation | ControllersSimulation") -> RunResult:
     try:
         return simulation.run()
     except BaseException as error:
@@ -70,6 +77,7 @@ class Simulation:
         self.plan = plan
         self.cluster = SimCluster(seed, plan.size, plan.controllers, SETTINGS)
         self.world = self.cluster.world
+        self.world.reshuffle(plan.luck)
         self.world.note(f"plan: {plan}")
         self.nemesis = Nemesis(
             self.world,
@@ -77,6 +85,7 @@ class Simulation:
             self.cluster.machines,
             only=plan.faults,
             without=plan.without,
+            numbers=plan.only_faults,
             pace_ms=plan.pace_ms,
             brokers=self.cluster.brokers,
             replaceable=self._is_replaceable,

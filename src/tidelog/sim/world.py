@@ -7,7 +7,8 @@ it is frozen waits for it.
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from heapq import heappop, heappush
 from typing import Protocol
@@ -105,6 +106,23 @@ class World:
                 return False
             self.run_until(min(end_ms, self.now_ms + step_ms))
         return True
+
+    def reshuffle(self, luck: int) -> None:
+        """Another course of things with the same seed; 0 is its own."""
+        if luck:
+            self.chance.seed(f"luck {luck} {self.seed}")
+
+    @contextmanager
+    def apart(self, name: str) -> Iterator[random.Random]:
+        """Chance of its own for what happens meanwhile, from the seed and this name: however much is drawn
+        here, or whether anything happens here at all, the rest of the run draws the same.
+        """
+        before = self.chance.getstate()
+        self.chance.seed(f"{name} {self.seed}")
+        try:
+            yield self.chance
+        finally:
+            self.chance.setstate(before)
 
     def uuid(self) -> UUID:
         return UUID(int=self.chance.getrandbits(128), version=4)

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from tidelog.cli.app import app
 from tidelog.cli.failure import CommandFailed
-from tidelog.sim import run as simulated
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.run import Simulation
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +37,10 @@ def test_one_seed_shows_its_trace_and_a_summary() -> None:
 
 
 def test_a_failure_names_the_command_that_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(mode: str, seed: int, **wanted: Any) -> Any:
+    def broken(simulation: Simulation) -> Any:
         raise Violation("the watermark went back")
 
-    monkeypatch.setattr(simulated, "run", broken)
+    monkeypatch.setattr(Simulation, "run", broken)
     code, output = sim("--seeds", "2", "--mode", "isr")
     assert code != 0
     assert "isr, seed 1: Violation: the watermark went back" in output

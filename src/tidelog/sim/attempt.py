@@ -1,0 +1,88 @@
+"""One run whose failure is an answer, too: what was done to the cluster, and what came of it.
+
+An :class:`Outcome` is plain data, so that it can come from another process and be kept in a file.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tidelog.sim.checkers import batches
+from tidelog.sim.collecting import collected_afterwards
+from tidelog.sim.faults import MENDING
+from tidelog.sim.run import prepare
+
+TRACE_LINES = 40  # of a failed run
+PLACE_LINES = 60  # of its trace that speak of the partition that the failure names
+
+_PLACE = re.compile(r"\b([a-z_]+\d*-\d+)\b")
+_BRACKETS = re.compile(r"\[[^\]]*\]|\([^)]*\)")
+_NUMBER = re.compile(r"-?\d+")
+
+
+class Outcome(NamedTuple):
+    mode: str
+    seed: int
+    error: str = ""  # What broke, with the kind of it in front; empty: everything held.
+    digest: str = ""  # of the whole trace, where everything held
+    acknowledged: int = 0
+    simulated_ms: float = 0.0
+    faults: int = 0  # That struck; what mends (a heal, a start, a repair) is no fault.
+    drawn: int = 0  # faults that were drawn, done or not, mending included
+    told: tuple[str, ...] = ()  # every fault that was done, in words
+    trace: tuple[str, ...] = ()  # the end of it
+    place: tuple[str, ...] = ()  # the lines of the trace about the partition that the failure names
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.error)
+
+    @property
+    def kind(self) -> str:
+        """The failure without what changes from run to run: names of partitions, numbers, lists."""
+        first = self.error.partition("\n")[0]
+        return _NUMBER.sub("#", _BRACKETS.sub("…", _PLACE.sub("#", first)))
+
+
+def attempt(mode: str, seed: int, wanted: Mapping[str, Any], lines: int = TRACE_LINES) -> Outcome:
+    """One seed of one mode; ``wanted`` fixes parts of the plan that the seed would draw, ``lines`` says how
+    much of the trace is kept.
+    """
+    with collected_afterwards():
+        try:
+            return _attempt(mode, seed, wanted, lines)
+        finally:
+            batches.forget_all()
+
+
+def _attempt(mode: str, seed: int, wanted: Mapping[str, Any], lines: int) -> Outcome:
+    simulation = prepare(mode, seed, wanted)
+    world, nemesis = simulation.world, simulation.nemesis
+    outcome = Outcome(mode, seed)
+    try:
+        result = simulation.run()
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        trace = list(world.trace)
+        outcome = outcome._replace(error=text, trace=_last(trace, lines), place=tuple(_about(text, trace)))
+    else:
+        outcome = outcome._replace(
+            digest=result.digest, acknowledged=result.acknowledged, trace=_last(result.trace, lines)
+        )
+    return outcome._replace(
+        simulated_ms=world.elapsed_ms,
+        faults=sum(count for name, count in nemesis.struck.items() if name not in MENDING),
+        drawn=nemesis.drawn,
+        told=tuple(nemesis.told),
+    )
+
+
+def _last(trace: Sequence[str], lines: int) -> tuple[str, ...]:
+    return tuple(trace[len(trace) - min(lines, len(trace)) :])
+
+
+def _about(error: str, trace: list[str]) -> list[str]:
+    found = _PLACE.search(error.partition("\n")[0])
+    if found is None:
+        return []
+    return [line for line in trace if f" {found[1]}:" in line][-PLACE_LINES:]

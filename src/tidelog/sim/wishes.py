@@ -1,0 +1,52 @@
+"""Parts of a plan as text, as the command line takes them and a failure prints them.
+
+A value is JSON, read by the type of the plan's field: ``size=3``, ``weather=[0.1,0.0,0.0,400.0]``.
+"""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+
+from tidelog.sim.controllers_run import ControllersPlan
+from tidelog.sim.plan import Plan
+from tidelog.sim.run import CONTROLLERS
+
+
+class UnknownWish(ValueError):
+    """A plan has no such field, or the field no such value."""
+
+
+def parse(mode: str, wish: str) -> tuple[str, Any]:
+    """``field=value`` of the plan of this mode."""
+    plan = ControllersPlan if mode == CONTROLLERS else Plan
+    name, equals, value = wish.partition("=")
+    types = get_type_hints(plan)
+    if not equals or name not in types:
+        raise UnknownWish(f"A plan of mode {mode} has no {name!r}; it has {', '.join(plan._fields)}.")
+    try:
+        return name, msgspec.json.decode(value, type=types[name])
+    except msgspec.DecodeError as error:
+        raise UnknownWish(f"{name} of a plan cannot be {value!r}: {error}.") from error
+
+
+def parse_numbers(text: str) -> tuple[int, ...]:
+    """``3,7,9``; nothing at all is no number."""
+    try:
+        return tuple(int(word) for word in text.split(",") if word.strip())
+    except ValueError as error:
+        raise UnknownWish(f"{text!r} is no list of numbers such as 3,7,9.") from error
+
+
+def command(mode: str, seed: int, wanted: Mapping[str, Any]) -> str:
+    """What repeats this run."""
+    words = ["tidelog", "sim", "--seed", str(seed), "--mode", mode]
+    for name, value in wanted.items():
+        if name == "size":
+            words += ["--brokers", str(value)]
+        elif name == "only_faults" and value is not None:
+            words += ["--only-faults", ",".join(map(str, value))]
+        else:
+            words += ["--plan", f"{name}={msgspec.json.encode(value).decode()}"]
+    return shlex.join(words)
