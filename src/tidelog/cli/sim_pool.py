@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tidelog.sim.coverage import Coverage
     from tidelog.sim.shrinking import Story
 
-PATIENCE_S = 900.0  # for one task; a run takes a second, and the shortest story hundreds of runs
+PATIENCE_S = 900.0  # for one run, which takes a second where nobody else wants the processor
+STORY_PATIENCE_S = 4 * PATIENCE_S  # for the shortest story, which takes hundreds of runs
 CHECKED_S = 5.0  # how often anybody looks whether a worker takes too long
 
 
@@ -30,6 +31,10 @@ class Task(NamedTuple):
     wanted: Mapping[str, Any]  # what the seed does not decide
     lines: int = 40  # of its trace that are wanted
     shrunk: "Outcome | None" = None  # the failure whose shortest story is wanted
+
+    @property
+    def patience_s(self) -> float:
+        return PATIENCE_S if self.shrunk is None else STORY_PATIENCE_S
 
 
 class Done(NamedTuple):
@@ -73,9 +78,8 @@ class Here:
 class Pool:
     """So many tasks at once, each in a process of its own."""
 
-    def __init__(self, size: int, coverage: "Coverage | None" = None, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, size: int, coverage: "Coverage | None" = None) -> None:
         self._coverage = coverage
-        self._patience_s = patience_s
         self._workers = [_Worker(coverage is not None) for _ in range(size)]
 
     def run(self, next_task: NextTask) -> Iterator[Done]:
@@ -88,8 +92,8 @@ class Pool:
                 for pipe in wait(list(busy), CHECKED_S):
                     yield busy[pipe].take()  # type: ignore[index]
                 for worker in busy.values():
-                    if worker.task is not None and time.monotonic() - worker.since > self._patience_s:
-                        yield worker.give_up(f"it took longer than {self._patience_s:.0f} s")
+                    if worker.task is not None and worker.busy_s() > worker.task.patience_s:
+                        yield worker.give_up(f"it took longer than {worker.task.patience_s:.0f} s")
             self._gather()
         finally:
             for worker in self._workers:
@@ -128,6 +132,9 @@ class _Worker:
     def begin(self, task: Task) -> None:
         self.task, self.since = task, time.monotonic()
         self.pipe.send(task)
+
+    def busy_s(self) -> float:
+        return time.monotonic() - self.since
 
     def take(self) -> Done:
         try:

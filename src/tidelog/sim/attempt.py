@@ -13,11 +13,12 @@ from tidelog.sim.faults import MENDING
 from tidelog.sim.run import prepare
 
 TRACE_LINES = 40  # of a failed run
-PLACE_LINES = 60  # of its trace that speak of the partition that the failure names
+DECISIVE_LINES = 60  # of its trace that belong to the shortest story
 
 _PLACE = re.compile(r"\b([a-z_]+\d*-\d+)\b")
 _BRACKETS = re.compile(r"\[[^\]]*\]|\([^)]*\)")
 _NUMBER = re.compile(r"-?\d+")
+_ROUTINE = re.compile(r" watermark \d+$| at \d+ NONE$")  # lines that any healthy cluster has
 
 
 class Outcome(NamedTuple):
@@ -31,7 +32,7 @@ class Outcome(NamedTuple):
     drawn: int = 0  # faults that were drawn, done or not, mending included
     told: tuple[str, ...] = ()  # every fault that was done, in words
     trace: tuple[str, ...] = ()  # the end of it
-    place: tuple[str, ...] = ()  # the lines of the trace about the partition that the failure names
+    decisive: tuple[str, ...] = ()  # lines of it about the partition that the failure names, or no routine
 
     @property
     def failed(self) -> bool:
@@ -64,7 +65,9 @@ def _attempt(mode: str, seed: int, wanted: Mapping[str, Any], lines: int) -> Out
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         trace = list(world.trace)
-        outcome = outcome._replace(error=text, trace=_last(trace, lines), place=tuple(_about(text, trace)))
+        outcome = outcome._replace(
+            error=text, trace=_last(trace, lines), decisive=tuple(_decisive(text, trace))
+        )
     else:
         outcome = outcome._replace(
             digest=result.digest, acknowledged=result.acknowledged, trace=_last(result.trace, lines)
@@ -81,8 +84,10 @@ def _last(trace: Sequence[str], lines: int) -> tuple[str, ...]:
     return tuple(trace[len(trace) - min(lines, len(trace)) :])
 
 
-def _about(error: str, trace: list[str]) -> list[str]:
+def _decisive(error: str, trace: list[str]) -> list[str]:
     found = _PLACE.search(error.partition("\n")[0])
     if found is None:
-        return []
-    return [line for line in trace if f" {found[1]}:" in line][-PLACE_LINES:]
+        lines = [line for line in trace if not _ROUTINE.search(line)]
+    else:
+        lines = [line for line in trace if f" {found[1]}:" in line]
+    return lines[-DECISIVE_LINES:]

@@ -18,7 +18,7 @@ from tidelog.sim.wishes import command
 T = TypeVar("T")
 Attempt = Callable[[str, int, Mapping[str, Any]], Outcome]
 
-RUNS_MAX = 400
+RUNS_MAX = 300
 COURSES = 4  # for each candidate
 SETTLES_MS = (500.0, 2000.0, 5000.0)  # how long the faults may go on after the last one was done
 
@@ -50,7 +50,7 @@ class Story(NamedTuple):
             "",
             *outcome.told,
             "",
-            *(outcome.place or outcome.trace),
+            *(outcome.decisive or outcome.trace),
             "",
             outcome.error,
         ]
