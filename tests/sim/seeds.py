@@ -9,14 +9,21 @@ import pytest
 
 from tidelog.sim.run import run
 
-SEEDS = {
-    "controllers": range(50),
-    "isr": range(60),
-    "primary-backup": range(30),
-    "quorum": range(30),
-    "transactions": range(24),
-    "changes": range(16),
+FIRST = 0
+"""The first seed of every mode. Every issue takes a new range that nobody has tried (issue 12: 12_000_000, issue
+13: 13_000_000, and so on), and keeps it whatever fails in it: seeds that were chosen because they pass prove
+nothing. A failure among them is mended, or told in the issue; the range does not move for it.
+"""
+
+COUNTS = {  # About five minutes of one core, all together.
+    "controllers": 50,
+    "isr": 60,
+    "primary-backup": 30,
+    "quorum": 30,
+    "transactions": 24,
+    "changes": 16,
 }
+SEEDS = {mode: range(FIRST, FIRST + count) for mode, count in COUNTS.items()}
 
 
 class ModeSeeds:
@@ -32,7 +39,7 @@ class ModeSeeds:
         assert run(self.mode, seed).acknowledged > 0
 
     def test_the_same_seed_gives_the_same_run(self) -> None:
-        first, second = run(self.mode, 1), run(self.mode, 1)
+        first, second = run(self.mode, FIRST + 1), run(self.mode, FIRST + 1)
         assert first.trace == second.trace
         assert first == second
-        assert run(self.mode, 2).digest != first.digest
+        assert run(self.mode, FIRST + 2).digest != first.digest

@@ -168,11 +168,12 @@ def _work(pipe: Connection, covers: bool) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the pipe.
     logging.disable(logging.CRITICAL)
-    coverage = Coverage()
-    with coverage.watch() if covers else nullcontext():
+    coverage = Coverage() if covers else None
+    with coverage.watch() if coverage is not None else nullcontext():
         try:
             while (task := pipe.recv()) is not None:
                 pipe.send(perform(task))
-            pipe.send(coverage)
+            if coverage is not None:
+                pipe.send(coverage.reached())
         except (EOFError, BrokenPipeError):
             return

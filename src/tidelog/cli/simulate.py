@@ -98,7 +98,8 @@ def sim(
         int, typer.Option("--trace", metavar="N", min=0, help="Lines of the trace to show with --seed.")
     ] = 20,
     coverage: Annotated[
-        bool, flag("--coverage", help="Say which transitions, effects and error paths were reached.")
+        bool,
+        flag("--coverage", help="Say which transitions, effects, error paths and branches were reached."),
     ] = False,
     story: Annotated[
         str | None,

@@ -8,7 +8,7 @@ comprehension) are not taken apart.
 
 import ast
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 WATCHED = ("tidelog.replication", "tidelog.controller", "tidelog.broker.quorum_*")
 """Packages, and modules by the beginning of their name."""
 
+CONDITION_SHOWN = 90  # characters
+
 
 class Branch(NamedTuple):
     """One way on from a statement."""
@@ -26,7 +28,11 @@ class Branch(NamedTuple):
     function: str
     line: int  # where it stands today
     condition: str  # its source, in one line
-    way: str  # "true", "false", "entered", "left"
+    way: str  # "true", "false", "entered", "ended"
+
+    @property
+    def package(self) -> str:
+        return self.module.partition("/")[0]
 
 
 class _Fork(NamedTuple):
@@ -55,6 +61,30 @@ class Branches:
 
     def never(self) -> list[Branch]:
         return [branch for branch in self.all if branch not in self.taken]
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Package → branches that were taken, and all of them."""
+        packages: dict[str, list[Branch]] = {}
+        for branch in self.all:
+            packages.setdefault(branch.package, []).append(branch)
+        return {
+            name: (sum(branch in self.taken for branch in branches), len(branches))
+            for name, branches in packages.items()
+        }
+
+    def report(self) -> list[str]:
+        """What no seed took, by file and function. Lines are not named: they change with every edit."""
+        lines, module = [], ""
+        for (file, function), branches in _by_function(self.all).items():
+            never = [branch for branch in branches if branch not in self.taken]
+            if never and file != module:
+                module = file
+                lines.append(module)
+            if len(never) == len(branches):
+                lines.append(f"  {function}: never reached")
+            else:
+                lines += [f"  {function}: {text}" for text in _texts(never)]
+        return lines
 
     @contextmanager
     def watch(self) -> Iterator[None]:
@@ -126,12 +156,16 @@ class _Forks(ast.NodeVisitor):
         self.visit(self._tree)
         return self._forks
 
-    def _visit_named(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._visit_named(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._visit_named(node)
+
+    def _visit_named(self, node: ast.FunctionDef | ast.ClassDef) -> None:
         self._within.append(node.name)
         self.generic_visit(node)
         self._within.pop()
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _visit_named
 
     def visit_If(self, node: ast.If) -> None:
         self._fork(node.lineno, node.test, f"if {ast.unparse(node.test)}", node.body, "true", "false")
@@ -152,12 +186,9 @@ class _Forks(ast.NodeVisitor):
             guard = f" if {ast.unparse(case.guard)}" if case.guard is not None else ""
             text = f"case {ast.unparse(case.pattern)}{guard}"
             end = case.guard if case.guard is not None else case.pattern
-            certain = (
-                case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
-            )
-            self._fork(
-                case.pattern.lineno, end, text, case.body, "true", "" if certain else "false"
-            )  # fmt: skip
+            wild = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
+            past = "" if wild and case.guard is None else "false"
+            self._fork(case.pattern.lineno, end, text, case.body, "true", past)
         self.generic_visit(node)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
@@ -174,6 +205,28 @@ class _Forks(ast.NodeVisitor):
             return Branch(self._module, ".".join(self._within), first, text, name) if name else None
 
         self._forks.append(_Fork(first, last, body[0].lineno, way(into), way(past)))
+
+
+def _by_function(branches: Iterable[Branch]) -> dict[tuple[str, str], list[Branch]]:
+    found: dict[tuple[str, str], list[Branch]] = {}
+    for branch in branches:
+        found.setdefault((branch.module, branch.function), []).append(branch)
+    return found
+
+
+def _texts(never: Iterable[Branch]) -> list[str]:
+    """One for each statement: which way it never went; where it went none, it was never reached."""
+    ways: dict[tuple[int, str], list[str]] = {}
+    for branch in never:
+        ways.setdefault((branch.line, branch.condition), []).append(branch.way)
+    return [
+        f"{_short(condition)}: never {way[0] if len(way) == 1 else 'reached'}"
+        for (_, condition), way in ways.items()
+    ]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= CONDITION_SHOWN else text[:CONDITION_SHOWN] + "…"
 
 
 def _files(watched: Sequence[str]) -> Iterator[tuple[Path, str]]:

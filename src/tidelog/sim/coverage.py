@@ -1,8 +1,8 @@
-"""Which transitions, effects and error paths the seeds reached, and which not.
+"""Which transitions, effects, error paths and branches the seeds reached, and which not.
 
 Counted against the code's own tables (roles, election states, effects, messages, kinds of metadata records,
-error codes that the sources name), so that what is added there appears here as "never". Watching costs time:
-it is put in place only for as long as somebody asks for it.
+error codes that the sources name) and its sources, so that what is added there appears here as "never".
+Watching costs time: it is put in place only for as long as somebody asks for it.
 """
 
 import inspect
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import tidelog.replication
 from tidelog.broker.node import NodeMessage
@@ -26,6 +26,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchGot
 from tidelog.replication.replica import Replica, Role
 from tidelog.replication.votes import ElectionEffect
+from tidelog.sim.branches import Branch, Branches
 from tidelog.sim.clients.admin import ACTS, Admin
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.faults import FAULTS, Fault, Nemesis
@@ -44,6 +45,13 @@ _IMPOSSIBLE = {
 }
 
 
+class Reached(NamedTuple):
+    """What one process reached, as plain data."""
+
+    tables: dict[str, dict[str, int]]
+    branches: set[Branch]
+
+
 class Coverage:
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, int]] = {
@@ -56,6 +64,7 @@ class Coverage:
             "faults": {fault.name: 0 for fault in FAULTS},
             "changes by the administrator": {name: 0 for name, _ in ACTS},
         }
+        self.branches = Branches()
 
     def count(self, table: str, item: str) -> None:
         counts = self.tables[table]
@@ -66,25 +75,33 @@ class Coverage:
 
     def summary(self) -> dict[str, str]:
         """Reached of all, for each table."""
-        return {
+        tables = {
             table: f"{len(counts) - len(self.never(table))}/{len(counts)}"
             for table, counts in self.tables.items()
         }
+        branches = {
+            f"branches of {package}": f"{taken}/{count}"
+            for package, (taken, count) in self.branches.counts().items()
+        }
+        return tables | branches
 
     def report(self) -> list[str]:
         lines = []
         for table, reached in self.summary().items():
             lines.append(f"{table}: {reached} reached")
-            never = self.never(table)
-            if never:
+            if table in self.tables and (never := self.never(table)):
                 lines.append(f"  never: {', '.join(never)}")
-        return lines
+        return [*lines, "branches that were not taken:", *self.branches.report()]
 
-    def add(self, other: "Coverage") -> None:
+    def reached(self) -> Reached:
+        return Reached(self.tables, self.branches.taken)
+
+    def add(self, reached: Reached) -> None:
         """What another process has reached."""
-        for table, counts in other.tables.items():
+        for table, counts in reached.tables.items():
             for item, count in counts.items():
                 self.tables[table][item] = self.tables[table].get(item, 0) + count
+        self.branches.taken |= reached.branches
 
     @contextmanager
     def watch(self) -> Iterator[None]:
@@ -101,7 +118,8 @@ class Coverage:
             self._watch_calls(SimCluster, "decided", self._decided),
         ]
         try:
-            yield
+            with self.branches.watch():
+                yield
         finally:
             for each in reversed(undo):
                 each()
