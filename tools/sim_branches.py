@@ -1,7 +1,7 @@
 """Writes into docs/simulator.md which branches of the pure core no seed takes.
 
-``./dev run python tools/sim_branches.py [SEEDS [FIRST]]``: so many seeds of every mode, on all cores. It takes
-minutes, because tracing is slow; ``./dev docs`` leaves the section as it is.
+``./dev run python tools/sim_branches.py [SEEDS [FIRST]]``: so many seeds of every mode, on all cores. It
+takes minutes, because tracing is slow; ``./dev docs`` leaves the section as it is.
 """
 
 import logging
@@ -15,6 +15,7 @@ from tidelog.sim.run import MODES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "simulator.md"
 BEGIN, END = "<!-- branches -->", "<!-- end of branches -->"
+COMMAND = "python tools/sim_branches.py"
 SEEDS = 40
 
 
@@ -24,8 +25,8 @@ def section(coverage: Coverage, seeds: int, first: int, failed: int) -> str:
     taken, count = (sum(each[index] for each in counts.values()) for index in (0, 1))
     return "\n".join(
         [
-            f"{seeds} seeds of every mode, from {first} on ({seeds * len(MODES)} runs, {failed} of which failed), took"
-            f" {taken} of {count} branches. `./dev run python tools/sim_branches.py {seeds} {first}` makes this section.",
+            f"{seeds} seeds of every mode, from {first} on ({seeds * len(MODES)} runs, {failed} failed), took "
+            f"{taken} of {count} branches. This section is made by `./dev run {COMMAND} {seeds} {first}`.",
             "",
             "| package | taken | branches |",
             "|---|---|---|",
