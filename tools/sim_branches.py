@@ -25,7 +25,7 @@ def section(coverage: Coverage, seeds: int, first: int, failed: int) -> str:
     taken, count = (sum(each[index] for each in counts.values()) for index in (0, 1))
     return "\n".join(
         [
-            f"{seeds} seeds of every mode, from {first} on ({seeds * len(MODES)} runs, {failed} failed), took "
+            f"{seeds} seeds of every mode from {first} on ({seeds * len(MODES)} runs, {failed} failed) took "
             f"{taken} of {count} branches. This section is made by `./dev run {COMMAND} {seeds} {first}`.",
             "",
             "| package | taken | branches |",

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from tidelog.cli.app import app
 from tidelog.cli.failure import CommandFailed
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.controllers_run import ControllersSimulation
 from tidelog.sim.run import Simulation
 
 
@@ -66,3 +68,43 @@ def test_what_is_not_there_is_refused_in_a_sentence(arguments: tuple[str, str]) 
     result = CliRunner().invoke(app, ["sim", *arguments])
     assert isinstance(result.exception, CommandFailed)
     assert "There is no" in str(result.exception)
+
+
+def test_a_failure_is_shrunk_and_its_report_says_how_to_repeat_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = ControllersSimulation.run
+
+    def broken(simulation: ControllersSimulation) -> Any:
+        result = run(simulation)
+        if any(" fault 2:" in line for line in simulation.nemesis.told):
+            raise Violation("the second fault was too much")
+        return result
+
+    monkeypatch.setattr(ControllersSimulation, "run", broken)
+    words = ("--mode", "controllers", "--plan", "faults_ms=4000", "--first", "4", "--seeds", "1")
+    code, output = sim(*words, "--report", str(tmp_path))
+    assert code != 0
+    story = (tmp_path / "stories" / "controllers-4.txt").read_text(encoding="utf-8")
+    assert "--only-faults 2" in story
+    assert story in output
+    assert story.endswith("Violation: the second fault was too much\n")
+    assert json.loads(output.splitlines()[-1])["failed"] == 1
+    # The failure is in the books; the next start has nothing to do, and still ends with the failure.
+    code, output = sim(*words, "--report", str(tmp_path))
+    assert code != 0
+    assert len(output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [("--plan", "nothing=1"), ("--only-faults", "a,b")])
+def test_a_plan_that_cannot_be_is_refused_in_a_sentence(arguments: tuple[str, str]) -> None:
+    result = CliRunner().invoke(app, ["sim", "--mode", "isr", *arguments])
+    assert isinstance(result.exception, CommandFailed)
+
+
+def test_a_hunt_ends_when_enough_faults_have_struck() -> None:
+    code, output = sim("--mode", "controllers", "--faults", "30")
+    summary = json.loads(output.splitlines()[-1])
+    assert code == 0
+    assert summary["faults"] >= 30
+    assert summary["runs"] >= 2
