@@ -1,6 +1,5 @@
 """Many runs of the simulator, of which sums are kept, failures shown, and shortest stories made."""
 
-import resource
 import time
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
@@ -84,7 +83,7 @@ class Hunt:
         self._finished: set[int] = set()  # numbers of runs that an earlier start has done
         self._to_shrink: list[Task] = []
         self._began = time.monotonic()
-        self._cpu_began = _cpu_seconds()
+        self._cpu_s = 0.0  # of runs
         self._written = self._began
         self.sums = Sums()
         self._earlier = 0.0, 0  # simulated time and faults of earlier starts
@@ -137,6 +136,7 @@ class Hunt:
             self._take_story(task.shrunk, done)
             return
         self.sums.take(task.number, outcome)
+        self._cpu_s += done.cpu_s
         self.last_trace = () if outcome.failed else outcome.trace
         if outcome.failed:
             self._tell(outcome)
@@ -170,9 +170,11 @@ class Hunt:
         return command(outcome.mode, outcome.seed, self._wanted[outcome.mode])
 
     def summary(self) -> dict[str, object]:
-        """Sums of all starts; times, and what is counted by time, of this one."""
+        """Sums of all starts; times, and what is counted by time, of this one. Processor time is that of the
+        runs, without shrinking.
+        """
         sums, (earlier_ms, earlier_faults) = self.sums, self._earlier
-        cpu_seconds = _cpu_seconds() - self._cpu_began  # Not what others do on this machine.
+        cpu_seconds = self._cpu_s
         simulated = (sums.simulated_ms - earlier_ms) / 1000
         return {
             "runs": sums.runs,
@@ -189,9 +191,3 @@ class Hunt:
             "first_seed": self._first,
             "digest": sums.digest(),
         }
-
-
-def _cpu_seconds() -> float:
-    """Of this process, and of workers that have ended."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime

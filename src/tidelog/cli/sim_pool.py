@@ -41,6 +41,7 @@ class Done(NamedTuple):
     task: Task
     outcome: "Outcome"
     story: "Story | None" = None
+    cpu_s: float = 0.0  # that it took, whatever else the machine does
 
 
 NextTask = Callable[[], Task | None]
@@ -57,10 +58,13 @@ def perform(task: Task) -> Done:
     from tidelog.sim.attempt import attempt
     from tidelog.sim.shrinking import shrink
 
+    began = time.process_time()
     if task.shrunk is None:
-        return Done(task, attempt(task.mode, task.seed, task.wanted, task.lines))
-    story = shrink(task.shrunk, task.wanted)
-    return Done(task, story.outcome, story)
+        outcome, story = attempt(task.mode, task.seed, task.wanted, task.lines), None
+    else:
+        story = shrink(task.shrunk, task.wanted)
+        outcome = story.outcome
+    return Done(task, outcome, story, time.process_time() - began)
 
 
 class Here:
