@@ -93,8 +93,8 @@ class _Shrinking:
         self._refused: set[str] = set()  # candidates that do not fail
 
     def run(self) -> Story:
-        numbers = self._wanted.get("only_faults") or tuple(range(1, self._failure.drawn + 1))
-        numbers = self._fewer_faults(numbers)
+        asked = self._wanted.get("only_faults")
+        numbers = self._fewer_faults(range(1, self._failure.drawn + 1) if asked is None else asked)
         self._simpler_plan()
         # With fewer clients and a smaller cluster some faults may have become needless.
         self._fewer_faults(numbers)
@@ -108,8 +108,14 @@ class _Shrinking:
         for change in _simpler(self._drawn_plan()):
             self._takes(**change)
         any(self._takes(**change) for change in _one_partition(self._drawn_plan()))
-        producers = getattr(self._drawn_plan(), "producers", ())
-        minimal(producers, lambda kept: self._takes(producers=tuple(kept)))
+        drawn = self._drawn_plan()
+        for name, default in drawn._field_defaults.items():
+            if default == () and name not in _NOT_SIMPLER:
+                self._fewer(name, getattr(drawn, name))
+
+    def _fewer(self, name: str, items: Sequence[Any]) -> None:
+        """Of clients, or of whatever else a plan holds several."""
+        minimal(items, lambda kept: self._takes(**{name: tuple(kept)}))
 
     def _shorter_run(self) -> None:
         if not self._best.told:
@@ -157,7 +163,7 @@ def _simpler(drawn: Any) -> Iterator[dict[str, Any]]:
     possible.
     """
     for name, default in drawn._field_defaults.items():
-        if name not in _NOT_SIMPLER and name != "producers" and getattr(drawn, name) != default:
+        if name not in _NOT_SIMPLER and getattr(drawn, name) != default:
             yield {name: default}
     if drawn.size > 3:
         yield {"size": 3}
