@@ -52,11 +52,14 @@ class Branches:
     def __init__(self, watched: Sequence[str] = WATCHED) -> None:
         self.all: tuple[Branch, ...] = ()
         self.taken: set[Branch] = set()
+        self.entered: set[tuple[str, str]] = set()  # functions: module and name
+        self._names: dict[str, str] = {}  # file → module
         self._forks: dict[str, list[_Fork]] = {}  # file → its forks
         self._open: dict[CodeType, list[_Fork]] = {}  # functions that still have a branch nobody took
         for path, name in _files(watched):
             forks = list(_Forks(name, path.read_text(encoding="utf-8")).found())
             self._forks[str(path)] = forks
+            self._names[str(path)] = name
             self.all += tuple(way for fork in forks for way in (fork.into, fork.past) if way is not None)
 
     def never(self) -> list[Branch]:
@@ -80,7 +83,7 @@ class Branches:
             if never and file != module:
                 module = file
                 lines.append(module)
-            if len(never) == len(branches):
+            if never and (file, function) not in self.entered:
                 lines.append(f"  {function}: never reached")
             else:
                 lines += [f"  {function}: {text}" for text in _texts(never)]
@@ -123,6 +126,7 @@ class Branches:
         forks = self._forks.get(code.co_filename)
         if not forks:
             return []
+        self.entered.add((self._names[code.co_filename], code.co_qualname.replace("<locals>.", "")))
         lines = {line for _, _, line in code.co_lines() if line is not None}
         return [fork for fork in forks if any(line in lines for line in range(fork.first, fork.last + 1))]
 

@@ -50,6 +50,7 @@ class Reached(NamedTuple):
 
     tables: dict[str, dict[str, int]]
     branches: set[Branch]
+    functions: set[tuple[str, str]]
 
 
 class Coverage:
@@ -94,7 +95,7 @@ class Coverage:
         return [*lines, "branches that were not taken:", *self.branches.report()]
 
     def reached(self) -> Reached:
-        return Reached(self.tables, self.branches.taken)
+        return Reached(self.tables, self.branches.taken, self.branches.entered)
 
     def add(self, reached: Reached) -> None:
         """What another process has reached."""
@@ -102,6 +103,7 @@ class Coverage:
             for item, count in counts.items():
                 self.tables[table][item] = self.tables[table].get(item, 0) + count
         self.branches.taken |= reached.branches
+        self.branches.entered |= reached.functions
 
     @contextmanager
     def watch(self) -> Iterator[None]:

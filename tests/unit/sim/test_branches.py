@@ -42,6 +42,13 @@ def never_called(number):
         number -= 1
 
 
+def careful():
+    try:
+        return 1
+    except ValueError:
+        return 2
+
+
 class Box:
     def open(self, strict):
         if strict:
@@ -78,6 +85,7 @@ def test_both_ways_of_every_statement_are_counted(module: ModuleType) -> None:
         "if name == 'stop': false",
         "case 0: true",
         "except ZeroDivisionError: entered",
+        "except ValueError: entered",
         "if strict: true",
         "if strict: false",
     }
@@ -87,16 +95,18 @@ def test_both_ways_of_every_statement_are_counted(module: ModuleType) -> None:
         module.Box().open(False)
         with pytest.raises(ValueError):
             module.Box().open(True)
-    assert never(branches) == set()
+    assert never(branches) == {"except ValueError: entered"}
 
 
 def test_a_function_that_nobody_called_is_one_line(module: ModuleType) -> None:
     branches = Branches(["branching_example"])
     with branches.watch():
         module.judge(0, [])
+        module.careful()
     lines = branches.report()
     assert lines[0] == "judging.py"
     assert "  never_called: never reached" in lines
+    assert "  careful: except ValueError: never entered" in lines
     assert "  judge: if number > 3: never true" in lines
     assert "  judge: if name == 'stop': never reached" in lines
 
