@@ -15,7 +15,7 @@ FIRST = 0
 they pass prove nothing. What fails among them is mended; the range does not move for it.
 """
 
-COUNTS = {  # About five minutes of one core, all together.
+COUNTS = {  # About two minutes of one core; simulation as a whole may take five.
     "controllers": 50,
     "isr": 60,
     "primary-backup": 30,
