@@ -111,7 +111,14 @@ class Replica:
     )
 
     def __init__(
-        self, me: int, log: LogState, policy: Policy, limits: Limits, high_watermark: int = 0
+        self,
+        me: int,
+        log: LogState,
+        policy: Policy,
+        limits: Limits,
+        high_watermark: int = 0,
+        *,
+        is_sure: bool = False,
     ) -> None:
         self.me = me
         self.log = log
@@ -129,9 +136,10 @@ class Replica:
         # records up. After a crash the log may be shorter than what was checkpointed, or begin behind it:
         # only what is committed is ever deleted.
         self.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
-        # Whether this process has led, or heard a leader agree with its log. Before that the watermark is a
-        # checkpoint's word for records that a power failure may have exchanged for older ones.
-        self.is_sure = False
+        # Whether this process has led, or heard a leader agree with its log, or an earlier one had and the
+        # machine has been on since. Before that the watermark is a checkpoint's word for records that a power
+        # failure may have exchanged for older ones.
+        self.is_sure = is_sure
         # The highest watermark that any leader told us: beyond our log's end while we lack something.
         self.committed_seen = high_watermark
         self.progress: dict[int, Progress] = {}

@@ -57,6 +57,7 @@ class BrokerMachine(Machine):
         directory = self._directory = DataDirectory.open(
             self.disk, DATA, node_id=self.node_id, now_ms=now_ms, new_id=services.new_uuid
         )
+        directory.same_boot = not self.rebooted
         try:
             self.disk.sync_directory("")
         except OSError as error:
@@ -71,6 +72,7 @@ class BrokerMachine(Machine):
         act, node.metadata.on_change = node.metadata.on_change, lambda image: self._applied(node, image, act)
         node.on_role = cluster.checker.role_changed
         node.on_committed = cluster.checker.committed
+        node.on_registered = self._came_back
         node.start()
         services.later(CHECKPOINT_MS, lambda: self._checkpoint(services))
         if self.decayed:
@@ -104,6 +106,9 @@ class BrokerMachine(Machine):
             if self._directory is not None and not self._settled:
                 self._settled = True
                 self.broker.partitions.when_settled(self._forget_strays)
+
+    def _came_back(self) -> None:
+        self.rebooted = False
 
     def _forget_strays(self) -> None:
         if self._directory is not None:

@@ -23,9 +23,10 @@ class Change(NamedTuple):
 
 
 class Inode:
-    __slots__ = ("changes", "content", "given_up", "mapped", "modified_ms", "safe")
+    __slots__ = ("born", "changes", "content", "given_up", "mapped", "modified_ms", "safe")
 
-    def __init__(self, content: Buffer = b"", modified_ms: int = 0) -> None:
+    def __init__(self, content: Buffer = b"", modified_ms: int = 0, born: int = 0) -> None:
+        self.born = born  # The how manieth file of its disk.
         self.content = bytearray(content)
         self.safe = bytearray(content)
         self.changes: list[Change] = []
