@@ -33,9 +33,7 @@ class Evidence(NamedTuple):
         """Where the log must reach at least. The watermark may be above what this replica has synced, also
         where an acknowledgement promises that: it is the others' acknowledgements that move it.
         """
-        return (
-            max(self.recovery_point, self.high_watermark) if self.written_survives else self.recovery_point
-        )
+        return max(self.recovery_point, self.high_watermark) if self.written_survives else self.recovery_point
 
 
 class DamageMark:

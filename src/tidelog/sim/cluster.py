@@ -108,7 +108,7 @@ class BrokerMachine(Machine):
                 self.broker.partitions.when_settled(self._forget_strays)
 
     def _came_back(self) -> None:
-        self.rebooted = False
+        self.rebooted = self.must_stay_on = False
 
     def _forget_strays(self) -> None:
         if self._directory is not None:
@@ -171,13 +171,15 @@ class BrokerMachine(Machine):
         self._listens = False
 
     def lose_power(self, survive: Survive | None = None) -> None:
-        if survive is None and not self.cluster.checker.bears_power_failure(self.node_id):
+        bears = self.cluster.checker.bears_power_failure(self.node_id)
+        if self.must_stay_on or (survive is None and not bears):
             self.kill()  # Chance wants more than anybody has promised.
             return
         super().lose_power(survive)
         self.cluster.checker.power_lost(self.node_id, self.disk, self._promised)
 
     def lose_disk(self) -> None:
+        self.must_stay_on = False
         super().lose_disk()
         self.cluster.checker.power_lost(self.node_id, self.disk, {}, disk_too=True)
 

@@ -32,6 +32,7 @@ class Machine:
         self.rebooted = False  # it was off, and some log was not checked since
         self.wiped = False  # everything is gone, and nobody has been told yet
         self.damaged = False  # its disk has failed; the process must be started anew after the repair
+        self.must_stay_on = False  # a bit has flipped in a batch that a power failure could have taken, too
         self.decayed = False  # a bit has flipped on its disk, ever
         # Whoever wants to strike at the worst moment is told of everything that is sent.
         self.on_sent: Callable[[Machine, Any], None] | None = None
