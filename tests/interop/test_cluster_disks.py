@@ -148,8 +148,8 @@ def test_who_lost_records_does_not_lead_those_that_never_had_them(
     leader, damaged, absent = cluster.leader_of(TOPIC), *cluster.followers_of(TOPIC)
     absent.kill()
     cluster.wait_for(lambda: absent.node_id not in cluster.partition(TOPIC).in_sync, "one replica is away")
-    end = write_many(cluster, 5)
-    calls.eventually(lambda: _is_checkpointed(damaged, end), "the checkpoint speaks of all of them")
+    calls.eventually(lambda: _is_noted(damaged), "the broker has noted that it has a replica")
+    write_many(cluster, 5)
     damaged.kill()
     leader.pause()
     if how == "removed":
@@ -164,11 +164,10 @@ def test_who_lost_records_does_not_lead_those_that_never_had_them(
     leader.resume()
     cluster.await_ready()
     cluster.await_in_sync(TOPIC)
-    assert [value[:6] for value in read_all(cluster)] == [b"%06d" % n for n in range(5)] * 2
-    cluster.stop()
-    assert_identical(cluster, TOPIC, 0, end)
+    found = [value[:6] for value in read_all(cluster) if value[:6].isdigit()]  # Not those of an election.
+    assert found == [b"%06d" % n for n in range(5)] * 2
 
 
-def _is_checkpointed(broker: Broker, end: int) -> bool:
-    path = broker.data_directory / "replication-offset-checkpoint"
-    return path.exists() and f"{TOPIC} 0 {end}" in path.read_text()
+def _is_noted(broker: Broker) -> bool:
+    path = broker.data_directory / "replica-checkpoint"
+    return path.exists() and f"{TOPIC} 0 " in path.read_text()

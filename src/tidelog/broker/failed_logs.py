@@ -2,9 +2,9 @@
 
 A log that failed takes part in nothing until the broker starts anew. One with damaged records is repaired:
 somebody else must lead, and this replica count for nothing, before it drops what is damaged and fetches it
-again. Where records were missing when the log was opened, nothing is left to be dropped, but the same is said;
-and the cluster does not let the broker in before it has heard it. Reports are repeated, so a double can arrive
-after the repair; it is contradicted.
+again. Where records were missing when the log was opened, nothing is left to be dropped, but the same is
+said; and the cluster does not let the broker in before it has heard it. Reports are repeated, so a double can
+arrive after the repair; it is contradicted.
 """
 
 from collections.abc import Callable

@@ -368,7 +368,11 @@ class Node:
         if self.partitions.is_settled:
             self.on_registered()
         else:
-            self.partitions.when_settled(lambda: (self.on_registered(), self.membership.hurry()))
+            self.partitions.when_settled(self._came_back)
+
+    def _came_back(self) -> None:
+        self.on_registered()
+        self.membership.hurry()
 
     def _forget_earlier_runs(self, image: ClusterImage) -> None:
         """What a broker held before it restarted says nothing: it may have come back with less."""

@@ -27,6 +27,7 @@ class Evidence(NamedTuple):
     high_watermark: int = 0  # Exclusive: everything below was written.
     # Whether the machine was on all the time since, or the log was closed in good order.
     written_survives: bool = False
+    existed: bool = False  # Whether the log's directory was there.
 
     @property
     def end_offset_min(self) -> int:

@@ -4,9 +4,9 @@ Owns the lock, ``meta.properties``, the clean-shutdown marker, the offset checkp
 partition directories from creation to removal. What is inside of one is the log's. Kafka's names and
 formats throughout.
 
-A checkpoint may lag behind, it never claims too much: a log that ends below what was claimed has lost records.
-So a truncation lowers the claims first (:meth:`DataDirectory.lower_claims`). What the checkpoints say of logs
-that are not open yet, they go on saying.
+A checkpoint may lag behind, it never claims too much: a log that ends below what was claimed has lost
+records. So a truncation lowers the claims first (:meth:`DataDirectory.lower_claims`). What the checkpoints
+say of logs that are not open yet, they go on saying.
 """
 
 import logging
@@ -104,6 +104,8 @@ class DataDirectory:
         # Whether a replica is sure of its watermark, for the next process to know.
         self.is_sure: Callable[[TopicPartition], bool] = lambda name: False
         self._notes: dict[TopicPartition, checkpoints.ReplicaNote] = {}
+        # Whether logs were opened that the checkpoints do not speak of: nobody would miss them.
+        self.has_new_logs = False
         self._notes_found: dict[TopicPartition, checkpoints.ReplicaNote] = {}  # By the last process.
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
@@ -252,6 +254,7 @@ class DataDirectory:
                 recovery_point=self._recovery_points.get(name, 0),
                 log_start_offset=self._start_offsets.get(name, 0), now_ms=now_ms, handles=self.handles,
                 high_watermark=self._high_watermarks.get(name, 0), same_boot=self.same_boot,
+                existed=name in self._notes,
             )  # fmt: skip
             self.checked_logs += known and not clean
             if known_id is None:
@@ -261,6 +264,7 @@ class DataDirectory:
         except OSError as error:
             raise StorageError(f"cannot open {directory}: {error}") from error
         self.logs[name] = log
+        self.has_new_logs |= name not in self._notes
         self._opened.add(name)
         self._topic_ids[name] = topic_id
         # A power failure may have cut it. Where it was more than that, the log itself has noted it.
@@ -268,7 +272,7 @@ class DataDirectory:
         return log
 
     def _speak_of_another(self, name: TopicPartition, topic_id: UUID, *, known: bool) -> bool:
-        """Whether the checkpoints mean a deleted partition of this name. ``known``: the directory is there."""
+        """Whether the checkpoints mean a deleted partition of this name. ``known``: there is a directory."""
         note = self._notes.get(name)
         if note is not None:
             return note.topic_id != topic_id
@@ -388,6 +392,7 @@ class DataDirectory:
         recovery_points = _part(self._recovery_points, unopened)
         for name, log in self.logs.items():
             recovery_points[name] = min(log.recovery_point, self._lowered.get(name, log.recovery_point))
+        self.has_new_logs = False
         self._notes = _part(self._notes, unopened) | {
             name: checkpoints.ReplicaNote(self._topic_ids[name], self.is_sure(name)) for name in self.logs
         }
@@ -396,10 +401,11 @@ class DataDirectory:
             # Until this is done, the file may hold the old offset or the new one.
             log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, point)
         texts = {
+            # First: without it, offsets of a log whose directory is gone are taken for a deleted topic's.
+            checkpoints.REPLICAS_FILE: checkpoints.encode_replicas(self._notes),
             checkpoints.RECOVERY_POINTS_FILE: checkpoints.encode_offsets(recovery_points),
             checkpoints.START_OFFSETS_FILE: checkpoints.encode_offsets(self._start_offsets),
             checkpoints.HIGH_WATERMARKS_FILE: checkpoints.encode_offsets(self._high_watermarks),
-            checkpoints.REPLICAS_FILE: checkpoints.encode_replicas(self._notes),
         }
         if self._in_flight is not None:
             self._in_flight.superseded = True

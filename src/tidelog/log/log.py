@@ -39,16 +39,16 @@ class Log(Reading, Shortening):
     def open(
         cls, storage: Storage, directory: str, config: LogSettings, *, clean: bool, recovery_point: int = 0,
         log_start_offset: int = 0, now_ms: int, handles: HandleCache | None = None,
-        high_watermark: int = 0, same_boot: bool = False,
+        high_watermark: int = 0, same_boot: bool = False, existed: bool = False,
     ) -> "Log":  # fmt: skip
         """Open the log in ``directory``, or begin one there. ``clean``: it was closed, nothing is checked.
 
         ``recovery_point``, ``high_watermark``: as they were checkpointed. ``same_boot``: the machine has been
-        on since the log was last written.
+        on since the log was last written. ``existed``: its directory was there then.
         """
         if handles is None:
             handles = HandleCache()
-        evidence = Evidence(recovery_point, high_watermark, clean or same_boot)
+        evidence = Evidence(recovery_point, high_watermark, clean or same_boot, existed)
         try:
             loaded = Opening(storage, handles, directory, config, now_ms).load(
                 clean=clean, evidence=evidence, log_start_offset=log_start_offset

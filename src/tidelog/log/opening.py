@@ -82,6 +82,8 @@ class Opening:
         self._clean_mark.find(entries)
         log_start_offset = max(log_start_offset, self._start_mark.offset)
         self._find_segments(entries)
+        if evidence.existed and (created or (evidence.written_survives and not self._segments)):
+            self._note_damage("its directory was removed or emptied")
         self._snapshots.find(entries)
         if any(entry.name == layout.EPOCHS_FILE for entry in entries):
             self._load_epochs()

@@ -56,8 +56,8 @@ def machine_was_off(directory: Path, *, was_clean: bool) -> bool:
 
 def note_use(directory: Path) -> None:
     """Remember that the directory was used by this start of the machine. Only once the controllers have heard
-    what was forgotten: a process that dies before that must say it again. And only once every log was checked:
-    in one that was not, what the power failure tore would pass for damage.
+    what was forgotten: a process that dies before that must say it again. And only once every log was
+    checked: in one that was not, what the power failure tore would pass for damage.
     """
     _write(directory, boot_id() or "")
 

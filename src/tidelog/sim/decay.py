@@ -79,7 +79,7 @@ class Decay:
 
 
 def _batches(machine: "BrokerMachine", place: Place) -> list[Spot]:
-    """All batches; while the machine has been off, only those that were synced when somebody last noted so."""
+    """All batches; where the machine has been off, only those that were noted as synced."""
     points = machine.disk.contents(DATA).get(f"{DATA}/{RECOVERY_POINTS_FILE}", b"")
     point = decode_offsets(points).get(TopicPartition(place.topic.name, place.number), 0) if points else 0
     contents = machine.disk.contents(f"{DATA}/{place.name}")

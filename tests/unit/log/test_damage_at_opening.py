@@ -60,7 +60,8 @@ def cases(draw: st.DrawFn) -> Case:
     inside = st.sampled_from([*COVERED, *range(batches.HEADER_SIZE, batches.HEADER_SIZE + sizes[batch])])
     return Case(
         sizes, draw(st.integers(0, len(sizes))), draw(st.integers(0, len(sizes))), draw(st.booleans()),
-        draw(st.sampled_from(["nothing", "flip", "cut", "torn"])), batch, draw(inside), draw(st.integers(0, 7)),
+        draw(st.sampled_from(["nothing", "flip", "cut", "torn"])), batch, draw(inside),
+        draw(st.integers(0, 7)),
     )  # fmt: skip
 
 

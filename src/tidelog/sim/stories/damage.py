@@ -223,6 +223,6 @@ def _remove_directory(story: Story, letter: str) -> None:
 
 
 STORIES = (
-    isr, isr_killed_before_it_was_told, isr_comes_back_to_nobody, isr_not_synced, isr_directory_removed, isr_torn_write,
-    primary_backup_double, quorum,
+    isr, isr_killed_before_it_was_told, isr_comes_back_to_nobody, isr_not_synced, isr_directory_removed,
+    isr_torn_write, primary_backup_double, quorum,
 )  # fmt: skip
