@@ -136,6 +136,7 @@ def when_known(
     known: Callable[[], bool],
     done: Callable[[], None],
     timeout_ms: int = KNOWN_WITHIN_MS,
+    again_ms: int = LOOK_AGAIN_MS,
 ) -> None:
     """Wait until this broker's metadata has come as far as somebody else's, but not for ever."""
     services = broker.services
@@ -145,7 +146,7 @@ def when_known(
         if known() or services.uptime_ms() >= deadline_ms:
             done()
         else:
-            services.later(LOOK_AGAIN_MS, look)
+            services.later(again_ms, look)
 
     look()
 

@@ -188,9 +188,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """A half-closed connection still gets the answers it is owed; but it is not worth waiting for records
-        with it: most likely the client is gone.
+        with it: most likely the client is gone. A node never half-closes: its process has ended, and an
+        answer that waits, such as to its fetch, must not make it look alive.
         """
         self._ended = True
+        if self.node is not None:
+            return False
         self.finish_waiting()
         return not self.idle
 

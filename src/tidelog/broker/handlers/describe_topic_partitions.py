@@ -5,7 +5,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.metadata import describe_partition, why_unknown
 from tidelog.broker.request import RequestContext
-from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.image import PartitionImage
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
@@ -37,7 +37,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
                 "name": name,
                 "topic_id": topic.topic_id,
                 "is_internal": name in INTERNAL_TOPICS,
-                "partitions": [_describe(index, topic.partitions[index], image) for index in shown],
+                "partitions": [_describe(broker, index, topic.partitions[index]) for index in shown],
             }
         )
         room -= len(shown)
@@ -47,6 +47,6 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
     return {"topics": described}
 
 
-def _describe(index: int, partition: PartitionImage, image: ClusterImage) -> Fields:
+def _describe(broker: Broker, index: int, partition: PartitionImage) -> Fields:
     eligible = {"eligible_leader_replicas": partition.eligible, "last_known_elr": []}
-    return {**describe_partition(index, partition, image), **eligible}
+    return {**describe_partition(index, partition, broker.image, broker.lost_brokers), **eligible}

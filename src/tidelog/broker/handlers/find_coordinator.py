@@ -3,12 +3,16 @@
 The internal topic behind it is made when the first client asks. Refused: share groups.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.promise import Promise
 from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.successors import when_successors_are_known
+from tidelog.controller.image import BrokerImage, TopicImage
+from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.groups.shard import check_group_id
 from tidelog.protocol.messages import Fields
@@ -32,8 +36,25 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     if topic is None:
         answer(InvalidRequest(f"coordinators of type {key_type} are not supported"))
     else:
-        broker.coordinators.topics.ensure(topic, answer)
+        broker.coordinators.topics.ensure(
+            topic, lambda refusal: _answer_when_led(broker, topic, refusal, answer)
+        )
     return promise
+
+
+def _answer_when_led(
+    broker: Broker, topic: str, refusal: TidelogError | None, answer: Callable[[TidelogError | None], None]
+) -> None:
+    """Clients look for a coordinator again when they have lost it: not to hear of the dead one."""
+    if refusal is not None or len(broker.image.brokers) < 2:
+        answer(refusal)
+        return
+
+    def internal() -> Iterable[TopicImage]:
+        found = broker.image.topics.get(topic)
+        return () if found is None else (found,)
+
+    when_successors_are_known(broker, internal, lambda: answer(None))
 
 
 def _find(broker: Broker, key_type: int, key: str, refusal: TidelogError | None) -> Fields:
@@ -57,8 +78,7 @@ def _find(broker: Broker, key_type: int, key: str, refusal: TidelogError | None)
 def _found(broker: Broker, topic: str, key: str) -> Fields:
     coordinator = broker.coordinators.of(topic)
     index = None if coordinator is None else coordinator.partition_of(key)
-    image = broker.image
-    leader = None if index is None else image.brokers.get(image.topics[topic].partitions[index].leader)
+    leader = None if index is None else _serving_leader(broker, topic, index)
     if leader is None:
         raise TidelogError(
             f"nobody leads the partition of {topic} that coordinates this",
@@ -72,3 +92,11 @@ def _found(broker: Broker, topic: str, key: str) -> Fields:
         "error_code": ErrorCode.NONE,
         "error_message": None,
     }
+
+
+def _serving_leader(broker: Broker, topic: str, index: int) -> BrokerImage | None:
+    found = broker.image.topics.get(topic)
+    if found is None:
+        return None
+    leader = acting_leader(broker.newest(found).partitions[index])
+    return None if leader in broker.lost_brokers else broker.image.brokers.get(leader)

@@ -4,7 +4,7 @@ Creates missing topics where client and broker allow it, and answers when they a
 ask again. Ignored: authorized operations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 from uuid import UUID
@@ -13,7 +13,8 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.client_kinds import only_produces
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import Outcome, RequestContext
-from tidelog.broker.to_controller import create_topic, when_known
+from tidelog.broker.successors import when_successors_are_known
+from tidelog.broker.to_controller import create_topic
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader, stand_in
@@ -23,8 +24,6 @@ from tidelog.protocol.messages import ZERO_UUID, Fields
 from tidelog.types import NO_BROKER
 
 Wanted = str | UUID
-LOOK_ROUND_MS = 8  # A client's connection to a dead broker closes together with ours: let us see ours first.
-SUCCESSOR_WITHIN_MS = 400  # how long an answer waits for the successor of a dead leader
 IDS_FROM_VERSION = 12  # versions 10 and 11 have room for ids in the request, but none for a missing name
 
 
@@ -39,10 +38,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     promise: Promise[Fields] = Promise()
     reads = not only_produces(context.kinds)
     if not (missing and may_create):
-        if not wanted or len(broker.image.brokers) < 2:
+        if wanted == [] or len(broker.image.brokers) < 2:
             return _answer(broker, wanted, reads=reads)
-        broker.services.later(
-            LOOK_ROUND_MS, lambda: _answer_with_successors(broker, wanted, promise, reads=reads)
+        when_successors_are_known(
+            broker,
+            lambda: _found(broker, wanted),
+            lambda: promise.keep(_answer(broker, wanted, reads=reads)),
         )
         return promise
     gather = Gather(len(missing))
@@ -57,32 +58,12 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     return promise
 
 
-def _answer_with_successors(
-    broker: Broker, wanted: Sequence[Wanted], promise: Promise[Fields], *, reads: bool
-) -> None:
-    """A client asks for topics by name when it has lost their leader. If it hears of that leader again, it
-    takes it for alive and asks seconds later next time. The successor is a matter of moments: better the
-    truth late than the past at once.
-    """
-    when_known(
-        broker,
-        lambda: not _names_lost_leaders(broker, wanted),
-        lambda: promise.keep(_answer(broker, wanted, reads=reads)),
-        SUCCESSOR_WITHIN_MS,
-    )
-
-
-def _names_lost_leaders(broker: Broker, wanted: Sequence[Wanted]) -> bool:
-    image, lost = broker.image, broker.lost_brokers
-    for name in wanted:
-        topic = image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name)
-        if topic is None:
-            continue
-        if broker.partitions.quorum is not None and broker.partitions.quorum.awaits_leaders(topic.topic_id):
-            return True
-        if lost and any(partition.leader in lost for partition in broker.newest(topic).partitions):
-            return True
-    return False
+def _found(broker: Broker, wanted: Sequence[Wanted] | None) -> Iterable[TopicImage]:
+    image = broker.image
+    if wanted is None:
+        return image.topics.values()
+    found = (image.topic_by_id(name) if isinstance(name, UUID) else image.topics.get(name) for name in wanted)
+    return (topic for topic in found if topic is not None)
 
 
 def _refuse_ids(request: Any) -> Fields:

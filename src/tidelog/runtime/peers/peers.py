@@ -45,6 +45,8 @@ Question = VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow | TailAsk
 
 FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # what a channel is for
 
+PROBE_PAUSES_S = (0.0, 0.003, 0.01, 0.03)  # before each look whether anybody listens at a lost node's address
+
 SEVERAL_BATCHES = 16 << 20  # what an answer may carry besides the largest batch
 
 
@@ -110,16 +112,24 @@ class WirePeers:
 
     async def _probe(self, peer: int) -> None:
         """All connections of a node have closed. If nobody listens at its address any more, its process is
-        dead: no need to wait whether it shows up again.
+        dead: no need to wait whether it shows up again. Asked several times: a process that is ending closes
+        one descriptor after the other, and its listening socket may outlive the connections.
         """
+        for pause_s in PROBE_PAUSES_S:
+            await asyncio.sleep(pause_s)
+            if self.presence.is_there(peer):
+                return
+            if await self._is_nowhere(peer):
+                if not self.presence.is_there(peer):
+                    self._peer_dead(peer)
+                return
+
+    async def _is_nowhere(self, peer: int) -> bool:
         addresses = self.addresses_of(peer)
-        if not addresses:
-            return
         for address in addresses:
             if not await nobody_listens(*address):
-                return
-        if not self.presence.is_there(peer):
-            self._peer_dead(peer)
+                return False
+        return bool(addresses)
 
     def channel(self, to: int, purpose: str) -> Channel:
         channel = self._channels.get((to, purpose))
