@@ -196,6 +196,14 @@ class FakeBroker:
         assert promise.kept, f"{api} was not answered"
         return kept(promise)
 
+    def call_within(self, milliseconds: int, api: str, **values: Any) -> Any:
+        """The answer to a request that waits, at the end of this time."""
+        promise = self.begin(api, **values)
+        self.services.settle()
+        self.services.advance(milliseconds)
+        assert promise.kept, f"{api} was not answered within {milliseconds} ms"
+        return kept(promise)
+
     def create(self, name: str, partitions: int = 1, **configs: object) -> UUID:
         """A topic; names of settings are written with underscores for dots. Its id."""
         pairs = [{"name": key.replace("_", "."), "value": str(value)} for key, value in configs.items()]

@@ -100,7 +100,7 @@ class TestFindCoordinator:
             *[BrokerRegistered(number, UUID(int=number), "host", 9092 + number) for number in (2, 3, 4)]
         )
         keys = [f"group-{number}" for number in range(40)]
-        answer = broker.call("find_coordinator", key_type=0, coordinator_keys=keys)
+        answer = broker.call_within(20, "find_coordinator", key_type=0, coordinator_keys=keys)
         topic = broker.store.image.topics[OFFSETS]
         assert {len(partition.replicas) for partition in topic.partitions} == {3}
         assert topic.configs["min.insync.replicas"] == "2"
@@ -196,7 +196,8 @@ class TestMembers:
             broker.submit(changed)
         assert kept(waiting).error_code == ErrorCode.NOT_COORDINATOR
         assert joined(broker).error_code == ErrorCode.NOT_COORDINATOR
-        (found,) = broker.call("find_coordinator", key_type=0, coordinator_keys=["g"]).coordinators
+        answer = broker.call_within(20, "find_coordinator", key_type=0, coordinator_keys=["g"])
+        (found,) = answer.coordinators
         assert (found.node_id, found.host, found.port) == (2, "other", 9093)
 
 

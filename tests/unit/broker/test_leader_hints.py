@@ -64,6 +64,17 @@ class TestHints:
         assert answer.responses[0].partition_responses[0].current_leader.leader_id == -1
         assert answer.node_endpoints == ()
 
+    def test_a_leader_that_was_just_lost_is_not_named(self, broker: FakeBroker) -> None:
+        lead(broker, OTHER, 4)
+        broker.broker.lost_brokers = {OTHER}
+        (answer,) = broker.produce(("orders", 0, records(b"x")))
+        assert answer.responses[0].partition_responses[0].current_leader.leader_id == -1
+        assert answer.node_endpoints == ()
+        fetching = broker.fetch(wanted("orders", 0, current_leader_epoch=2), version=16)
+        broker.services.settle()
+        assert fetching.partition.current_leader.leader_id == -1
+        assert fetching.answer.node_endpoints == ()
+
 
 class TestRacks:
     def fetched(self, broker: FakeBroker, offset: int) -> None:

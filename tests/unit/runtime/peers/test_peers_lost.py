@@ -16,7 +16,7 @@ from tidelog.controller.messages import HeartbeatAsk, HeartbeatGot
 from tidelog.errors import ErrorCode
 from tidelog.protocol import follower_fetch
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem
-from tidelog.runtime.peers import channel, names
+from tidelog.runtime.peers import channel, names, peers
 
 TOPIC = UUID(int=0x7E5E)
 HEARTBEAT = Asked(1, HeartbeatAsk(1, 77, 5))
@@ -64,6 +64,36 @@ class TestLosingANode:
             await one.die()
             await until(lambda: two.lost)
             assert two.lost == [1]
+
+    @on_loop
+    async def test_is_told_though_its_fetch_still_waits_for_an_answer(self) -> None:
+        """Its process is dead: a question of its that nobody has answered is no sign of life."""
+        async with LoopbackCluster(2) as (one, two):
+            one.peers.send(2, fetch_ask(1))
+            one.peers.send(2, HEARTBEAT)
+            await until(lambda: len(two.received) == 2)
+            assert not any(connection.idle for connection in two.server.connections)
+            await one.die()
+            await until(lambda: two.lost == [1])
+            await until(lambda: not two.server.connections)
+
+    @on_loop
+    async def test_is_dead_though_its_listener_closes_last(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A process that ends closes one descriptor after the other."""
+        probed = 0
+
+        async def at_last(host: str, port: int) -> bool:
+            nonlocal probed
+            probed += 1
+            return probed == 3
+
+        monkeypatch.setattr(peers, "nobody_listens", at_last)
+        async with LoopbackCluster(2) as (one, two):
+            beating(two)
+            await ask_until_answered(one)
+            await two.die()
+            await until(lambda: one.dead == [2])
+            assert probed == 3
 
     @on_loop
     async def test_is_told_when_nobody_listens(self) -> None:
