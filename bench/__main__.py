@@ -27,6 +27,7 @@ from bench.cases import (
     steady,
     transactions,
 )
+from bench.cases.failover_faults import FROZEN_SETTINGS
 from bench.lineup import NAMES, WARM_LIMIT, Options
 from bench.load import librdkafka, raw
 from bench.process import BenchError
@@ -134,7 +135,7 @@ def settings_of(options: Options, names: Sequence[str]) -> dict[str, Any]:
             "latency": librdkafka.LATENCY_SETTINGS,
             "consume": librdkafka.CONSUME_SETTINGS,
             "replicated": librdkafka.PRODUCE_SETTINGS | {"acks": "all"},
-            "failover": {"acks": "all", "frozen": failover.FROZEN_SETTINGS},
+            "failover": {"acks": "all", "frozen": FROZEN_SETTINGS},
         }
     return settings | {name: of_case[name] for name in names if name in of_case}
 

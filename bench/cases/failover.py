@@ -7,22 +7,25 @@ first one after. The client is librdkafka with its defaults and acks=all. Only f
 socket, which no server can shorten. Every run has a client of its own: librdkafka remembers for ten seconds
 that a broker did not answer, and would wait for the successor that was the victim of the run before.
 
+Of Tidelog two more reports: what an idempotent producer on one partition sees of a killed leader
+(:mod:`bench.cases.failover_client`), and how long writes stand still when two of three brokers are killed and
+started again (:mod:`bench.cases.failover_restart`).
+
 With ``--history`` every write and every fault is kept as an event, and after each round all of its records
 are read back.
 """
 
-import signal
-import statistics
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaException
 
+from bench.cases import failover_client, failover_restart
 from bench.cases.cluster_scale import BROKERS, clusters
+from bench.cases.failover_faults import FAULTS, Fault, strike
 from bench.cluster import ClusterServer
+from bench.distribution import COLUMNS as SPREAD
+from bench.distribution import histogram, spread
 from bench.lineup import Options, work_directory
 from bench.load.steady import SteadyLoad, recording
 from bench.process import BenchError, wait_until
@@ -31,67 +34,34 @@ from bench.servers import Topics
 from tidelog.lab.history import HistoryWriter
 
 TOPIC = "bench-failover"
-GIVE_UP_SECONDS = 120.0
-STEADY_SECONDS = 0.5  # of undisturbed load between two faults
 PEER_ROUNDS_MAX = 3  # each takes tens of seconds there
-FROZEN_SETTINGS = {"socket.timeout.ms": 1000}
 COLUMNS = (
     Column("runs", "runs", ",.0f"),
-    Column("p50_ms", "p50 ms", ",.0f"),
-    Column("worst_ms", "worst ms", ",.0f"),
+    *SPREAD,
     Column("return_ms", "worst at its return ms", ",.0f"),
     Column("failed", "failed writes", ",.0f"),
     Column("retries", "requests sent again", ",.0f"),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    name: str
-    of_controller: bool
-    strike: Callable[[ClusterServer, int], None]
-    heal: Callable[[ClusterServer, int], None]
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-def _kill(cluster: ClusterServer, node: int) -> None:
-    cluster.signal(node, signal.SIGKILL)
-    cluster.await_end(node)
-
-
-def _drain(cluster: ClusterServer, node: int) -> None:
-    cluster.signal(node, signal.SIGTERM)
-    cluster.await_end(node)
-
-
-FAULTS = (
-    Fault("leader killed", False, _kill, ClusterServer.launch_one),
-    Fault("leader killed, which is the controller", True, _kill, ClusterServer.launch_one),
-    Fault("leader drained (SIGTERM)", False, _drain, ClusterServer.launch_one),
-    Fault(
-        "leader frozen (SIGSTOP)",
-        False,
-        lambda cluster, node: cluster.signal(node, signal.SIGSTOP),
-        lambda cluster, node: cluster.signal(node, signal.SIGCONT),
-        FROZEN_SETTINGS,
-    ),
-)
-
-
 def run(options: Options) -> list[Report]:
     report = Report("time without an acknowledged write, acks=all, 3 replicas", COLUMNS, ("fault", "server"))
+    more: list[Report] = []
     with work_directory() as directory:
         for cluster in clusters(options, directory):
             with ExitStack() as stack:
                 stack.callback(cluster.stop)
                 try:
                     _measure_all(cluster, options, report)
+                    if cluster.name == "tidelog":
+                        more = [failover_client.run(cluster, options), failover_restart.run(cluster, options)]
                 except BenchError as error:
                     options.leave_out(cluster.name, error)
     order = [fault.name for fault in FAULTS]
     report.rows.sort(key=lambda row: order.index(row["fault"]))
+    report.notes = [f"{row['fault']}, {row['server']}: {histogram(row['gaps_ms'])} ms" for row in report.rows]
     report.checks = _checks(report)
-    return [report]
+    return [report, *more]
 
 
 def _measure_all(cluster: ClusterServer, options: Options, report: Report) -> None:
@@ -126,7 +96,7 @@ def measure(
             )
             load.start()
             try:
-                gap, at_return = _strike(cluster, load, fault, victim, history)
+                gap, at_return = strike(cluster, load, TOPIC, fault, victim, history)
             finally:
                 load.stop()
             if history is not None:
@@ -139,34 +109,11 @@ def measure(
         "fault": fault.name,
         "server": cluster.name,
         "runs": rounds,
-        "p50_ms": statistics.median(gaps),
-        "worst_ms": max(gaps),
         "return_ms": max(returns),
         "failed": failed,
         "retries": retries,
-        "gaps_ms": [round(gap) for gap in gaps],
+        **spread(gaps),
     }
-
-
-def _strike(
-    cluster: ClusterServer, load: SteadyLoad, fault: Fault, victim: int, history: HistoryWriter | None
-) -> tuple[float, float]:
-    """The gap of the fault, and the one of the broker's return."""
-    load.wait_for_writes(time.monotonic() + STEADY_SECONDS, 30)
-    struck = time.monotonic()
-    if history is not None:
-        history.fault(f"{fault.name}: broker {victim}")
-    fault.strike(cluster, victim)
-    load.wait_for_writes(time.monotonic(), GIVE_UP_SECONDS)
-    gap = load.longest_gap_s(struck)
-    healed = time.monotonic()
-    if history is not None:
-        history.healed(f"broker {victim} returns")
-    fault.heal(cluster, victim)
-    cluster.wait_ready()
-    cluster.wait_in_sync(TOPIC)
-    load.wait_for_writes(time.monotonic(), GIVE_UP_SECONDS)
-    return gap, load.longest_gap_s(healed)
 
 
 def _victim(cluster: ClusterServer, topics: Topics, controller: bool) -> int:

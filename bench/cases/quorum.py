@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 from bench.cases import failover
 from bench.cases.cluster_scale import BROKERS, IDLE_SECONDS, SETTLE_SECONDS, idle_cpu_of, write_to_each
+from bench.cases.failover_faults import KILLED
 from bench.cluster import ClusterServer, tidelog_cluster
 from bench.lineup import Options, work_directory
 from bench.report import Check, Column, Report
@@ -37,7 +38,7 @@ def _failover(cluster: ClusterServer, options: Options) -> Report:
     report = Report("quorum: time without an acknowledged write", failover.COLUMNS, ("fault", "server"))
     topics = Topics(cluster, BROKERS)
     topics.create(failover.TOPIC, BROKERS, MODE)
-    killed = failover.FAULTS[0]
+    killed = KILLED
     report.rows = [failover.measure(cluster, topics, killed, options.failover_rounds, options)]
     topics.delete(failover.TOPIC)
     where = {"fault": killed.name, "server": cluster.name}

@@ -76,6 +76,7 @@ class SteadyLoad:
         self._history = history
         self.failed: list[str] = []
         self._retries: dict[str, int] = {}  # by broker connection, as the client counts them
+        self.connections = 0  # with brokers, as of the client's last figures
         common = {
             "bootstrap.servers": bootstrap,
             "acks": "all",
@@ -251,5 +252,9 @@ class SteadyLoad:
             self._producer.poll(0.01)
 
     def _statistics(self, text: str) -> None:
-        for name, broker in json.loads(text)["brokers"].items():
+        brokers = json.loads(text)["brokers"]
+        for name, broker in brokers.items():
             self._retries[name] = broker["txretries"]
+        self.connections = sum(
+            broker["state"] == "UP" and broker["nodeid"] >= 0 for broker in brokers.values()
+        )
