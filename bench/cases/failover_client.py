@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.cases.failover_faults import KILLED, strike
-from bench.cases.modes import ISR_THREE, QUORUM, Kind
+from bench.cases.kinds import ISR_THREE, QUORUM, Kind
 from bench.cluster import ClusterServer
 from bench.distribution import COLUMNS as SPREAD
 from bench.distribution import histogram, spread

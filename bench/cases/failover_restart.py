@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from bench.cases.failover_faults import GIVE_UP_SECONDS, STEADY_SECONDS
-from bench.cases.modes import ASYNC, DOUBLE, ISR_THREE, QUORUM, Kind
+from bench.cases.kinds import ASYNC, DOUBLE, ISR_THREE, QUORUM, Kind
 from bench.cluster import ClusterServer
 from bench.distribution import COLUMNS as SPREAD
 from bench.distribution import spread

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from bench.cases.cluster_scale import BROKERS
-from bench.cases.modes import ASYNC, DOUBLE, ISR_THREE, QUORUM, Kind
+from bench.cases.kinds import ASYNC, DOUBLE, ISR_THREE, QUORUM, Kind
 from bench.cluster import ClusterServer, tidelog_cluster
 from bench.lineup import Options, work_directory
 from bench.load.steady import SteadyLoad, recording
