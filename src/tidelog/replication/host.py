@@ -195,7 +195,7 @@ class Host:
 
     def broker_restarted(self, broker: int) -> None:
         """It has registered anew; what it asks for from now on, it asks for completely."""
-        self.serving.forget(broker)
+        self.serving.begin_anew(broker)
         now_ms = self._services.uptime_ms()
         for hosted in self.hosted.values():
             if hosted.election is None:  # Voters hold what they said: it was synced.

@@ -79,6 +79,15 @@ class Serving:
         """Its connection closed: nobody waits for an answer."""
         self._standing.pop(follower, None)
 
+    def begin_anew(self, follower: int) -> None:
+        """What stands may be of an earlier run of it. A new run that asked before it had registered is told,
+        so that it asks again at once: it would wait for its answer in vain, and with it everybody who waits
+        until it knows the metadata.
+        """
+        standing = self._standing.pop(follower, None)
+        if standing is not None and standing.parked:
+            self._answer(follower, standing.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+
     # --- asks -----------------------------------------------------------------------------------------------
 
     def ask(self, ask: FetchAsk) -> None:

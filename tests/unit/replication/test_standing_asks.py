@@ -184,6 +184,19 @@ def test_what_arrives_together_leaves_together() -> None:
     assert len(pair.answers()[0].parts) == 4
 
 
+def test_a_follower_that_asked_before_it_registered_asks_again_at_once() -> None:
+    """Its registration ends what an earlier run of it asked. Its own ask may stand there already; if that was
+    dropped without a word, it would hear nothing before it gives the answer up.
+    """
+    pair = Pair(2)
+    pair.said.clear()
+    pair.hosts[LEADER].broker_restarted(FOLLOWER)
+    pair.append(0)
+    pair.clock.settle()
+    assert [answer.error for answer in pair.answers()][:1] == [ErrorCode.FETCH_SESSION_ID_NOT_FOUND]
+    assert pair.ends() == [(1, 1), (0, 0)]
+
+
 def test_a_lost_answer_is_asked_for_again() -> None:
     pair = Pair(2)
     pair.deaf = True
