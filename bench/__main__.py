@@ -45,7 +45,7 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "replicated": (replicated.run, "three brokers, acks=all: throughput, latency, start, 1,000 partitions"),
     "modes": (modes.run, "the replication modes beside each other: throughput and a lone write"),
     "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),
-    "faults": (faults.run, "one broker killed and started again under load on a topic of every mode"),
+    "faults": (faults.run, "a broker killed under load on a topic of every mode, or a series of faults"),
     "sim": (simulator.run_all, "simulated brokers: how much faster than real time on one core"),
     "spark": (spark.run, "Spark reading and writing topics, beside its own Kafka connector"),
     "spark-volume": (spark.run_volume, "Spark reading ten times as much: cost per row and memory"),
@@ -71,6 +71,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     option("--rows", type=int, help="of the spark benches (default 10 M, quick 1 M)")
     option("--queries", help="of the spark bench: those with one of these words, separated by commas, in it")
     option("--minutes", type=float, help="of the steady bench (default 10, quick 0.5)")
+    option("--faults", type=int, help="of the faults bench: a series of so many, of all kinds")
+    option("--seed", type=int, default=1, help="of the series of faults: which ones, when and where")
     option("--seconds", type=float, help="per measurement at most (default 3, quick 1)")
     option("--volume", type=int, default=400, metavar="MB", help="per measurement at most (default 400)")
     option("--warm", type=float, help="least seconds of warm-up load per server (default 15, quick 3)")
@@ -99,6 +101,8 @@ def options_from(arguments: argparse.Namespace) -> Options:
         rounds=arguments.rounds or (1 if quick else 7),
         failover_rounds=arguments.rounds or (2 if quick else 30),
         minutes=arguments.minutes or (0.5 if quick else 10.0),
+        faults=arguments.faults,
+        seed=arguments.seed,
         rows=arguments.rows,
         queries=tuple(arguments.queries.split(",")) if arguments.queries else (),
         seconds=arguments.seconds or (1.0 if quick else 3.0),

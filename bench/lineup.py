@@ -44,6 +44,8 @@ class Options:
     rounds: int = 3
     failover_rounds: int = 30
     minutes: float = 10.0  # of the steady load
+    faults: int | None = None  # of a series of them; None: one kill
+    seed: int = 1  # from which the series is drawn
     rows: int | None = None  # of the benches with Spark
     queries: tuple[str, ...] = ()  # of the bench with Spark; none: all
     seconds: float = 3.0  # per measurement

@@ -4,6 +4,8 @@ Three brokers; each topic has a partition led by each of them and gets a write t
 acks=all, with librdkafka's defaults. Three phases of equal length: undisturbed, without the broker, and with
 it again. The same fault strikes all modes in the same moment, so what differs is the mode.
 
+With ``--faults N`` a series of many kinds of faults instead: see :mod:`bench.cases.fault_series`.
+
 Shown is what the writers saw. ``--history DIR`` keeps every event and reads all records back, and ``tidelog
 pipeline indicators DIR`` tells what became of them.
 """
@@ -13,6 +15,7 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
+from bench.cases import fault_series
 from bench.cases.cluster_scale import BROKERS
 from bench.cases.kinds import ASYNC, DOUBLE, ISR_THREE, QUORUM, Kind
 from bench.cluster import ClusterServer, tidelog_cluster
@@ -40,6 +43,8 @@ COLUMNS = (
 
 
 def run(options: Options) -> list[Report]:
+    if options.faults:
+        return fault_series.run(options)
     report = Report("one broker killed and started again, by mode", COLUMNS, ("mode",))
     with work_directory() as directory, ExitStack() as stack:
         cluster = tidelog_cluster(directory / "tidelog", BROKERS)

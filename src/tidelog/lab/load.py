@@ -17,6 +17,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from tidelog.lab.account import Account, Verdict, together
 from tidelog.lab.history import HistoryWriter, now_us
 
 PAUSE_S = 0.005  # between two writes to one partition
@@ -45,16 +46,19 @@ def record_of(value: bytes | None) -> tuple[str, int] | None:
 class _Partition:
     """What became of the writes to one partition."""
 
-    def __init__(self, start_offset: int) -> None:
+    def __init__(self, start_offset: int, account: Account | None) -> None:
         self.start_offset = start_offset  # where the topic ended before the load
+        self.account = account
         self.sequence = 0  # of the next write
         self.acked_at = array("d")  # seconds of the steady clock
         self.last_sent_at = 0.0  # of the write that was acknowledged last
         self.acked_end_offset = 0  # exclusive
 
-    def acknowledged(self, sent_at: float, offset: int | None) -> None:
+    def acknowledged(self, sequence: int, sent_at: float, offset: int | None) -> None:
         self.acked_at.append(time.monotonic())
         self.last_sent_at = sent_at
+        if self.account is not None:
+            self.account.acknowledged(sequence, offset)
         self.acked_end_offset = max(self.acked_end_offset, (offset or 0) + 1)
 
 
@@ -68,8 +72,12 @@ class SteadyLoad:
         *,
         history: HistoryWriter | None = None,
         name: str = "load",
+        accounts: bool = False,
+        pause_s: float = PAUSE_S,
     ) -> None:
-        """``name`` is the producer's in the history: another one for each load on the same topic."""
+        """``name`` is the producer's in the history: another one for each load on the same topic. With
+        ``accounts`` it can tell in the end what became of every record: see :meth:`verdict`.
+        """
         self._bootstrap = bootstrap
         self._topic = topic
         self._name = name
@@ -85,8 +93,13 @@ class SteadyLoad:
             "stats_cb": self._statistics,
         }
         self._producer = Producer(common | dict(settings or {}))
-        starts = self._end_offsets(partitions) if history is not None else [0] * partitions
-        self._partitions = [_Partition(start) for start in starts]
+        self._pause_s = pause_s
+        reads_back = history is not None or accounts
+        starts = self._end_offsets(partitions) if reads_back else [0] * partitions
+        self._partitions = [
+            _Partition(start, Account(f"{topic}-{number}") if accounts else None)
+            for number, start in enumerate(starts)
+        ]
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"load on {topic}", daemon=True)
         self._error: OSError | None = None  # of the history
@@ -153,6 +166,27 @@ class SteadyLoad:
 
         return self._read(received, timeout_s)
 
+    def verdict(self, timeout_s: float = READ_TIMEOUT_S) -> Verdict:
+        """Read what is there, into the history, too, and compare it with what was acknowledged; once, after
+        :meth:`stop`.
+        """
+
+        def received(message: Message) -> None:
+            record = record_of(message.value())
+            number, offset = message.partition() or 0, message.offset() or 0
+            account = self._partitions[number].account
+            if record is None or account is None or record[0] != self._name:
+                return
+            account.received(record[1], offset)
+            if self._history is not None:
+                self._history.add(
+                    "received", now_us(), producer=self._name, sequence=record[1], partition=number,
+                    offset=offset,
+                )  # fmt: skip
+
+        self._read(received, timeout_s)
+        return together(partition.account.verdict() for partition in self._partitions if partition.account)
+
     def _read(self, received: Callable[[Message], None], timeout_s: float) -> int:
         consumer = self._consumer()
         ends: dict[int, int] = {}  # of the partitions that were read to their end
@@ -218,7 +252,7 @@ class SteadyLoad:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                due = time.monotonic() + PAUSE_S
+                due = time.monotonic() + self._pause_s
                 for number in range(len(self._partitions)):
                     self._write(number)
                 while (left := due - time.monotonic()) > 0:
@@ -235,7 +269,7 @@ class SteadyLoad:
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                partition.acknowledged(sent_at, message.offset())
+                partition.acknowledged(sequence, sent_at, message.offset())
             else:
                 self.failed.append(str(error))
             if self._history is not None:

@@ -1,0 +1,104 @@
+"""What became of every record of one producer in one partition: what was acknowledged is there, where it was
+said to be, once and in order.
+
+Owns the comparison of acknowledgements with what is read afterwards. It knows records by their sequence
+numbers, which count what the producer handed to its client: 0, 1, 2, …
+"""
+
+from array import array
+from collections.abc import Iterable
+from typing import NamedTuple
+
+UNANSWERED, SOMEWHERE = (
+    -1,
+    -2,
+)  # instead of an offset; SOMEWHERE: acknowledged as a repetition, without a place
+EXAMPLES_MAX = 5
+
+
+class Verdict(NamedTuple):
+    acknowledged: int = 0
+    received: int = 0
+    lost: int = 0  # acknowledged and not there
+    doubled: int = 0  # there more than once
+    disordered: int = 0  # behind one that was handed over later
+    misplaced: int = 0  # at another offset than was acknowledged
+    examples: tuple[str, ...] = ()  # of what is wrong, in words
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.lost or self.doubled or self.disordered or self.misplaced)
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """All partitions as one."""
+    total = Verdict()
+    for each in verdicts:
+        total = Verdict(
+            total.acknowledged + each.acknowledged,
+            total.received + each.received,
+            total.lost + each.lost,
+            total.doubled + each.doubled,
+            total.disordered + each.disordered,
+            total.misplaced + each.misplaced,
+            (total.examples + each.examples)[:EXAMPLES_MAX],
+        )
+    return total
+
+
+class Account:
+    def __init__(self, name: str) -> None:
+        self._name = name  # in examples
+        self._offsets = array("q")  # acknowledged, by sequence
+        self._seen = bytearray()  # how often each was received, up to 255
+        self._last = -1  # the highest sequence received so far
+        self._received = self._doubled = self._disordered = self._misplaced = 0
+        self._examples: list[str] = []
+
+    def acknowledged(self, sequence: int, offset: int | None) -> None:
+        self._reach(sequence)
+        self._offsets[sequence] = SOMEWHERE if offset is None or offset < 0 else offset
+
+    def received(self, sequence: int, offset: int) -> None:
+        """To be called in order of offsets, when everything is acknowledged or has failed."""
+        self._reach(sequence)
+        self._received += 1
+        if self._seen[sequence]:
+            self._doubled += 1
+            self._note(f"record {sequence} is there again at {offset}")
+        elif sequence < self._last:
+            self._disordered += 1
+            self._note(f"record {sequence} is at {offset}, behind record {self._last}")
+        elif self._offsets[sequence] >= 0 and self._offsets[sequence] != offset:
+            self._misplaced += 1
+            self._note(f"record {sequence} was acknowledged at {self._offsets[sequence]} and is at {offset}")
+        self._seen[sequence] = min(self._seen[sequence] + 1, 255)
+        self._last = max(self._last, sequence)
+
+    def verdict(self) -> Verdict:
+        lost = [
+            sequence
+            for sequence, (offset, seen) in enumerate(zip(self._offsets, self._seen, strict=True))
+            if offset != UNANSWERED and not seen
+        ]
+        for sequence in lost:
+            self._note(f"record {sequence}, acknowledged at {self._offsets[sequence]}, is not there")
+        return Verdict(
+            sum(offset != UNANSWERED for offset in self._offsets),
+            self._received,
+            len(lost),
+            self._doubled,
+            self._disordered,
+            self._misplaced,
+            tuple(self._examples),
+        )
+
+    def _reach(self, sequence: int) -> None:
+        missing = sequence + 1 - len(self._offsets)
+        if missing > 0:
+            self._offsets.extend([UNANSWERED] * missing)
+            self._seen.extend(bytes(missing))
+
+    def _note(self, what: str) -> None:
+        if len(self._examples) < EXAMPLES_MAX:
+            self._examples.append(f"{self._name}: {what}")
