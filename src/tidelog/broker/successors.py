@@ -13,7 +13,9 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.to_controller import when_known
 from tidelog.controller.image import TopicImage
 
-LOOK_ROUND_MS = 8  # A client's connection to a dead broker closes together with ours: let us see ours first.
+# A client's connection to a dead broker closes together with ours: let us see ours first. A busy machine may
+# take several milliseconds to close all descriptors of a dead process.
+LOOK_ROUND_MS = 12
 READ_MS = 1  # A timer that is late runs before what has arrived meanwhile is read. This one runs after it.
 SUCCESSOR_WITHIN_MS = 250  # Answers keep their order: later ones to the same client wait behind this one.
 FEW_TOPICS = 20
