@@ -116,6 +116,11 @@ class Child:
 
 def _watch_over(child: Child) -> None:
     _running[child.pid] = child
+    end_in_order()
+
+
+def end_in_order() -> None:
+    """From here on SIGTERM ends this process as an exception does, so that what it started is taken down."""
     in_main = threading.current_thread() is threading.main_thread()
     if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _end)

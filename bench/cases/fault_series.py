@@ -34,7 +34,7 @@ from bench.distribution import COLUMNS as SPREAD
 from bench.distribution import spread
 from bench.lineup import Options, work_directory
 from bench.load.steady import SteadyLoad, recording
-from bench.process import BenchError, wait_until
+from bench.process import BenchError, end_in_order, wait_until
 from bench.report import Check, Column, Report
 from tidelog.lab.history import HistoryWriter
 from tidelog.testing import Broker, Cluster, Network, NetworkUnavailable, running_cluster
@@ -205,6 +205,7 @@ class Series:
 
 
 def run(options: Options) -> list[Report]:
+    end_in_order()
     with ExitStack() as stack:
         directory = stack.enter_context(work_directory())
         network = stack.enter_context(_network())
@@ -296,7 +297,7 @@ def _records(loads: dict[str, SteadyLoad]) -> Report:
         figures = verdict._asdict()
         report.notes += figures.pop("examples")
         report.rows.append({"mode": _label(topic), "failed": len(load.failed)} | figures)
-    for key, name in (("lost", "lost"), ("doubled", "twice"), ("disordered", "out of order")):
-        total = float(sum(row[key] for row in report.rows))
-        report.checks.append(Check(f"records {name}", total, 0, at_least=False, unit=""))
+    for column in RECORDS[2:]:
+        total = float(sum(row[column.key] for row in report.rows))
+        report.checks.append(Check(f"records {column.heading}", total, 0, at_least=False, unit=""))
     return report

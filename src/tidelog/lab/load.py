@@ -12,6 +12,7 @@ import json
 import threading
 import time
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -135,9 +136,11 @@ class SteadyLoad:
         """The longest time that one partition acknowledged nothing, as far as it ended later."""
         longest = 0.0
         for partition in self._partitions:
-            for before, after in itertools.pairwise(partition.acked_at[:]):
-                if after > since:
-                    longest = max(longest, after - before)
+            acked_at = partition.acked_at
+            # From the last one before on: in a long run there are many, and they are in order.
+            first = max(bisect_right(acked_at, since) - 1, 0)
+            for before, after in itertools.pairwise(acked_at[first:]):
+                longest = max(longest, after - before)
         return longest
 
     def check(self) -> None:
