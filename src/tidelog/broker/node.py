@@ -18,6 +18,7 @@ from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
 from tidelog.broker.partitions import Logs, PartitionTable
 from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.config import BrokerConfig
+from tidelog.controller import elections
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage
@@ -425,21 +426,28 @@ class Node:
             sealed=proposal.sealed,
         )
         self._proposals[hosted.key] = wish
-        if self._asks_for_the_fenced(hosted, wish):
+        if self._asks_in_vain(hosted, wish):
             # It would be refused; but every write would wait for that member until the controller has said
             # so, and when the controller is the one that is stopping, until there is another one.
             self._services.soon(lambda: self._think_again(hosted, wish))
         else:
             self._ask_for_members(hosted, wish)
 
-    def _asks_for_the_fenced(self, hosted: Hosted, wish: InSyncWish) -> bool:
-        brokers = self.metadata.image.brokers
-        newcomers = set(wish.members).difference(hosted.replica.in_sync)
-        return any(member in brokers and brokers[member].fenced for member in newcomers)
+    def _asks_in_vain(self, hosted: Hosted, wish: InSyncWish) -> bool:
+        """Whether a new member cannot be one, as far as the metadata is known here."""
+        image, newcomers = (
+            self.metadata.image,
+            set(wish.members).difference(hosted.replica.in_sync, (self.me,)),
+        )
+        topic = image.topic_by_id(wish.topic_id)
+        if topic is None or wish.sealed:
+            return False
+        partition = topic.partitions[wish.partition]
+        return any(elections.why_ineligible(image, partition, wish, member) for member in newcomers)
 
     def _think_again(self, hosted: Hosted, wish: InSyncWish) -> None:
         # Whoever has come back in this very moment was not invited, because it was proposed already.
-        if self._asks_for_the_fenced(hosted, wish):
+        if self._asks_in_vain(hosted, wish):
             self._give_up_proposal(hosted, wish)
         else:
             self._ask_for_members(hosted, wish)
@@ -456,12 +464,14 @@ class Node:
         replica = hosted.replica
         if (replica.proposed, replica.partition_epoch) != (wish.members, wish.partition_epoch):
             del self._proposals[hosted.key]
+            self._invite_again(hosted)
             return
         self._ask_controller(InSyncAsk(wish))
         self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask_for_members(hosted, wish))
 
     def _proposal_answered(self, got: InSyncGot) -> None:
-        """Only a refusal that was judged on the present state ends a proposal.
+        """Only a refusal that was judged on the present state ends a proposal. It is committed, and has moved
+        the partition on: no earlier copy of this proposal can be taken any more.
 
         When the state has moved on (INVALID_UPDATE_VERSION), an earlier copy of this very proposal may have
         been taken: the leader keeps waiting for the proposed members until the metadata log tells what holds.

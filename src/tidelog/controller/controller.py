@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tidelog.config import BrokerConfig
 from tidelog.controller import alike, brokers, elections, leadership, logs
 from tidelog.controller.configs import EVERY_BROKER
+from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import BrokerImage, ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
@@ -190,10 +191,7 @@ class Controller:
             case HeartbeatAsk():
                 self._heartbeat(ask, now_ms, answer)
             case InSyncAsk(wish):
-                self._store.submit(
-                    lambda image: elections.change_in_sync(image, wish, self._rules.at(image), self._rank),
-                    lambda error: answer(InSyncGot(wish, _code(error))),
-                )
+                self._change_in_sync(wish, answer)
             case OfflineAsk(broker_id, broker_epoch, partitions, healed):
                 decide = logs.bring_online if healed else logs.take_offline
                 self._store.submit(
@@ -204,6 +202,18 @@ class Controller:
                         OfflineGot(broker_id, broker_epoch, partitions, _code(error), healed)
                     ),
                 )
+
+    def _change_in_sync(self, wish: InSyncWish, answer: Answer) -> None:
+        verdict = ErrorCode.NONE
+
+        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
+            nonlocal verdict
+            records, verdict = elections.change_in_sync(image, wish, self._rules.at(image), self._rank)
+            return records
+
+        # A refusal counts when it is committed, too. Told before, the leader would give up a member that the
+        # next controller, which knows nothing of it, may take.
+        self._store.submit(decide, lambda error: answer(InSyncGot(wish, _code(error) or verdict)))
 
     def _register(self, ask: RegisterAsk, now_ms: int, answer: Answer) -> None:
         def decide(image: ClusterImage) -> Sequence[MetadataRecord]:

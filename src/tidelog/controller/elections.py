@@ -91,10 +91,50 @@ class InSyncWish(NamedTuple):
     sealed: bool = False
 
 
+class Verdict(NamedTuple):
+    """What becomes of a proposal. The answer waits until the records are committed, a refusal's as well."""
+
+    records: list[MetadataRecord]
+    error: ErrorCode = ErrorCode.NONE
+
+
 def change_in_sync(
     image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank = all_alike
-) -> list[MetadataRecord]:
-    """Take a proposal, or refuse it with the code that tells the leader what to do."""
+) -> Verdict:
+    """Take a proposal, or refuse it with the code that tells the leader what to do.
+
+    A refusal that makes the leader go on without a new member is a change of the partition: an earlier copy
+    of the same proposal may still be under way, and must find another partition epoch when it arrives. A
+    refusal that leaves no record (a ``TidelogError``) ends no proposal, or would be given to every copy.
+    """
+    try:
+        return Verdict(_take(image, wish, rules_of, rank))
+    except _Ineligible as refusal:
+        logger.info("partition %s of %s: %s", wish.partition, wish.topic_id, refusal.message)
+        return Verdict(_refused(image, wish), refusal.code)
+
+
+class _Ineligible(TidelogError):
+    """Somebody in the proposal cannot be a member now, though it may be one later."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, ErrorCode.INELIGIBLE_REPLICA)
+
+
+def _refused(image: ClusterImage, wish: InSyncWish) -> list[MetadataRecord]:
+    """The partition as it is, with its next epoch; nothing where the leader waits for nobody new: one that
+    is to lead commits nothing yet, and one that has sealed its log nothing more.
+    """
+    topic = image.topic_by_id(wish.topic_id)
+    if topic is None or wish.sealed:
+        return []
+    partition = topic.partitions[wish.partition]
+    if not set(wish.members).difference(partition.in_sync, (wish.broker_id,)):
+        return []
+    return [record_of(wish.topic_id, wish.partition, partition)]
+
+
+def _take(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank) -> list[MetadataRecord]:
     topic = image.topic_by_id(wish.topic_id)
     if topic is None or not 0 <= wish.partition < len(topic.partitions):
         raise TidelogError("no such partition", ErrorCode.UNKNOWN_TOPIC_ID)
@@ -163,9 +203,9 @@ def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish)
         # Of an earlier time, which ended the same way. What came since may be missing there.
         raise TidelogError("sealed before it was last unsealed", ErrorCode.FENCED_LEADER_EPOCH)
     holders = [member for member in wish.members if member in partition.replicas]
-    members = tuple(member for member in holders if not _why_ineligible(image, partition, wish, member))
+    members = tuple(member for member in holders if not why_ineligible(image, partition, wish, member))
     if wish.broker_id not in members:
-        raise TidelogError("the leader itself cannot be a member", ErrorCode.INELIGIBLE_REPLICA)
+        raise _Ineligible("the leader itself cannot be a member")
     return mode_changes.sealed(partition, wish.leader_epoch, wish.broker_id, members)
 
 
@@ -185,12 +225,13 @@ def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSync
 
 def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
     for member in wish.members:
-        problem = _why_ineligible(image, partition, wish, member)
+        problem = why_ineligible(image, partition, wish, member)
         if problem:
-            raise TidelogError(f"broker {member} {problem}", ErrorCode.INELIGIBLE_REPLICA)
+            raise _Ineligible(f"broker {member} {problem}")
 
 
-def _why_ineligible(image: ClusterImage, partition: PartitionImage, wish: InSyncWish, member: int) -> str:
+def why_ineligible(image: ClusterImage, partition: PartitionImage, wish: InSyncWish, member: int) -> str:
+    """What keeps a broker from being a member; empty when nothing does."""
     broker = image.brokers.get(member)
     if broker is None or broker.fenced or member in partition.offline:
         return "is fenced"

@@ -155,7 +155,9 @@ class Replica:
             0  # Exclusive: whoever held everything when the leader fell quiet held this.
         )
         self._proposed: tuple[int, ...] | None = None
-        self._unwelcome: frozenset[int] = frozenset()  # were refused since the members last changed
+        # Were refused since the members last changed, or since somebody came back: not proposed again before
+        # :meth:`invite`.
+        self._unwelcome: frozenset[int] = frozenset()
         self._degrading = Degrading()
         # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
         # waits behind somebody with great ones.
@@ -200,6 +202,7 @@ class Replica:
         self.sealed_end_offset = None
         self.is_sure = True
         self._degrading = Degrading()
+        self._unwelcome = frozenset()
         self.epoch = self._led_epoch = epoch
         self.leader = self.me
         self.partition_epoch = partition_epoch
@@ -250,8 +253,12 @@ class Replica:
     def _members_changed(
         self, replicas: tuple[int, ...], in_sync: tuple[int, ...], partition_epoch: int, now_ms: int
     ) -> Effects:
+        unchanged = (replicas, in_sync) == (self.replicas, self.in_sync)
         if partition_epoch < self.partition_epoch:
             return []  # A late message about an older state.
+        if partition_epoch == self.partition_epoch and unchanged:
+            # The same state, from a snapshot. It says nothing about a proposal that was made on it.
+            return []
         self.partition_epoch = partition_epoch
         self.replicas = replicas
         for replica in replicas:
@@ -259,8 +266,13 @@ class Replica:
                 self.progress[replica] = Progress(now_ms)
         for replica in [known for known in self.progress if known not in replicas]:
             del self.progress[replica]
-        self._proposed = None
+        proposed, self._proposed = self._proposed, None
         self._set_members(in_sync)
+        if unchanged:
+            # The proposal was refused, or is void for another reason. To repeat it at once could go on for
+            # ever, at the cost of a metadata record each time.
+            self._unwelcome |= frozenset(proposed or ()).difference(in_sync)
+            return self._advance_and_look_again() + self._invite_one()
         return self._advance_and_look_again() + self.invite()
 
     def restarted(self, replica: int, now_ms: int) -> None:
@@ -396,7 +408,7 @@ class Replica:
         Without the second condition a follower that was never told of the last epoch's end could join while
         it lacks records that the watermark, still behind, is about to pass.
         """
-        if self._proposed is not None:
+        if self._proposed is not None or replica in self._unwelcome:
             return []
         if progress.end_offset < self.high_watermark or progress.end_offset < self.epoch_start_offset:
             return []

@@ -41,7 +41,7 @@ def partition(image: ClusterImage, index: int = 0) -> PartitionImage:
 def join(image: ClusterImage, *members: int) -> ClusterImage:
     now = partition(image)
     wish = InSyncWish(now.leader, now.leader, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, members)
-    return image.apply(elections.change_in_sync(image, wish, rules_of))
+    return image.apply(elections.change_in_sync(image, wish, rules_of).records)
 
 
 class TestPreferredLeader:

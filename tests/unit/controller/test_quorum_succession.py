@@ -36,7 +36,7 @@ def told(
     image: ClusterImage, leader: int, epoch: int, *voters: int, runs: tuple[int, ...] = ()
 ) -> ClusterImage:
     wish = InSyncWish(leader, 0, topic_id(1), 0, epoch, -1, voters, runs or (-1,) * len(voters), elected=True)
-    return image.apply(change_in_sync(image, wish, rules_of))
+    return image.apply(change_in_sync(image, wish, rules_of).records)
 
 
 def test_the_winner_of_an_election_is_written_down(image: ClusterImage) -> None:

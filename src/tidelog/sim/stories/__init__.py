@@ -12,6 +12,7 @@ from tidelog.sim.stories import (
     isr,
     primary_backup,
     primary_backup_async,
+    proposals,
     quorum_topics,
 )
 from tidelog.sim.telling import Telling
@@ -30,6 +31,7 @@ STORIES: dict[str, Told] = (
     | _named("quorum", quorum_topics.STORIES)
     | _named("change", changes.STORIES)
     | _named("damage", damage.STORIES)
+    | _named("proposal", proposals.STORIES)
 )
 """Name → what tells it."""
 

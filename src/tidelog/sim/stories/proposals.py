@@ -1,0 +1,134 @@
+"""Proposals of in-sync sets whose copies and answers are late, and heartbeats that are answered by a
+controller which was replaced: mode ``isr``, three replicas, ``min.insync.replicas=2`` where nothing else is
+said.
+"""
+
+from typing import Any
+
+from tidelog.broker.node import Answered, Asked, Node
+from tidelog.controller import snapshot
+from tidelog.controller.messages import InSyncAsk, InSyncGot
+from tidelog.errors import ErrorCode
+from tidelog.sim.story import Story
+from tidelog.sim.telling import StoryFailed, expect
+
+
+def late_copy_of_a_refused_proposal() -> Story:
+    """A proposes that C joins. The first copy is long on its way; the next one is refused, because C is
+    fenced by then, and A goes on without C. When the first copy arrives, C is back and lacks what was
+    committed meanwhile: the copy is not taken.
+    """
+    story = _proposing_c(Story())
+    story.cut("C", "ABXYZ")
+    story.until(lambda: _is_fenced(story, "C"), "the end of C's session")
+    story.tell("from now on the proposal arrives when it is repeated, and is refused")
+    story.network.withheld = None
+    expect(story.write(), ErrorCode.NONE)
+    story.tell("C reaches the controllers again, but not A")
+    for voter in "XYZ":
+        _mend(story, "C", voter)
+    story.until(lambda: not _is_fenced(story, "C"), "the return of C")
+    story.tell("the first copy arrives")
+    story.network.release()
+    story.run(400)
+    expect(story.in_sync(), "AB")
+    story.kill("A")
+    story.until(lambda: story.leader() == "B", "an election")
+    expect(story.read(), ["r1", "r2"])
+    story.heal()
+    story.start("A")
+    return story.end_whole("everybody")
+
+
+def refusal_that_was_not_committed() -> Story:
+    """X, which is cut off from the other controllers, takes C for dead and would refuse it. Its successor
+    knows nothing of that, and takes the proposal when A repeats it. A must not give C up for a word of X that
+    is no decision.
+    """
+    story = _proposing_c(Story())
+    story.cut("C", "AX")
+    story.run(2600)
+    story.cut("X", "YZ")
+    story.run(500)
+    story.tell("X takes C for dead; the proposal arrives when it is repeated, and answers are late")
+    story.network.withheld = lambda sender, receiver, message: _is_answer(message)
+    waiting = story.send()
+    story.until(lambda: _node(story, "A").metadata.leader in story.nodes("YZ"), "the news of a successor")
+    story.tell("A knows the successor, and hears nothing of its decisions")
+    for successor in "YZ":
+        story.network.cut(*story.nodes(successor + "A"))
+    story.until(lambda: story.in_sync() == "ABC", "the proposal's acceptance")
+    story.tell("the answer of X arrives")
+    story.network.withheld = None
+    story.network.release()
+    story.run(200)
+    expect(waiting.reply, None)
+    story.heal()
+    expect(story.await_answer(waiting), ErrorCode.NONE)
+    return story.end_whole("everybody")
+
+
+def snapshot_with_a_proposal_under_way() -> Story:
+    """A proposes that C joins, and takes over a snapshot of the metadata in which the partition is as A knows
+    it. The proposal is still under way, and is taken: A has waited for C all the time.
+    """
+    story = _proposing_c(Story())
+    story.cut("C", "A")
+    story.tell("A takes over a snapshot of the metadata")
+    metadata = _node(story, "A").metadata
+    metadata.load(snapshot.image_of(snapshot.texts_of(metadata.image)), metadata.committed_offset)
+    waiting = story.send()
+    story.run(200)
+    story.tell("the proposal arrives")
+    story.network.withheld = None
+    story.network.release()
+    story.until(lambda: story.in_sync() == "ABC", "the proposal's acceptance")
+    story.run(200)
+    expect(waiting.reply, None)
+    story.heal()
+    expect(story.await_answer(waiting), ErrorCode.NONE)
+    return story.end()
+
+
+def _proposing_c(story: Story) -> Story:
+    """C has been away and has caught up; A's proposal to take it in is on its way."""
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("C")
+    story.until(lambda: story.in_sync() == "AB", "the departure of C")
+    story.network.withheld = lambda sender, receiver, message: _is_proposal(message)
+    story.start("C")
+    story.until(lambda: story.hosted("A").replica.proposed is not None, "the proposal")
+    story.tell("A proposes that C joins; the proposal does not arrive")
+    return story
+
+
+def _is_proposal(message: Any) -> bool:
+    return isinstance(message, Asked) and isinstance(message.ask, InSyncAsk)
+
+
+def _is_answer(message: Any) -> bool:
+    return isinstance(message, Answered) and isinstance(message.got, InSyncGot)
+
+
+def _node(story: Story, letter: str) -> Node:
+    node = story.machine(letter).node
+    if node is None:
+        raise StoryFailed(f"{letter} does not run")
+    return node
+
+
+def _is_fenced(story: Story, letter: str) -> bool:
+    return story.cluster.checker.metadata.newest.brokers[story.machine(letter).node_id].fenced
+
+
+def _mend(story: Story, one: str, other: str) -> None:
+    (first,), (second,) = story.nodes(one), story.nodes(other)
+    story.network.mend(first, second)
+    story.network.mend(second, first)
+
+
+STORIES = (
+    late_copy_of_a_refused_proposal,
+    refusal_that_was_not_committed,
+    snapshot_with_a_proposal_under_way,
+)

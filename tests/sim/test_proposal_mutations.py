@@ -1,0 +1,73 @@
+"""Stories about late proposals and late heartbeats can fail: each mutation takes one rule away, and the story
+that tells why the rule is there must notice.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidelog.controller import elections
+from tidelog.controller.controller import Controller
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.messages import InSyncGot
+from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.replication.replica import Replica
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import proposals as stories
+from tidelog.sim.story import Story
+from tidelog.sim.telling import StoryFailed
+
+NONE = ErrorCode.NONE
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def refuse_without_a_trace(patch: pytest.MonkeyPatch) -> None:
+    """A refused proposal leaves the partition epoch as it was: an earlier copy still fits."""
+    patch.setattr(elections, "_refused", lambda image, wish: [])
+
+
+def refuse_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """A leader is told that its proposal is refused before the controllers agree."""
+
+    def change(self: Controller, wish: Any, answer: Any) -> None:
+        def decide(image: ClusterImage) -> Any:
+            records, error = elections.change_in_sync(image, wish, self._rules.at(image), self._rank)
+            if error:
+                answer(InSyncGot(wish, error))
+            return records
+
+        self._store.submit(decide, lambda error: answer(InSyncGot(wish, error.code if error else NONE)))
+
+    patch.setattr(Controller, "_change_in_sync", change)
+
+
+def begin_again_with_a_snapshot(patch: pytest.MonkeyPatch) -> None:
+    """The state that a proposal was made on, told once more, ends the proposal."""
+    original = Replica._members_changed
+
+    def changed(self: Replica, replicas: Any, in_sync: Any, partition_epoch: int, now_ms: int) -> Any:
+        if partition_epoch == self.partition_epoch:
+            self._proposed = None
+            self._set_members(in_sync)
+        return original(self, replicas, in_sync, partition_epoch, now_ms)
+
+    patch.setattr(Replica, "_members_changed", changed)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "story"),
+    [
+        (refuse_without_a_trace, stories.late_copy_of_a_refused_proposal),
+        (refuse_before_the_commit, stories.refusal_that_was_not_committed),
+        (begin_again_with_a_snapshot, stories.snapshot_with_a_proposal_under_way),
+    ],
+    ids=lambda each: each.__name__,
+)
+def test_a_story_notices(
+    mutation: Patch, story: Callable[[], Story], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutation(monkeypatch)
+    with pytest.raises((Violation, InvariantViolation, StoryFailed)):
+        story()
