@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from tidelog.broker.heartbeat_gate import HeartbeatGate
+from tidelog.broker.membership import Membership
 from tidelog.controller import elections
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import InSyncGot
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.replication.replica import Replica
+from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import proposals as stories
 from tidelog.sim.story import Story
@@ -56,12 +59,38 @@ def begin_again_with_a_snapshot(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "_members_changed", changed)
 
 
+def answer_heartbeats_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A controller that was replaced goes on telling brokers that they are alive."""
+    patch.setattr(HeartbeatGate, "pass_on", lambda self, since_ms, got, answer: answer(got))
+
+
+def take_old_words_for_new_ones(patch: pytest.MonkeyPatch) -> None:
+    """Whatever arrives from a voter shows that it follows now."""
+    original = Serving.ask
+    patch.setattr(Serving, "ask", lambda self, ask: original(self, ask._replace(heard=-1)))
+
+
+def credit_the_newest_heartbeat(patch: pytest.MonkeyPatch) -> None:
+    """An answer is taken for one to the oldest heartbeat since the last answer."""
+    original = Membership._heartbeat_answered
+
+    def answered(self: Membership, got: Any) -> None:
+        oldest = min(self._sent_ms, default=got.number)
+        original(self, got._replace(number=oldest))
+        self._sent_ms.clear()
+
+    patch.setattr(Membership, "_heartbeat_answered", answered)
+
+
 @pytest.mark.parametrize(
     ("mutation", "story"),
     [
         (refuse_without_a_trace, stories.late_copy_of_a_refused_proposal),
         (refuse_before_the_commit, stories.refusal_that_was_not_committed),
         (begin_again_with_a_snapshot, stories.snapshot_with_a_proposal_under_way),
+        (answer_heartbeats_at_once, stories.leader_beside_the_old_controller),
+        (take_old_words_for_new_ones, stories.leader_beside_a_controller_that_hears_old_news),
+        (credit_the_newest_heartbeat, stories.late_answers_to_heartbeats),
     ],
     ids=lambda each: each.__name__,
 )

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, cast
 from uuid import UUID
 
 from tidelog.broker.failed_logs import FailedLogs
+from tidelog.broker.heartbeat_gate import HeartbeatGate
 from tidelog.broker.membership import Membership
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
 from tidelog.broker.partitions import Logs, PartitionTable
@@ -25,6 +26,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
+    HeartbeatGot,
     InSyncAsk,
     InSyncGot,
     OfflineGot,
@@ -47,7 +49,6 @@ logger = logging.getLogger(__name__)
 PROPOSAL_REPEAT_MS = 500
 TICK_MS = 50
 KEEP_IN_ORDER_MS = 500
-UNSURE_MS = 500  # An active controller that hears no majority for so long is not sure that it is it.
 
 
 class Asked(NamedTuple):
@@ -91,6 +92,7 @@ class Node:
         self.metadata = open_metadata(storage, metadata_log, metadata, services, self.host, chance)
         self.metadata.on_change = self._metadata_changed
         self.metadata.on_active = self._activity_changed
+        self._heartbeats = HeartbeatGate(self.metadata.hosted, self.host.serving)
         self.controller = Controller(self.metadata, config, session)
         self.membership = Membership(
             registration,
@@ -183,6 +185,7 @@ class Node:
             self._ordered_ms = now_ms
             self.controller.keep_in_order(now_ms)
             self._failed_logs.look()
+        self._heartbeats.look()
         self.metadata.tick()
         self.quorum.tick(now_ms)
         if self.metadata.election.is_mistaken_for_leader and self.metadata.leader != self.me:
@@ -249,7 +252,7 @@ class Node:
             self._dead_ms.pop(message.sender, None)
         match message:
             case Asked(sender, ask):
-                self.controller.handle(ask, self._services.uptime_ms(), lambda got: self._answer(sender, got))
+                self._decide(ask, lambda got: self._answer(sender, got))
             case Answered(_, got):
                 self._controller_answered(got)
             case LeaderBegan():
@@ -257,6 +260,8 @@ class Node:
                 self.host.receive(message)
             case _:
                 self.host.receive(message)
+                if self._heartbeats.holds:
+                    self._heartbeats.look()
 
     def peer_lost(self, peer: int) -> None:
         now_ms = self._services.uptime_ms()
@@ -275,14 +280,20 @@ class Node:
     def _ask_controller(self, ask: ControllerAsk) -> None:
         leader = self.metadata.leader
         if leader == self.me:
-            self.host.voting.refresh(self.metadata.hosted)
-            if not self.metadata.election.hears_majority(UNSURE_MS, self._services.uptime_ms()):
-                return  # Cut off, perhaps, and replaced: a broker must not take its own word for a session.
-            self._services.soon(
-                lambda: self.controller.handle(ask, self._services.uptime_ms(), self._controller_answered)
-            )
+            self._services.soon(lambda: self._decide(ask, self._controller_answered))
         elif leader >= 0:
             self._peers.send(leader, Asked(self.me, ask))
+
+    def _decide(self, ask: ControllerAsk, answer: Callable[[ControllerGot], None]) -> None:
+        now_ms = self._services.uptime_ms()
+
+        def decided(got: ControllerGot) -> None:
+            if isinstance(got, HeartbeatGot):
+                self._heartbeats.pass_on(now_ms, got, answer)
+            else:
+                answer(got)
+
+        self.controller.handle(ask, now_ms, decided)
 
     def _answer(self, sender: int, got: ControllerGot) -> None:
         if not self.stopped:
@@ -330,6 +341,7 @@ class Node:
             self.membership.hurry()
         else:
             self.controller.deactivate()
+            self._heartbeats.close()
 
     def _found_cluster(self) -> None:
         """The first controller there ever is gives the cluster its name."""

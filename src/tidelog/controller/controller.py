@@ -268,7 +268,7 @@ class Controller:
         broker = self._store.image.brokers.get(ask.broker_id)
         error = self._check_sender(ask, broker)
         if error is not ErrorCode.NONE or broker is None:
-            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced=True))
+            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced=True, number=ask.number))
             return
         self._deadlines[ask.broker_id] = now_ms + self._timing.session_ms
         self._hear(ask.broker_id)
@@ -280,7 +280,9 @@ class Controller:
             if ask.metadata_offset >= must_know:
                 # It knows what ended its leaderships, so it will not act on an old picture.
                 self._unfence(ask.broker_id, ask.broker_epoch)
-        answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, ErrorCode.NONE, broker.fenced))
+        answer(
+            HeartbeatGot(ask.broker_id, ask.broker_epoch, ErrorCode.NONE, broker.fenced, number=ask.number)
+        )
 
     def _check_sender(self, ask: HeartbeatAsk, broker: BrokerImage | None) -> ErrorCode:
         if not self.active:
@@ -325,7 +327,7 @@ class Controller:
             granted = may_stop and error is None
             if granted:
                 self._deadlines.pop(broker_id, None)
-            answer(HeartbeatGot(broker_id, ask.broker_epoch, _code(error), granted, granted))
+            answer(HeartbeatGot(broker_id, ask.broker_epoch, _code(error), granted, granted, ask.number))
 
         self._store.submit(decide, done)
 

@@ -32,6 +32,7 @@ class HeartbeatAsk(NamedTuple):
     broker_epoch: int
     metadata_offset: int  # everything before it is applied
     leaving: bool = False  # asks to be relieved of its leaderships before it stops
+    number: int = 0  # rises with each one; the answer has the same, whoever carries it
 
 
 class HeartbeatGot(NamedTuple):
@@ -40,6 +41,7 @@ class HeartbeatGot(NamedTuple):
     error: ErrorCode
     fenced: bool
     may_stop: bool = False
+    number: int = 0  # of the heartbeat that it answers
 
 
 class InSyncAsk(NamedTuple):

@@ -46,7 +46,7 @@ class Network:
         self.on_send: Callable[[Any], None] | None = None  # for whoever counts what is said
         # What stays on its way until it is released, for stories: (sender, receiver, message).
         self.withheld: Callable[[int, int, Any], bool] | None = None
-        self._on_its_way: list[tuple[Any, Callable[[], None]]] = []
+        self._on_its_way: list[Callable[[], None]] = []
 
     # --- who is there ---------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Network:
             return
         arrival = partial(self._deliver, link, self._closed.get(link, 0), message)
         if self.withheld is not None and self.withheld(sender, receiver, message):
-            self._on_its_way.append((message, arrival))
+            self._on_its_way.append(arrival)
             return
         if self.copied is not None and self.copied(message):
             world.after(chance() * OLD_MS, arrival)
@@ -139,10 +139,12 @@ class Network:
             else:
                 world.after(delay, arrival)
 
-    def release(self, which: Callable[[Any], bool] = lambda message: True) -> None:
-        """What was withheld arrives."""
-        released = [arrival for message, arrival in self._on_its_way if which(message)]
-        self._on_its_way = [each for each in self._on_its_way if not which(each[0])]
+    def release(self, count: int | None = None) -> None:
+        """What was withheld arrives: all of it, or so many of the oldest."""
+        released, self._on_its_way = (
+            self._on_its_way[:count],
+            self._on_its_way[len(self._on_its_way[:count]) :],
+        )
         for arrival in released:
             self._world.after(self._delay(), arrival)
 

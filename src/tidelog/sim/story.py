@@ -20,6 +20,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.batches import entries, entries_between
 from tidelog.sim.checkers.damage import Damage
 from tidelog.sim.checkers.promises import Place
+from tidelog.sim.checkers.promises.isr import IsrPromise
 from tidelog.sim.clients.client import ProduceCall, ReadCall, Reply
 from tidelog.sim.cluster import BrokerMachine, SimCluster
 from tidelog.sim.machine import DATA
@@ -178,6 +179,18 @@ class Story(Telling):
         self.tell(f"{letter} is to lead again")
         self.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=False))
         self.until(lambda: self.leader() == letter, "the election")
+
+    def elect_unclean(self) -> None:
+        """An operator gives up whoever led, and what only it holds."""
+        rules = Rulebook(self.cluster.config)
+        epoch = self.partition().leader_epoch
+        place = Place(self.cluster.checker.metadata.newest.topics[TOPIC], 0)
+        promise = self.cluster.checker.promise(place)
+        if isinstance(promise, IsrPromise):
+            promise.may_be_forced.add(place.key)
+        self.tell("an operator has another one lead, whatever it lacks")
+        self.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=True))
+        self.until(lambda: self.is_led_anew(epoch), "the election")
 
     def be_damaged(self) -> Self:
         """A has a damaged record in an old segment, and leads: nobody gets it, and A has it again from the

@@ -118,7 +118,10 @@ class Heartbeats(Exchange[Asked, Answered]):
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
         ask = cast(HeartbeatAsk, asks[0].ask)
         error = ErrorCode(answer.error_code)
-        got = HeartbeatGot(ask.broker_id, ask.broker_epoch, error, answer.is_fenced, answer.should_shut_down)
+        # The wire has no room for the number, and needs none: an answer finds its request.
+        got = HeartbeatGot(
+            ask.broker_id, ask.broker_epoch, error, answer.is_fenced, answer.should_shut_down, ask.number
+        )
         yield Answered(peer, got)
 
     def token(self, message: Asked | Answered) -> Hashable:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidelog.broker.node import Answered, Asked, Node
 from tidelog.controller import snapshot
-from tidelog.controller.messages import InSyncAsk, InSyncGot
+from tidelog.controller.messages import HeartbeatGot, InSyncAsk, InSyncGot
 from tidelog.errors import ErrorCode
 from tidelog.sim.story import Story
 from tidelog.sim.telling import StoryFailed, expect
@@ -90,6 +90,79 @@ def snapshot_with_a_proposal_under_way() -> Story:
     return story.end()
 
 
+def leader_beside_the_old_controller() -> Story:
+    """A, alone in its set, is cut off together with X, the active controller, which does not know yet that it
+    is replaced. On the other side A is given up and an operator names B: A acknowledges nothing any more.
+    """
+    story = _given_up_by_hand(Story(min_insync_replicas="1"))
+    story.cut("AX", "BCYZ")
+    return _name_another(story)
+
+
+def leader_beside_a_controller_that_hears_old_news() -> Story:
+    """The same, where X still hears the other controllers, but late: what they said before they gave it up
+    is no answer to A's heartbeats, which came after.
+    """
+    story = _given_up_by_hand(Story(min_insync_replicas="1"))
+    story.cut("A", "BCYZ")
+    story.tell("what Y and Z say to X is late")
+    story.network.withheld = lambda sender, receiver, message: (
+        sender in story.nodes("YZ") and receiver in story.nodes("X")
+    )
+    story.until(lambda: any(_node(story, each).metadata.active for each in "YZ"), "a new controller")
+    story.run(200)
+    expect(_node(story, "X").metadata.active, True)
+    story.tell("a part of it arrives")
+    story.network.release(2)
+    story.run(10)
+    return _name_another(story)
+
+
+def late_answers_to_heartbeats() -> Story:
+    """A is cut off, and what X had answered to its heartbeats before arrives late, one at a time: an answer
+    is worth a session from when its own heartbeat was sent, not from when a later one was.
+    """
+    story = _given_up_by_hand(Story(min_insync_replicas="1"))
+    story.network.withheld = lambda sender, receiver, message: (
+        isinstance(message, Answered)
+        and isinstance(message.got, HeartbeatGot)
+        and receiver in story.nodes("A")
+    )
+    story.tell("what X answers to the heartbeats of A is late")
+    story.run(1000)
+    story.tell("cut A off; only late answers arrive")
+    for other in "BCXYZ":
+        story.network.cut(*story.nodes("A" + other))
+    for other in "BCYZ":
+        story.network.cut(*story.nodes(other + "A"))
+    for _ in range(4):
+        story.run(500)
+        story.network.release(1)
+    return _name_another(story)
+
+
+def _given_up_by_hand(story: Story) -> Story:
+    """Alone in its set, A knows of nobody who could succeed it; but an operator can name somebody."""
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("A", "BC")
+    waiting = story.send()
+    story.until(lambda: story.in_sync() == "A", "the departure of both")
+    expect(story.await_answer(waiting), ErrorCode.NONE)
+    return story
+
+
+def _name_another(story: Story) -> Story:
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    story.elect_unclean()
+    for _ in range(8):
+        expect(story.write(at="A", acks=1), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        story.run(100)
+    expect(story.write(), ErrorCode.NONE)
+    story.network.withheld = None
+    story.heal()
+    return story.end_whole("A")
+
+
 def _proposing_c(story: Story) -> Story:
     """C has been away and has caught up; A's proposal to take it in is on its way."""
     expect(story.write(), ErrorCode.NONE)
@@ -131,4 +204,7 @@ STORIES = (
     late_copy_of_a_refused_proposal,
     refusal_that_was_not_committed,
     snapshot_with_a_proposal_under_way,
+    leader_beside_the_old_controller,
+    leader_beside_a_controller_that_hears_old_news,
+    late_answers_to_heartbeats,
 )

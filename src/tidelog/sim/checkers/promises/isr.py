@@ -25,6 +25,7 @@ from tidelog.sim.checkers.violation import Violation
 class IsrPromise(Promise):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
+        self.may_be_forced: set[Key] = set()  # where an operator has asked for it
         self._judged: dict[Key, tuple[set[int], int]] = {}  # members that were all unsound, at which loss
 
     def is_safe(self, acks: int) -> bool:
@@ -76,10 +77,11 @@ class IsrPromise(Promise):
 
     def _elected_uncleanly(self, place: Place) -> None:
         """An unclean election gives up what the elected one lacks, but only where the topic allows it, or
-        nobody is left who is known to be whole.
+        an operator has asked for it, or nobody is left who is known to be whole.
         """
         partition = place.partition
-        if place.topic.configs.get("unclean.leader.election.enable") != "true":
+        allowed = place.topic.configs.get("unclean.leader.election.enable") == "true"
+        if not allowed and place.key not in self.may_be_forced:
             elected = partition.leader if partition.leader >= 0 else partition.last_leader
             if elected not in self._around.losses.of(place.key):
                 raise Violation(f"{place.name}: an unclean election without leave: {partition}")
