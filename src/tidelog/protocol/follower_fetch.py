@@ -8,9 +8,9 @@ An ask names only what is new since an earlier one, which is not what Kafka's fe
 session fields say "no session", and the two numbers that order asks travel in a tagged field of ours (they
 outgrow a session's 32 bits within days), together with the id of the asker's disk. How many asks ago the
 newest answer was that the asker has seen stands where Kafka's followers say how many bytes an answer must
-have at least: ours are content with any number, so what Kafka says there means "not told". The answer tells for each
-partition which offset was asked for, again in a tagged field of ours: Kafka's followers keep that in mind,
-ours recognise a late answer by it.
+have at least: ours are content with any number, so what Kafka says there means "not told". The answer tells
+for each partition which offset was asked for, again in a tagged field of ours: Kafka's followers keep that in
+mind, ours recognise a late answer by it.
 
 Works on plain tuples, in the field order of the replicas' own messages; whoever decodes says what to make of
 them. Frames of another origin are read as well, as long as they are Fetch 18: tagged fields may be missing or

@@ -135,8 +135,8 @@ class Serving:
             del standing.answered[earlier]
 
     def prompt(self, hosted: Hosted, since_ms: int) -> None:
-        """Every voter that follows here shall say that it has done so since then: an ask that is answered is followed
-        by the next.
+        """Every voter that follows here shall say that it has done so since then: an ask that is answered is
+        followed by the next.
         """
         for standing in self._standing.values():
             if standing.parked and standing.confirmed_ms < since_ms and self._is_voter(standing, hosted):

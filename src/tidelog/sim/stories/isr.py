@@ -218,7 +218,7 @@ def leader_loses_power() -> Story:
 
 def all_lose_power() -> Story:
     """9. All three lose power at once: what was not synced anywhere is gone, though it was acknowledged."""
-    return _all_lose_power(Story(), ["r1"])
+    return _all_lose_power(Story(), ["r1", "r2"])
 
 
 def all_lose_power_flushed() -> Story:
@@ -308,6 +308,7 @@ def _retry(story: Story, *, idempotent: bool, left: list[str]) -> Story:
     expect(story.await_answer(first, 1000), None)
     story.kill("A")
     story.until(lambda: story.is_led_anew(0), "an election")
+    story.run(50)
     expect(story.await_answer(story.send_again(first)), ErrorCode.NONE)
     expect(story.read(), left)
     return story
