@@ -20,7 +20,6 @@ from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.batches import entries, entries_between
 from tidelog.sim.checkers.damage import Damage
 from tidelog.sim.checkers.promises import Place
-from tidelog.sim.checkers.promises.isr import IsrPromise
 from tidelog.sim.clients.client import ProduceCall, ReadCall, Reply
 from tidelog.sim.cluster import BrokerMachine, SimCluster
 from tidelog.sim.machine import DATA
@@ -185,9 +184,7 @@ class Story(Telling):
         rules = Rulebook(self.cluster.config)
         epoch = self.partition().leader_epoch
         place = Place(self.cluster.checker.metadata.newest.topics[TOPIC], 0)
-        promise = self.cluster.checker.promise(place)
-        if isinstance(promise, IsrPromise):
-            promise.may_be_forced.add(place.key)
+        self.cluster.checker.may_force(place)
         self.tell("an operator has another one lead, whatever it lacks")
         self.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=True))
         self.until(lambda: self.is_led_anew(epoch), "the election")

@@ -18,6 +18,7 @@ from tidelog.sim.checkers.history import PartitionHistory
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
 from tidelog.sim.checkers.promises.losses import Losses
+from tidelog.sim.checkers.promises.place import Key
 from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.checkers.transactions import TransactionHistory
 from tidelog.sim.checkers.violation import Violation
@@ -35,9 +36,11 @@ class ClusterChecker:
         self.metadata.on_described = self._described
         self.metadata.on_decided = self._decided
         self._losses = Losses()
+        self._may_be_forced: set[Key] = set()
         around = Surroundings(
-            self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end, self._losses
-        )
+            self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end,
+            self.replicas.agreed_end, self._losses, self._may_be_forced,
+        )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
@@ -144,6 +147,10 @@ class ClusterChecker:
                 f"{place.name}: node {node_id} acknowledged everything before {told}, and holds {end} after "
                 "a power failure"
             )
+
+    def may_force(self, place: Place) -> None:
+        """An operator asks for a leader, whatever is lost then."""
+        self._may_be_forced.add(place.key)
 
     def damaged(self, place: Place, damage: Damage) -> None:
         """A bit flipped: as long as the node has not fetched the records again, it may drop them and all that

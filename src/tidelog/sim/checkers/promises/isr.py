@@ -25,7 +25,6 @@ from tidelog.sim.checkers.violation import Violation
 class IsrPromise(Promise):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
-        self.may_be_forced: set[Key] = set()  # where an operator has asked for it
         self._judged: dict[Key, tuple[set[int], int]] = {}  # members that were all unsound, at which loss
 
     def is_safe(self, acks: int) -> bool:
@@ -81,12 +80,12 @@ class IsrPromise(Promise):
         """
         partition = place.partition
         allowed = place.topic.configs.get("unclean.leader.election.enable") == "true"
-        if not allowed and place.key not in self.may_be_forced:
+        if not allowed and place.key not in self._around.may_be_forced:
             elected = partition.leader if partition.leader >= 0 else partition.last_leader
             if elected not in self._around.losses.of(place.key):
                 raise Violation(f"{place.name}: an unclean election without leave: {partition}")
             return
-        floor = self.end_of(place.key, partition.leader)
+        floor = self.kept_by(place.key, partition.leader)
         self._around.note(f"{place.name}: unclean election, from {floor} on all is given up")
         self._around.forgive(place, floor)
 

@@ -31,7 +31,6 @@ class PrimaryBackupPromise(Promise):
         super().__init__(around)
         self._judged: dict[Key, tuple[int, dict[int, int], int]] = {}  # copies, who lost what, at which loss
         self._copies: dict[Key, int] = {}  # the fewest that were ever enough
-        self.may_be_forced: set[Key] = set()  # where an operator has asked for it
 
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
@@ -80,9 +79,9 @@ class PrimaryBackupPromise(Promise):
             self._check_leader(place, leader)
 
     def _forced(self, place: Place) -> None:
-        if place.key not in self.may_be_forced:
+        if place.key not in self._around.may_be_forced:
             raise Violation(f"{place.name}: forced, and nobody asked for it: {place.partition}")
-        floor = self.end_of(place.key, place.partition.leader)
+        floor = self.kept_by(place.key, place.partition.leader)
         self._around.note(f"{place.name}: forced, from {floor} on all is given up")
         self._around.forgive(place, floor)
 

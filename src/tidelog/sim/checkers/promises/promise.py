@@ -28,7 +28,9 @@ class Surroundings(NamedTuple):
     note: Callable[[str], None]  # a line of the trace
     forgive: Callable[[Place, int], None]  # everything in the partition from this offset on may be gone
     committed_end: Callable[[Key], int]  # behind the last record that anybody took for committed
+    agreed_end: Callable[[Hosted], int]  # up to where a log is what was committed
     losses: Losses  # shared: a topic may change its mode before everybody has got back what it lost
+    may_be_forced: set[Key]  # partitions for which an operator has asked for a leader at any price
 
 
 class Promise:
@@ -96,9 +98,11 @@ class Promise:
 
     # --- for promises ---------------------------------------------------------------------------------------
 
-    def end_of(self, key: Key, node_id: int) -> int:
-        """Where a living node's log ends; 0 when there is none."""
+    def kept_by(self, key: Key, node_id: int) -> int:
+        """How much of what was committed a living node has: up to where its log ends, or goes on with records
+        of its own from a time when it led; 0 when there is none.
+        """
         for node in self._around.nodes():
             if node.me == node_id and key in node.host.hosted:
-                return node.host.hosted[key].log.end_offset
+                return self._around.agreed_end(node.host.hosted[key])
         return 0
