@@ -17,6 +17,7 @@ from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.replication.replica import Replica
 from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
+from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.stories import proposals as stories
 from tidelog.sim.story import Story
 from tidelog.sim.telling import StoryFailed
@@ -82,6 +83,21 @@ def credit_the_newest_heartbeat(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Membership, "_heartbeat_answered", answered)
 
 
+def take_being_fenced_for_being_heard(patch: pytest.MonkeyPatch) -> None:
+    """Whatever the controllers answer, a broker takes it for a sign that it may lead on."""
+    original = Membership._heartbeat_answered
+
+    def answered(self: Membership, got: Any) -> None:
+        original(self, got._replace(fenced=False))
+
+    patch.setattr(Membership, "_heartbeat_answered", answered)
+
+
+def give_up_behind_the_end_only(patch: pytest.MonkeyPatch) -> None:
+    """The checker takes all of an uncleanly elected leader's log for what was committed."""
+    patch.setattr(ReplicaChecker, "agreed_end", lambda self, hosted: hosted.log.end_offset)
+
+
 @pytest.mark.parametrize(
     ("mutation", "story"),
     [
@@ -91,6 +107,8 @@ def credit_the_newest_heartbeat(patch: pytest.MonkeyPatch) -> None:
         (answer_heartbeats_at_once, stories.leader_beside_the_old_controller),
         (take_old_words_for_new_ones, stories.leader_beside_a_controller_that_hears_old_news),
         (credit_the_newest_heartbeat, stories.late_answers_to_heartbeats),
+        (take_being_fenced_for_being_heard, stories.fenced_leader_that_cannot_hear_of_it),
+        (give_up_behind_the_end_only, stories.former_leader_elected_uncleanly),
     ],
     ids=lambda each: each.__name__,
 )

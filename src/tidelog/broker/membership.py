@@ -157,7 +157,9 @@ class Membership:
         elif got.error is ErrorCode.NONE and got.number in self._sent_ms:
             # Counted from when this very heartbeat was sent: a controller that gives us up began our session
             # no earlier, and a late answer to an old one says nothing about those sent since.
-            self._heard_ms = self._sent_ms[got.number]
+            # Who is fenced was given up already, and may not know its successors for want of metadata.
+            if not got.fenced:
+                self._heard_ms = self._sent_ms[got.number]
             for number in [number for number in self._sent_ms if number <= got.number]:
                 del self._sent_ms[number]
             self.fenced = got.fenced

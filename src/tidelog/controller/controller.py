@@ -275,14 +275,12 @@ class Controller:
         if ask.leaving:
             self._relieve(ask, answer)
             return
+        may_return = False
         if broker.fenced:
             must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
-            if ask.metadata_offset >= must_know:
-                # It knows what ended its leaderships, so it will not act on an old picture.
-                self._unfence(ask.broker_id, ask.broker_epoch)
-        answer(
-            HeartbeatGot(ask.broker_id, ask.broker_epoch, ErrorCode.NONE, broker.fenced, number=ask.number)
-        )
+            # It knows what ended its leaderships, so it will not act on an old picture.
+            may_return = ask.metadata_offset >= must_know
+        self._keep(ask, answer, may_return=may_return)
 
     def _check_sender(self, ask: HeartbeatAsk, broker: BrokerImage | None) -> ErrorCode:
         if not self.active:
@@ -291,15 +289,27 @@ class Controller:
             return ErrorCode.BROKER_ID_NOT_REGISTERED
         return ErrorCode.NONE if broker.broker_epoch == ask.broker_epoch else ErrorCode.STALE_BROKER_EPOCH
 
-    def _unfence(self, broker_id: int, broker_epoch: int) -> None:
-        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
-            broker = image.brokers.get(broker_id)
-            if broker is None or not broker.fenced or broker.broker_epoch != broker_epoch:
-                return []
-            logger.info("broker %s is back", broker_id)
-            return brokers.unfence(image, broker_id, self._rules.at(image), self._rank)
+    def _keep(self, ask: HeartbeatAsk, answer: Answer, *, may_return: bool) -> None:
+        """Tell a broker whether it is fenced, by all that was decided: that it is not is worth a session to
+        it, and must not be said while the decision that ends its leaderships is being committed.
+        """
+        fenced = True
 
-        self._submit(decide)
+        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
+            nonlocal fenced
+            broker = image.brokers.get(ask.broker_id)
+            if broker is None or broker.broker_epoch != ask.broker_epoch:
+                return []
+            fenced = broker.fenced and not may_return
+            if fenced or not broker.fenced:
+                return []
+            logger.info("broker %s is back", ask.broker_id)
+            return brokers.unfence(image, ask.broker_id, self._rules.at(image), self._rank)
+
+        def done(error: TidelogError | None) -> None:
+            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, _code(error), fenced, number=ask.number))
+
+        self._store.submit(decide, done)
 
     def _relieve(self, ask: HeartbeatAsk, answer: Answer) -> None:
         """A broker wants to stop: others take over first, then it may go."""

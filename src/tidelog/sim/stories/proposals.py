@@ -141,6 +141,49 @@ def late_answers_to_heartbeats() -> Story:
     return _name_another(story)
 
 
+def fenced_leader_that_cannot_hear_of_it() -> Story:
+    """A is cut off and replaced. When it is back, its disk is full, and takes no more metadata: A does not
+    learn that B leads. That the controllers answer its heartbeats with "fenced" is no reason to go on.
+    """
+    story = Story()
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("A", "BCXYZ")
+    story.until(lambda: story.leader() == "B", "an election")
+    story.run(50)
+    expect(story.write(), ErrorCode.NONE)
+    story.fill_disk("A")
+    story.heal()
+    for _ in range(4):
+        story.run(500)
+        expect(story.read(at="A"), [])
+    story.repair_disk("A")
+    story.kill("A")
+    story.start("A")
+    return story.end_whole("A")
+
+
+def former_leader_elected_uncleanly() -> Story:
+    """A led, and holds r2, which nobody else got. B and C commit others instead, and are gone: unclean
+    elections are allowed, so A leads again, and from where its log parts from theirs all is given up.
+    """
+    story = Story(min_insync_replicas="1", unclean_leader_election_enable="true")
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("A", "BCXYZ")
+    expect(story.write(acks=1), ErrorCode.NONE)
+    story.until(lambda: story.leader() == "B", "an election")
+    story.run(50)
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.tell_logs()
+    story.kill("BC")
+    story.heal()
+    story.until(lambda: story.leader() == "A", "an unclean election")
+    story.run(50)
+    expect(story.write(), ErrorCode.NONE)
+    story.start("BC")
+    return story.end_whole("B and C")
+
+
 def _given_up_by_hand(story: Story) -> Story:
     """Alone in its set, A knows of nobody who could succeed it; but an operator can name somebody."""
     expect(story.write(), ErrorCode.NONE)
@@ -207,4 +250,6 @@ STORIES = (
     leader_beside_the_old_controller,
     leader_beside_a_controller_that_hears_old_news,
     late_answers_to_heartbeats,
+    fenced_leader_that_cannot_hear_of_it,
+    former_leader_elected_uncleanly,
 )
