@@ -124,6 +124,7 @@ class Node:
         self.metadata.hosted.before_cut = lambda offset: logs.lower_claims(METADATA_PARTITION, offset)
         self._proposals: dict[PartitionKey, InSyncWish] = {}
         self.serving: set[int] = set()  # brokers that are not fenced
+        self._able: set[tuple[int, int]] = set()  # of them, with their runs, those that may become members
         self._broker_epochs: dict[int, int] = {}
         # When their connections closed; nothing was heard of them since.
         self._silent_since_ms: dict[int, int] = {}
@@ -396,9 +397,15 @@ class Node:
                 self.host.broker_restarted(broker_id)
 
     def _invite_returned(self, image: ClusterImage) -> None:
-        """A proposal with a fenced member is refused; once it is back, nobody else would bring it up."""
-        serving = {broker.broker_id for broker in image.brokers.values() if not broker.fenced}
-        returned, lost, self.serving = serving - self.serving, self.serving - serving, serving
+        """A proposal with a fenced member is refused; once it is back, nobody else would bring it up. It may
+        have been away so shortly that it is never seen to be.
+        """
+        brokers = [broker for broker in image.brokers.values() if not broker.fenced]
+        serving = {broker.broker_id for broker in brokers}
+        lost, self.serving = self.serving - serving, serving
+        able = {(broker.broker_id, broker.broker_epoch) for broker in brokers if not broker.leaving}
+        returned = {broker_id for broker_id, _ in able - self._able}
+        self._able = able
         if lost:
             self.membership.show_life()
         if returned:
@@ -464,10 +471,10 @@ class Node:
         else:
             self._ask_for_members(hosted, wish)
 
-    def _give_up_proposal(self, hosted: Hosted, wish: InSyncWish) -> None:
+    def _give_up_proposal(self, hosted: Hosted, wish: InSyncWish, *, recorded: bool = False) -> None:
         if self._proposals.get(hosted.key) is wish:
             del self._proposals[hosted.key]
-            hosted.run(hosted.replica.proposal_refused())
+            hosted.run(hosted.replica.proposal_refused(recorded=recorded))
 
     def _ask_for_members(self, hosted: Hosted, wish: InSyncWish) -> None:
         """Until there is an answer or new metadata, again and again: either may be lost on its way."""
@@ -493,7 +500,7 @@ class Node:
         if hosted is None or self._proposals.get(key) != got.wish:
             return
         if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
-            self._give_up_proposal(hosted, self._proposals[key])
+            self._give_up_proposal(hosted, self._proposals[key], recorded=True)
             # What made the controller refuse may have been over before its answer came: then nobody else
             # would bring that follower up again.
             self._services.later(PROPOSAL_REPEAT_MS, lambda: self._invite_again(hosted))

@@ -85,6 +85,7 @@ class Replica:
         "_degrading",
         "_led_epoch",
         "_proposed",
+        "_refused_epoch",
         "_settled_end_offset",
         "_unwelcome",
         "_waiting",
@@ -158,6 +159,7 @@ class Replica:
         # Were refused since the members last changed, or since somebody came back: not proposed again before
         # :meth:`invite`.
         self._unwelcome: frozenset[int] = frozenset()
+        self._refused_epoch = -1  # The partition epoch on which a proposal was last refused.
         self._degrading = Degrading()
         # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
         # waits behind somebody with great ones.
@@ -268,7 +270,7 @@ class Replica:
             del self.progress[replica]
         proposed, self._proposed = self._proposed, None
         self._set_members(in_sync)
-        if unchanged:
+        if unchanged and (proposed is not None or self._refused_epoch == partition_epoch - 1):
             # The proposal was refused, or is void for another reason. To repeat it at once could go on for
             # ever, at the cost of a metadata record each time.
             self._unwelcome |= frozenset(proposed or ()).difference(in_sync)
@@ -429,10 +431,14 @@ class Replica:
         invariant(self.sealed_end_offset is not None, "only a sealed log is handed over", self.me, self.epoch)
         self._proposed = members
 
-    def proposal_refused(self) -> Effects:
-        """The controller did not take the proposal; what holds is what it confirmed last."""
+    def proposal_refused(self, *, recorded: bool = False) -> Effects:
+        """The controller did not take the proposal; what holds is what it confirmed last. ``recorded``: the
+        metadata will say so, too.
+        """
         if self._proposed is None:
             return []
+        if recorded:
+            self._refused_epoch = self.partition_epoch
         if self.role is not Role.LEADER:
             self._proposed = None
             return []

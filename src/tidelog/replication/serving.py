@@ -55,7 +55,7 @@ class Standing:
         self.directory: UUID | None = None  # and from which disk
         self.scheduled = False
         # When answers were given of which the follower has not said yet that it has them, by generation; and
-        # when the newest was given of which it has. Only of those that vote somewhere.
+        # when the newest was given of which it has.
         self.answered: dict[int, int] = {}
         self.confirmed_ms = NEVER_MS
 
@@ -287,10 +287,9 @@ class Serving:
 
     def _answer_standing(self, standing: Standing, parts: list[FetchPart]) -> None:
         standing.parked = False
-        if standing.directory is not None:
-            if len(standing.answered) >= ANSWERED_MAX:
-                standing.answered.clear()  # It does not tell what it has.
-            standing.answered[standing.generation] = self._services.uptime_ms()
+        if len(standing.answered) >= ANSWERED_MAX:
+            standing.answered.clear()  # It does not tell what it has.
+        standing.answered[standing.generation] = self._services.uptime_ms()
         self._answer(standing.sender, standing.generation, ErrorCode.NONE, parts)
 
     def _answer(self, to: int, generation: int, error: ErrorCode, parts: list[FetchPart]) -> None:
