@@ -118,6 +118,8 @@ class Node:
         self.host.on_failed = self._failed
         self.host.on_damaged = self._damaged
         self.partitions.on_offline = self._failed_logs.went_offline
+        self.partitions.on_lost = self._failed_logs.lost
+        self._failed_logs.before_drop = self.partitions.before_drop
         self.metadata.hosted.before_cut = lambda offset: logs.lower_claims(METADATA_PARTITION, offset)
         self._proposals: dict[PartitionKey, InSyncWish] = {}
         self.serving: set[int] = set()  # brokers that are not fenced

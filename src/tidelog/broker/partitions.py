@@ -43,6 +43,8 @@ Row = dict[int, Partition]
 class Logs(Protocol):
     """The broker's data directory."""
 
+    def has_log(self, name: TopicPartition, topic_id: UUID) -> bool: ...
+
     def open_log(self, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log: ...
 
     def remove_log(self, name: TopicPartition, now_ms: int) -> None: ...
@@ -95,6 +97,8 @@ class PartitionTable:
         self.quorum: QuorumPartitions | None = None  # Looks after those whose replicas vote.
         # Told when a log cannot be opened.
         self.on_offline: Callable[[UUID, int], None] = lambda topic_id, index: None
+        # Told when a log that votes was gone, and an empty one has taken its place.
+        self.on_lost: Callable[[UUID, int], None] = lambda topic_id, index: None
 
     def find(self, key: TopicKey, index: int) -> tuple[Partition | None, ErrorCode]:
         """The partition, or why there is none."""
@@ -280,7 +284,7 @@ class PartitionTable:
             # Both may have changed while this waited for its turn.
             if topic is None or index in self._rows[topic_id]:
                 continue
-            if self._me in topic.partitions[index].replicas:
+            if self._me in topic.partitions[index].replicas and not self._must_note_loss(topic, index):
                 self._open(topic, index)
         if self._to_open:
             self._services.soon(self._open_slice)
@@ -288,6 +292,38 @@ class PartitionTable:
         callbacks, self._when_settled = self._when_settled, []
         for callback in callbacks:
             callback()
+
+    def before_drop(self, hosted: Hosted, go_on: Callable[[], None]) -> None:
+        """A log is about to drop damaged records. Where it votes, that is noted first: after a restart nobody
+        could tell any more.
+        """
+        if hosted.election is None or self.quorum is None:
+            go_on()
+        else:
+            self.quorum.note_drop(hosted, go_on)
+
+    def _must_note_loss(self, topic: TopicImage, index: int) -> bool:
+        """Whether the log of a replica that votes is gone. That is noted first, and opened then: once there
+        is an empty log, nobody could tell any more.
+        """
+        key = topic.topic_id, index
+        name, quorum = TopicPartition(topic.name, index), self.quorum
+        if quorum is None or not BY_NAME[topic.partitions[index].mode].elects_itself:
+            return False
+        try:
+            gone = quorum.has_voted(key) and not self._logs.has_log(name, topic.topic_id)
+        except StorageError:
+            return False  # To open it fails, too.
+        if not gone or quorum.is_lost(key):
+            return False
+        logger.error("%s: its directory is gone; it does not vote before it was readmitted", name)
+
+        def noted() -> None:
+            self._to_open.append(key)
+            self._open_slice()
+
+        quorum.note_lost(key, noted)
+        return True
 
     def _open(self, topic: TopicImage, index: int) -> None:
         name = TopicPartition(topic.name, index)
@@ -318,6 +354,8 @@ class PartitionTable:
         if log.damage:
             self._came_back_damaged(hosted, image)
         self._assign(mine, image)
+        if self.quorum is not None and self.quorum.is_lost((topic.topic_id, index)):
+            self.on_lost(topic.topic_id, index)
         self._update_sealing(mine, topic, image)
 
     def _came_back_damaged(self, hosted: Hosted, image: PartitionImage) -> None:

@@ -25,6 +25,7 @@ from tidelog.cli.topic_modes import (
     with_mode,
 )
 from tidelog.cli.topic_promote import promote
+from tidelog.cli.topic_recover import recover
 
 PARTITIONS_MAX = 100_000  # more are not sent by the client library
 
@@ -223,3 +224,4 @@ def delete(
 app.command("reassign")(reassign)
 app.command("elect")(elect)
 app.command("promote")(promote)
+app.command("recover")(recover)

@@ -66,6 +66,8 @@ def register(
     ``forgot``: it stopped without syncing and its machine lost power, so it may lack records it once held.
     ``empty``: its disk is a new one. Either way it no longer counts as holding what was committed. The same
     goes for single logs that had failed: the disk may be whole again, what was on it is not to be relied on.
+    A log that could not be written any more lost what was not synced. One that dropped damaged records says
+    so itself, also after a restart.
     """
     broker_id = registration.broker_id
     records: list[MetadataRecord] = [registration]
@@ -83,7 +85,7 @@ def _forget(
         lost = empty or (forgot and not rules_of(topic).synced)
         for index, partition in enumerate(topic.partitions):
             if lost or broker_id in partition.offline:
-                new = without_memory(partition, broker_id, empty=empty)
+                new = without_memory(partition, broker_id, empty=empty, tail=not empty)
                 if new != partition:
                     yield record_of(topic.topic_id, index, new)
 

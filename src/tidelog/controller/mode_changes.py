@@ -73,6 +73,7 @@ def _changed(
         in_sync=members,
         eligible=(),
         heir=NO_BROKER,
+        losses=(),
         last_leader=partition.leader if leader == NO_BROKER else leader,
     )
 

@@ -587,6 +587,13 @@ class Hosted:
         if self.replica.limits.durable and self.log.synced_end_offset < self.log.end_offset:
             self._listener.syncer.want(self)
 
+    def sync_now(self) -> None:
+        """What is in the log counts from here on, whatever ``flush.messages`` says: wait for the disk. Raises
+        StorageError.
+        """
+        if self.log.synced_end_offset < self.log.end_offset:
+            self.log.sync_now()
+
     def synced(self) -> None:
         """More of the log is durable than before."""
         if self.closed:

@@ -30,6 +30,9 @@ FORCED: dict[str, Succession] = {
 }
 """What an operator can enforce when nobody can lead without a possible loss."""
 
+IS_LED: dict[str, Callable[[PartitionImage, Standing], bool]] = {QUORUM: quorum.is_led}
+"""Where a leader in the metadata does not say enough about whether one acts."""
+
 MEMBERS: dict[str, Callable[[PartitionImage, tuple[int, ...], Rules], PartitionImage]] = {
     ISR: isr.with_members,
     PRIMARY_BACKUP: primary_backup.with_members,
@@ -55,7 +58,8 @@ SELF_ELECTING = frozenset({QUORUM})
 def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
     settled = BY_MODE[partition.mode](partition, standing, rules)
-    return mode_changes.step(settled, standing, rules.mode)
+    new = mode_changes.step(settled, standing, rules.mode)
+    return quorum.numbered(new) if elects_itself(new) else new
 
 
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
@@ -66,6 +70,12 @@ def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rul
 def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition with somebody who leads, though acknowledged records may be missing then."""
     return FORCED[partition.mode](partition, standing, rules)
+
+
+def is_led(partition: PartitionImage, standing: Standing) -> bool:
+    """Whether somebody leads or will, so that nothing has to be forced."""
+    judge = IS_LED.get(partition.mode)
+    return partition.leader in partition.in_sync if judge is None else judge(partition, standing)
 
 
 def acting_leader(partition: PartitionImage) -> int:
@@ -96,6 +106,18 @@ def is_appointed(partition: PartitionImage) -> bool:
 def hand_over(partition: PartitionImage, leader: int) -> PartitionImage:
     """Another member leads from the next epoch on, or shall; nobody leaves the in-sync set."""
     return HAND_OVERS[partition.mode](partition, leader)
+
+
+def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionImage:
+    """The partition as it remembers that a replica may lack what it acknowledged. Where the controllers name
+    the leader, there is nothing to remember: the replica is no member until it has caught up.
+    """
+    return quorum.lost(partition, replica, tail=tail) if elects_itself(partition) else partition
+
+
+def votes(mode: str) -> bool:
+    """Whether the replicas of such a topic elect their leaders."""
+    return mode in SELF_ELECTING
 
 
 def elects_itself(partition: PartitionImage) -> bool:

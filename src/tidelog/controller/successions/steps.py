@@ -80,4 +80,5 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         mode=new.mode,
         mode_epoch=new.mode_epoch,
         heir=new.heir,
+        losses=list(new.losses),
     )

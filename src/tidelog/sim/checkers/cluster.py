@@ -36,8 +36,9 @@ class ClusterChecker:
         self.metadata.on_decided = self._decided
         self._losses = Losses()
         around = Surroundings(
-            self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end, self._losses
-        )
+            self.metadata, nodes, world.note, self._forgive,
+            self.replicas.committed_end, self.replicas.voters, self._losses,
+        )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
@@ -105,6 +106,10 @@ class ClusterChecker:
 
     def role_changed(self, hosted: Hosted) -> None:
         self.replicas.role_changed(hosted)
+        if hosted.replica.role is Role.LEADER and hosted.key != METADATA_KEY:
+            place = self._place_of(hosted.key)
+            if place is not None:
+                self.promise(place).leads(place, hosted)
 
     def committed(self, hosted: Hosted) -> None:
         self.replicas.committed(hosted)

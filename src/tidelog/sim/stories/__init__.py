@@ -12,6 +12,7 @@ from tidelog.sim.stories import (
     isr,
     primary_backup,
     primary_backup_async,
+    quorum_memory,
     quorum_topics,
 )
 from tidelog.sim.telling import Telling
@@ -27,7 +28,7 @@ STORIES: dict[str, Told] = (
     _named("isr", isr.STORIES)
     | _named("primary_backup", (*primary_backup_async.STORIES, *primary_backup.STORIES))
     | _named("controllers", controllers.STORIES)
-    | _named("quorum", quorum_topics.STORIES)
+    | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
     | _named("change", changes.STORIES)
     | _named("damage", damage.STORIES)
 )

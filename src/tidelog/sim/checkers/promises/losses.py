@@ -14,6 +14,7 @@ class Losses:
     def __init__(self) -> None:
         # By node: where its log ended when it happened; NOTHING_LOST where the controllers may not know so.
         self._unsound: dict[Key, dict[int, int]] = {}
+        self._for_good: dict[Key, set[int]] = {}  # those of them that also lost what they had synced
         self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
         self._count: dict[Key, int] = {}
 
@@ -28,12 +29,19 @@ class Losses:
         """Without those that only count as if they had lost something."""
         return {node: end for node, end in self.of(key).items() if end < NOTHING_LOST}
 
+    def tails(self, key: Key) -> dict[int, int]:
+        """Those that lost no more than what they had not synced."""
+        gone = self._for_good.get(key, set())
+        return {node: end for node, end in self.real(key).items() if node not in gone}
+
     def count(self, key: Key) -> int:
         """How often anything was lost, ever: whoever has judged once must judge again after the next time."""
         return self._count.get(key, 0)
 
-    def note(self, key: Key, node: int, end: int) -> None:
-        """A replica may have lost everything from ``end`` on."""
+    def note(self, key: Key, node: int, end: int, *, for_good: bool = False) -> None:
+        """A replica may have lost everything from ``end`` on; ``for_good``: also what it had synced."""
+        if for_good:
+            self._for_good.setdefault(key, set()).add(node)
         known = self._unsound.setdefault(key, {})
         known[node] = min(known.get(node, NOTHING_LOST), end)
         self._out.setdefault(key, set()).discard(node)
@@ -55,6 +63,7 @@ class Losses:
                 out.add(node)
             elif node in out and node in place.partition.in_sync:
                 del unsound[node]
+                self._for_good.get(place.key, set()).discard(node)
                 out.discard(node)
 
 

@@ -28,6 +28,9 @@ class Surroundings(NamedTuple):
     note: Callable[[str], None]  # a line of the trace
     forgive: Callable[[Place, int], None]  # everything in the partition from this offset on may be gone
     committed_end: Callable[[Key], int]  # behind the last record that anybody took for committed
+    voters: Callable[
+        [Key, int], frozenset[int] | None
+    ]  # as committed since an epoch; None: not changed since
     losses: Losses  # shared: a topic may change its mode before everybody has got back what it lost
 
 
@@ -67,7 +70,7 @@ class Promise:
         # still take such a replica for one that forgot.
         if self.is_synced(place.topic) and not for_good:
             end = NOTHING_LOST
-        self._around.losses.note(place.key, node, end)
+        self._around.losses.note(place.key, node, end, for_good=for_good)
         self.judge(place)
 
     def confessed(self, place: Place, node: int) -> None:
@@ -90,6 +93,9 @@ class Promise:
 
     def decided(self, place: Place, before: PartitionImage) -> None:
         """The controllers changed the partition."""
+
+    def leads(self, place: Place, leader: Hosted) -> None:
+        """A replica begins to lead."""
 
     def committed(self, place: Place, leader: Hosted) -> None:
         """A leader takes something more for committed."""
