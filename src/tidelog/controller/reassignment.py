@@ -14,7 +14,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leadership import Place, every_place, find
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import elects_itself, next_state
+from tidelog.controller.successions import members_hold_all, next_state
 from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -39,8 +39,9 @@ def begin(
 
 def _on_its_way(partition: PartitionImage, target: Sequence[int]) -> PartitionImage:
     before = _original(partition)
-    # Where replicas vote, who votes already leaves only when its leader lets it go.
-    leavers = partition.replicas if elects_itself(partition) else before
+    # Where a member may lack what is acknowledged, nobody leaves before the target has it: an earlier move's
+    # newcomer may be the leader by now, or the second copy.
+    leavers = before if members_hold_all(partition) else partition.replicas
     removing = tuple(replica for replica in leavers if replica not in target)
     replicas = (*target, *removing)
     adding = tuple(replica for replica in replicas if replica not in before)

@@ -51,6 +51,9 @@ HAND_OVERS: dict[str, Callable[[PartitionImage, int], PartitionImage]] = {
 SELF_ELECTING = frozenset({QUORUM})
 """Modes in which the replicas tell the controller who leads."""
 
+COUNTING_COPIES = frozenset({PRIMARY_BACKUP, QUORUM})
+"""Modes in which so many copies are enough, whoever has them: a member may lack what is acknowledged."""
+
 
 def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
@@ -101,3 +104,8 @@ def hand_over(partition: PartitionImage, leader: int) -> PartitionImage:
 def elects_itself(partition: PartitionImage) -> bool:
     """Whether the replicas vote and tell who leads."""
     return partition.mode in SELF_ELECTING
+
+
+def members_hold_all(partition: PartitionImage) -> bool:
+    """Whether every member of the in-sync set holds everything that was acknowledged."""
+    return partition.mode not in COUNTING_COPIES
