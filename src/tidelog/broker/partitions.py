@@ -171,6 +171,7 @@ class PartitionTable:
     def _assign(self, mine: Partition, partition: PartitionImage) -> None:
         hosted = mine.hosted
         replica = hosted.replica
+        hosted.doubtful_epoch = partition.doubtful_epoch
         if BY_NAME[partition.mode].elects_itself:
             self._let_vote(mine, partition)
             return
@@ -193,7 +194,9 @@ class PartitionTable:
             forced = partition.unclean_epoch == epoch
             sound = frozenset((*partition.in_sync, *partition.eligible))
             last_leader = partition.last_leader
-            mandate = Mandate(epoch, replicas, partition.partition_epoch, last_leader, sound, forced)
+            mandate = Mandate(
+                epoch, replicas, partition.partition_epoch, last_leader, sound, forced, partition.copies
+            )
             self._host.restore(hosted, mandate)
         elif partition.leader == self._me:
             if not replica.has_resigned(epoch):

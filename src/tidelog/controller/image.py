@@ -26,6 +26,8 @@ from tidelog.controller.records import (
 )
 from tidelog.invariant import invariant
 
+EPOCH_MAX = (1 << 31) - 1
+
 
 class BrokerImage(msgspec.Struct, frozen=True):
     broker_id: int
@@ -62,6 +64,12 @@ class PartitionImage(msgspec.Struct, frozen=True):
     mode: str = ISR
     mode_epoch: int = 0  # The leader epoch with which it came to this mode; 0 when it was created so.
     heir: int = -1  # Where the replicas vote: who shall lead instead of the present leader.
+    # What the settings promise and is not yet so for everything that was acknowledged before; see
+    # :mod:`tidelog.controller.promises`. Replicas that have yet to confirm that all they hold is synced:
+    unsynced: tuple[int, ...] = ()
+    copies: int = 0  # So few were enough for an ok, though more are asked for now; 0: as many as that.
+    promise_epoch: int = 0  # Rises whenever more is promised than before; what is confirmed names it.
+    synced_since: int = -1  # The leader epoch in which the last replica confirmed.
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -69,6 +77,13 @@ class PartitionImage(msgspec.Struct, frozen=True):
         if not self.removing:
             return self.replicas
         return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    @property
+    def doubtful_epoch(self) -> int:
+        """What was written in this leader epoch, or before, may have been acknowledged without being synced,
+        also where all acknowledgements mean that by now.
+        """
+        return EPOCH_MAX if self.unsynced else self.synced_since
 
     @property
     def is_moving(self) -> bool:
@@ -190,6 +205,10 @@ class _Draft:
             record.mode,
             record.mode_epoch,
             record.heir,
+            tuple(record.unsynced),
+            record.copies,
+            record.promise_epoch,
+            record.synced_since,
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:

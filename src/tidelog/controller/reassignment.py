@@ -15,6 +15,7 @@ from tidelog.controller.leadership import Place, every_place, find
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
 from tidelog.controller.successions import members_hold_all, next_state
+from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -106,7 +107,7 @@ def _change(place: Place, wanted: PartitionImage, standing: Standing, rules: Rul
     new = msgspec.structs.replace(
         wanted, in_sync=in_sync, eligible=kept(present.eligible), offline=kept(present.offline)
     )
-    settled = next_state(new, standing, rules)
+    settled = promised(present, rules, next_state(new, standing, rules), rules)
     return [] if settled == present else [record_of(place.topic.topic_id, place.number, settled)]
 
 

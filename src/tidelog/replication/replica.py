@@ -288,6 +288,14 @@ class Replica:
             if replica in self.in_sync
         )
 
+    def has_copies_of(self, end_offset: int) -> bool:
+        """Whether as many replicas as the topic asks for hold everything before ``end_offset``; only a leader
+        can tell.
+        """
+        held = [each for each in self.progress.values() if each.seen and each.end_offset >= end_offset]
+        leads = self.role is Role.LEADER and self.durable_end_offset >= end_offset
+        return leads and 1 + len(held) >= self.limits.min_in_sync
+
     def _set_members(self, in_sync: tuple[int, ...]) -> None:
         self.in_sync = in_sync
         self.maximal_in_sync = frozenset(in_sync)

@@ -13,9 +13,10 @@ is another history       we stop and say where they part: an operator decides wh
 ======================== =====================================================================================
 
 Others answer only in the new epoch: from then on they take nothing from anybody else, so what they say stays
-true unless they lose it: one that loses power meanwhile holds less than it said. So whom we copy from is asked
-again while we copy, and histories part only when the answer is a new one. How many must be heard follows from how many copies an ok stands for. When nothing is missing any more,
-the controllers are asked to take the replica into the in-sync set; with their word it leads.
+true unless they lose it: one that loses power meanwhile holds less than it said. So whom we copy from is
+asked again while we copy, and histories part only when the answer is a new one. How many must be heard
+follows from how many copies an ok stands for. When nothing is missing any more, the controllers are asked to
+take the replica into the in-sync set; with their word it leads.
 """
 
 import logging

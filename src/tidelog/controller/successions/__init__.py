@@ -12,6 +12,7 @@ from tidelog.controller import mode_changes
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions import isr, primary_backup, quorum
+from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules, led_by
 from tidelog.types import NO_BROKER
 
@@ -58,7 +59,8 @@ COUNTING_COPIES = frozenset({PRIMARY_BACKUP, QUORUM})
 def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
     settled = BY_MODE[partition.mode](partition, standing, rules)
-    return mode_changes.step(settled, standing, rules.mode)
+    stepped = mode_changes.step(settled, standing, rules.mode)
+    return stepped if stepped is partition else promised(partition, rules, stepped, rules)
 
 
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:

@@ -20,6 +20,9 @@ class Rules(NamedTuple):
     # An ok means "on disk": a machine that lost power has forgotten nothing that counts.
     synced: bool = False
     mode: str | None = None  # How the topic shall be replicated. None: as it is.
+    # The modes in which an ok means "on disk", with the topic's other settings as they are.
+    synced_modes: frozenset[str] = frozenset()
+    degrades: bool = False  # Where too few copies keep up, fewer are enough.
 
 
 RulesOf = Callable[[TopicImage], Rules]
@@ -80,4 +83,8 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         mode=new.mode,
         mode_epoch=new.mode_epoch,
         heir=new.heir,
+        unsynced=list(new.unsynced),
+        copies=new.copies,
+        promise_epoch=new.promise_epoch,
+        synced_since=new.synced_since,
     )

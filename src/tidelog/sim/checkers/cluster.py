@@ -139,7 +139,7 @@ class ClusterChecker:
 
     def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
         """Where an ok means synced, a fetch that acknowledges leaves only after the sync."""
-        if end < told and self.promise(place).is_synced(place.topic):
+        if end < told and self.promise(place).is_synced(place, node_id):
             raise Violation(
                 f"{place.name}: node {node_id} acknowledged everything before {told}, and holds {end} after "
                 "a power failure"
