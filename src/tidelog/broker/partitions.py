@@ -203,8 +203,12 @@ class PartitionTable:
                 hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
-        if mine.stands_in:
-            hosted.run(replica.stand_in())
+        self._stand_in(mine, partition)
+
+    def _stand_in(self, mine: Partition, partition: PartitionImage) -> None:
+        """Not where an operator has decided since that what cannot be had is given up."""
+        if mine.stands_in and partition.unclean_epoch <= partition.acted_epoch:
+            mine.hosted.run(mine.replica.stand_in(partition.acted_epoch))
 
     def _is_stand_in(self, partition: PartitionImage) -> bool:
         there = frozenset(partition.replicas) - self._orphaning
@@ -220,9 +224,9 @@ class PartitionTable:
         for topic in self._topics.values():
             for index, mine in self._rows[topic.topic_id].items():
                 if mine.hosted.election is None:
-                    mine.stands_in = self._is_stand_in(topic.partitions[index])
-                    if mine.stands_in:
-                        mine.hosted.run(mine.replica.stand_in())
+                    partition = topic.partitions[index]
+                    mine.stands_in = self._is_stand_in(partition)
+                    self._stand_in(mine, partition)
 
     def _let_vote(self, mine: Partition, partition: PartitionImage) -> None:
         """The replicas find out themselves who leads; the metadata says who they are."""

@@ -38,7 +38,10 @@ def change_topic(
     old = rules.at(image)(topic)
     after = image.apply([change])
     new = rules.at(after)(after.topics[name])
-    promised = list(promises.of_topic(topic, old, after.topics[name], new))
+    promised = [
+        *promises.of_topic(topic, old, after.topics[name], new),
+        *mode_changes.wished(topic, mode_of(wanted)),
+    ]
     after = after.apply(promised)
     return [change, *promised, *settle_topic(after.topics[name], Standing.of(after), new)]
 

@@ -70,6 +70,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
     copies: int = 0  # So few were enough for an ok, though more are asked for now; 0: as many as that.
     promise_epoch: int = 0  # Rises whenever more is promised than before; what is confirmed names it.
     synced_since: int = -1  # The leader epoch in which the last replica confirmed.
+    acted_epoch: int = 0  # Of the last leader that was a member, and so could acknowledge anything.
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -209,6 +210,7 @@ class _Draft:
             record.copies,
             record.promise_epoch,
             record.synced_since,
+            record.leader_epoch if record.leader in record.in_sync else old.acted_epoch,
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:

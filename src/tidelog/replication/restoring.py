@@ -56,10 +56,11 @@ def has_heard_enough(mandate: Mandate, copies: int, heard: AbstractSet[int]) -> 
 
     The leader was one of the ``copies``; of the others, all but ``copies - 1`` may lack a record. Only who
     has kept what it acknowledged can tell; where there are too few of those, and where one copy was enough,
-    everybody must be heard: what is found then is all there is.
+    everybody must be heard: what is found then is all there is. The last leader, if it has kept what it held,
+    is enough by itself: nobody has acknowledged anything since.
     """
     others = len(mandate.replicas) - 1
-    if len(heard) >= others:
+    if len(heard) >= others or mandate.last_leader in heard & mandate.sound:
         return True
     return copies > 1 and len(heard & mandate.sound) >= others - copies + 2
 
@@ -95,8 +96,15 @@ class Restoring:
             self._timer.cancel()
 
     def renewed(self, mandate: Mandate) -> None:
-        """The same epoch, and other news of the partition."""
+        """The same epoch, and other news of the partition. Who has forgotten something since then may have
+        told us of it after it had, and before we knew.
+        """
+        forgot = self.mandate.sound - mandate.sound
         self.mandate = mandate
+        if forgot:
+            self.done = False
+            for replica in forgot:
+                self._tails.pop(replica, None)
         self._look()
 
     # --- asking ---------------------------------------------------------------------------------------------

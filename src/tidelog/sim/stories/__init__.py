@@ -5,7 +5,16 @@ A story is a function that tells one: its docstring is the title, its module the
 
 from collections.abc import Callable, Sequence
 
-from tidelog.sim.stories import changes, controllers, isr, primary_backup, primary_backup_async, quorum_topics
+from tidelog.sim.stories import (
+    changes,
+    controllers,
+    durability,
+    isr,
+    primary_backup,
+    primary_backup_async,
+    quorum_topics,
+    stand_ins,
+)
 from tidelog.sim.telling import Telling
 
 Told = Callable[[], Telling]
@@ -21,6 +30,8 @@ STORIES: dict[str, Told] = (
     | _named("controllers", controllers.STORIES)
     | _named("quorum", quorum_topics.STORIES)
     | _named("change", changes.STORIES)
+    | _named("durability", durability.STORIES)
+    | _named("stand_in", stand_ins.STORIES)
 )
 """Name → what tells it."""
 
