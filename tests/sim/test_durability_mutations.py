@@ -1,5 +1,5 @@
-"""The rules by which a promise counts from its confirmation, and by which a backup serves readers, have guards:
-each mutation breaks one of them, and a story that sets the trap must notice.
+"""The rules by which a promise counts from its confirmation, and by which a backup serves readers, have
+guards: each mutation breaks one of them, and a story that sets the trap must notice.
 """
 
 from collections.abc import Callable

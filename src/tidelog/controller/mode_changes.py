@@ -176,8 +176,8 @@ def waiting(topic: TopicImage, standing: Standing) -> Iterator[Waiting]:
 
 
 def wished(topic: TopicImage, wanted: str) -> Iterator[PartitionChanged]:
-    """Another mode is wished for: a leader that has paused for the last wish may go on, or pause anew. What it
-    said of the holders of its log is over with this record, however late it arrives.
+    """Another mode is wished for: a leader that has paused for the last wish may go on, or pause anew. What
+    it said of the holders of its log is over with this record, however late it arrives.
     """
     if wanted == mode_of(topic.configs):
         return

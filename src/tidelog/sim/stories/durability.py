@@ -139,8 +139,8 @@ def sync_turned_off_and_on() -> DurabilityStory:
 
 
 def sync_has_counted() -> DurabilityStory:
-    """When all have said so, the setting holds for everything that was acknowledged before: all lose power, and
-    nothing is lost.
+    """When all have said so, the setting holds for everything that was acknowledged before: all lose power,
+    and nothing is lost.
     """
     story = DurabilityStory()
     _three_records(story)
@@ -199,8 +199,8 @@ def more_copies() -> DurabilityStory:
 
 
 def move_taken_back() -> DurabilityStory:
-    """A move to other brokers is cancelled when its new primary leads already: the old primary takes over only
-    when it has what the new one has acknowledged.
+    """A move to other brokers is cancelled when its new primary leads already: the old primary takes over
+    only when it has what the new one has acknowledged.
     """
     story = DurabilityStory(4, replication_mode="primary-backup", min_insync_replicas="1")
     story.move("AB")
@@ -238,12 +238,12 @@ def source_forgets() -> DurabilityStory:
     story.run(1000)
     story.start("C")
     story.until(lambda: acting_leader(story.partition()) >= 0 and story.all_in_sync(), "the return of all")
-    return story.end()  # type: ignore[no-any-return]
+    return story.end()
 
 
 def seal_of_an_earlier_wish() -> DurabilityStory:
-    """From primary-backup to isr, back, and again to isr. What the primary said of the holders of its log when
-    it had paused the first time arrives late: it has gone on since, and they lack what came then.
+    """From primary-backup to isr, back, and again to isr. What the primary said of the holders of its log
+    when it had paused the first time arrives late: it has gone on since, and they lack what came then.
     """
     story = DurabilityStory(replication_mode="primary-backup", min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)

@@ -49,8 +49,8 @@ def leader_of_another_mode() -> StandInStory:
 
 
 def forced_promotion() -> StandInStory:
-    """An operator makes a backup the primary and gives up what it lacks. Another backup, cut off, has a record of
-    that, which it never knew to be confirmed: when the new primary dies, no reader gets it there.
+    """An operator makes a backup the primary and gives up what it lacks. Another backup, cut off, has a
+    record of that, which it never knew to be confirmed: when the new primary dies, no reader gets it there.
     """
     story = StandInStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -79,8 +79,8 @@ def forced_promotion() -> StandInStory:
 
 
 def agreed_and_confirmed() -> StandInStory:
-    """The primary is killed when its backup has a record and does not know yet that it is confirmed. It has it
-    from this very primary: two copies, so readers get it.
+    """The primary is killed when its backup has a record and does not know yet that it is confirmed. It has
+    it from this very primary: two copies, so readers get it.
     """
     story = StandInStory(2, replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
