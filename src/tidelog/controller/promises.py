@@ -62,6 +62,24 @@ def of_all(
         yield from of_topic(before.topics[name], old(before.topics[name]), topic, new(topic))
 
 
+class Unconfirmed(NamedTuple):
+    """A partition of which not all is so yet that its settings promise."""
+
+    partition: int
+    waits_for: str
+
+
+def unconfirmed(topic: TopicImage) -> Iterator[Unconfirmed]:
+    """What does not count yet, and why."""
+    for index, partition in enumerate(topic.partitions):
+        if partition.unsynced:
+            brokers = ", ".join(map(str, partition.unsynced))
+            yield Unconfirmed(index, f"brokers {brokers}, to confirm that all they hold is synced")
+        if partition.copies:
+            had = partition.copies
+            yield Unconfirmed(index, f"the leader: some records may have only {had} of the copies asked for")
+
+
 def confirm(
     image: ClusterImage, broker_id: int, broker_epoch: int, kept: Iterable[Kept]
 ) -> list[MetadataRecord]:
