@@ -41,6 +41,7 @@ class ClusterChecker:
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
+        self.replaced: set[int] = set()  # nodes whose disks were
         self.transactions = TransactionHistory()
         self.groups: list[GroupChecker] = []
         self._names: dict[PartitionKey, str] = {METADATA_KEY: "metadata"}
@@ -129,6 +130,8 @@ class ClusterChecker:
         disk_too: bool = False,
     ) -> None:
         """``promised``: up to where the node has told leaders that it holds their logs."""
+        if disk_too:
+            self.replaced.add(node_id)
         for place in self.places():
             end = end_on_disk(disk, f"{DATA}/{place.name}")
             if not disk_too:
