@@ -19,7 +19,7 @@ from tidelog.replication.messages import PartitionKey
 from tidelog.services import Services
 from tidelog.types import NO_EPOCH
 
-LOOK_AGAIN_MS = 20
+LOOK_AGAIN_MS = 10
 REPEAT_MS = 500
 AT_ONCE_MAX = 1000
 
@@ -63,6 +63,7 @@ class KeptPromises:
         self._open: dict[Key, Mark] = {}  # What is not so yet, or not known to be so.
         self._seen: dict[UUID, TopicImage] = {}
         self._looking = False
+        self._pause_ms = LOOK_AGAIN_MS
         self._asked: tuple[Kept, ...] = ()
         self._asked_ms = 0
 
@@ -74,6 +75,7 @@ class KeptPromises:
                 for index, partition in enumerate(topic.partitions):
                     if self._concerns(partition):
                         self._note((topic_id, index), partition)
+        self._pause_ms = LOOK_AGAIN_MS
         if self._open and not self._looking:
             self._looking = True
             self._services.soon(self._look)
@@ -107,7 +109,9 @@ class KeptPromises:
         if kept and due and self._standing.broker_epoch >= 0:
             self._asked, self._asked_ms = kept, now_ms
             self._ask_controller(KeptAsk(self._standing.me, self._standing.broker_epoch, kept))
-        self._services.later(LOOK_AGAIN_MS, self._look)
+        # A backup that is away may keep many partitions waiting for long.
+        self._pause_ms = min(2 * self._pause_ms, REPEAT_MS)
+        self._services.later(self._pause_ms, self._look)
 
     def _kept(self) -> Iterator[Kept]:
         """What is so, and the metadata does not say it yet."""
@@ -119,8 +123,7 @@ class KeptPromises:
                 continue
             partition = topic.partitions[key[1]]
             if mark[:2] != self._heard(partition):
-                self._note(key, partition)
-                continue
+                continue  # The replica has not heard of it yet, and may acknowledge without it.
             # The end may have been dropped since, with what another leader did not have.
             end_offset = min(mark.end_offset, hosted.log.end_offset)
             synced = me in partition.unsynced and hosted.is_synced_to(end_offset)

@@ -38,12 +38,11 @@ def change_topic(
     old = rules.at(image)(topic)
     after = image.apply([change])
     new = rules.at(after)(after.topics[name])
-    promised = [
-        *promises.of_topic(topic, old, after.topics[name], new),
-        *mode_changes.wished(topic, mode_of(wanted)),
-    ]
+    promised = list(promises.of_topic(topic, old, after.topics[name], new))
     after = after.apply(promised)
-    return [change, *promised, *settle_topic(after.topics[name], Standing.of(after), new)]
+    wished = list(mode_changes.wished(after.topics[name], since=topic))
+    after = after.apply(wished)
+    return [change, *promised, *wished, *settle_topic(after.topics[name], Standing.of(after), new)]
 
 
 def change_broker(

@@ -175,11 +175,11 @@ def waiting(topic: TopicImage, standing: Standing) -> Iterator[Waiting]:
             yield Waiting(index, partition.mode, mode, reason or "the controllers")
 
 
-def wished(topic: TopicImage, wanted: str) -> Iterator[PartitionChanged]:
+def wished(topic: TopicImage, *, since: TopicImage) -> Iterator[PartitionChanged]:
     """Another mode is wished for: a leader that has paused for the last wish may go on, or pause anew. What
     it said of the holders of its log is over with this record, however late it arrives.
     """
-    if wanted == mode_of(topic.configs):
+    if mode_of(topic.configs) == mode_of(since.configs):
         return
     for index, partition in enumerate(topic.partitions):
         if ends_in_seal(partition):

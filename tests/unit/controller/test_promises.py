@@ -203,3 +203,21 @@ def test_who_led_last_is_remembered_by_its_epoch() -> None:
     assert after(leader_epoch=4) == 4
     assert after(leader=-1, leader_epoch=5) == 0
     assert after(leader=A, in_sync=(B,), leader_epoch=6) == 0  # It still gathers what others hold.
+
+
+def test_another_wish_leaves_what_is_unconfirmed() -> None:
+    world = World({"min.insync.replicas": "1"}, "primary-backup")
+    before = world.now.partition_epoch
+    world.set(flush_messages="1", min_insync_replicas="2", replication_mode="isr")
+    assert (world.now.mode, world.now.unsynced, world.now.copies) == ("primary-backup", (A, B, C), 1)
+    assert world.now.partition_epoch == before + 2
+
+
+def test_who_leaves_need_not_confirm() -> None:
+    world = World({})
+    world.set(flush_messages="1")
+    world.confirm(A, synced=True)
+    world.confirm(B, synced=True)
+    rules = world.rules.at(world.image)
+    world.image = world.image.apply(reassignment.begin(world.image, "t", 0, [A, B], rules))
+    assert (world.now.replicas, world.now.unsynced, world.now.synced_since) == ((A, B), (), 0)

@@ -19,12 +19,16 @@ def promised(before: PartitionImage, old: Rules, after: PartitionImage, new: Rul
     copies = _copies(before, old, after, new)
     if (unsynced, copies) == (after.unsynced, after.copies) and not more_syncs:
         return after
+    since = after.synced_since
+    if before.unsynced and not unsynced:
+        since = after.leader_epoch  # The last one that had not confirmed has left.
     more_copies = copies != AS_ASKED and copies != before.copies
     return msgspec.structs.replace(
         after,
         unsynced=unsynced,
         copies=copies,
         promise_epoch=after.promise_epoch + (more_syncs or more_copies),
+        synced_since=since,
     )
 
 
