@@ -72,14 +72,15 @@ class Promise:
         # still take such a replica for one that forgot.
         if self.is_synced(place, node) and not for_good:
             end = NOTHING_LOST
-        self._around.losses.note(place.key, node, end)
+        self._around.losses.note(place.key, node, end, for_good=for_good)
         self.judge(place)
 
     def confessed(self, place: Place, node: int) -> None:
         """The controllers have heard that the node lost power. They trust it no more with any topic, also
         not with one that was created since.
         """
-        lost = self._around.losses.confessed(place.key, node)
+        synced = self.is_synced(place, node)  # Its word may have arrived when it was dead already.
+        lost = self._around.losses.confessed(place.key, node, synced=synced)
         if lost and node in trusted(place.partition) and not self.must_trust(place):
             raise Violation(f"{place.name}: node {node} lost power and is trusted on: {place.partition}")
 
