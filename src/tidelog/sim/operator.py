@@ -37,8 +37,10 @@ class Operator:
 
     def _must_decide(self, place: Place, promise: PrimaryBackupPromise) -> bool:
         partition = place.partition
-        replaced = partition.leader in self._cluster.checker.replaced and partition.last_leader < 0
-        return is_restoring(partition) and replaced and promise.enough(place) <= 1
+        # The metadata says that the last leader's disk was replaced; the primary may be another one by now.
+        replaced = not self._cluster.checker.replaced.isdisjoint(partition.replicas)
+        unknown = partition.last_leader < 0
+        return is_restoring(partition) and replaced and unknown and promise.enough(place) <= 1
 
     def _force(self, place: Place) -> None:
         name, index = place.topic.name, place.number
