@@ -1,6 +1,7 @@
 """Disks that fail one broker: it says so, holds nobody back, and gets again what it lost."""
 
 import resource
+import shutil
 import time
 from pathlib import Path
 
@@ -37,9 +38,9 @@ def write_many(cluster: Cluster, count: int, size: int = 20_000) -> int:
     return end
 
 
-def flip_a_bit(path: Path) -> None:
+def flip_a_bit(path: Path, at: int | None = None) -> None:
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0x10
+    data[len(data) // 2 if at is None else at] ^= 0x10
     path.write_bytes(data)
 
 
@@ -130,3 +131,43 @@ def test_a_flipped_bit_in_an_old_segment_of_a_leader_reaches_nobody(cluster: Clu
     cluster.await_in_sync(TOPIC)
     cluster.stop()
     assert_identical(cluster, TOPIC, 0, end)
+
+
+@pytest.mark.parametrize("mode", ["isr", "quorum"])
+@pytest.mark.parametrize("how", ["flipped bit", "removed"])
+def test_who_lost_records_does_not_lead_those_that_never_had_them(
+    cluster: Cluster, mode: str, how: str
+) -> None:
+    """Two of three replicas have an acknowledged record. One of them is frozen, and the other comes back
+    without it.
+    """
+    configs = {"min_insync_replicas": 2} if mode == "isr" else {"replication_mode": mode}
+    create_topic(cluster.bootstrap, TOPIC, 1, **configs)
+    write_many(cluster, 5)
+    cluster.await_in_sync(TOPIC)
+    leader, damaged, absent = cluster.leader_of(TOPIC), *cluster.followers_of(TOPIC)
+    absent.kill()
+    cluster.wait_for(lambda: absent.node_id not in cluster.partition(TOPIC).in_sync, "one replica is away")
+    calls.eventually(lambda: _is_noted(damaged), "the broker has noted that it has a replica")
+    write_many(cluster, 5)
+    damaged.kill()
+    leader.pause()
+    if how == "removed":
+        shutil.rmtree(damaged.data_directory / f"{TOPIC}-0")
+    else:
+        newest = segments(damaged, TOPIC)[-1]
+        flip_a_bit(newest, at=newest.stat().st_size - 100)
+    damaged.launch()
+    absent.launch()
+    calls.eventually(lambda: "the disk lost data" in damaged.log_text(), "it says what is missing")
+    time.sleep(3)  # Longer than an election takes: nothing must happen in this time.
+    leader.resume()
+    cluster.await_ready()
+    cluster.await_in_sync(TOPIC)
+    found = [value[:6] for value in read_all(cluster) if value[:6].isdigit()]  # Not those of an election.
+    assert found == [b"%06d" % n for n in range(5)] * 2
+
+
+def _is_noted(broker: Broker) -> bool:
+    path = broker.data_directory / "replica-checkpoint"
+    return path.exists() and f"{TOPIC} 0 " in path.read_text()

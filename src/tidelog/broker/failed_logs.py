@@ -2,7 +2,9 @@
 
 A log that failed takes part in nothing until the broker starts anew. One with damaged records is repaired:
 somebody else must lead, and this replica count for nothing, before it drops what is damaged and fetches it
-again. Reports are repeated, so a double can arrive after the repair; it is contradicted.
+again. Where records were missing when the log was opened, nothing is left to be dropped, but the same is
+said; and the cluster does not let the broker in before it has heard it. Reports are repeated, so a double can
+arrive after the repair; it is contradicted.
 """
 
 from collections.abc import Callable
@@ -68,6 +70,11 @@ class FailedLogs:
         self._damaged[hosted] = None
         self._repair(self._standing.image)
 
+    @property
+    def have_told(self) -> bool:
+        """Whether the controllers know of every log that cannot be relied on as they rely on it."""
+        return not self._untold and not any(hosted.is_cut for hosted in self._damaged)
+
     def answered(self, got: OfflineGot) -> None:
         if got.error is ErrorCode.NONE and not got.healed:
             self._untold.difference_update(got.partitions)
@@ -91,10 +98,13 @@ class FailedLogs:
             if topic is None or hosted.closed:
                 del self._damaged[hosted]
             elif self._standing.me not in topic.partitions[index].offline:
-                if self._steps_aside(hosted, topic.partitions[index]):
+                if hosted.is_cut or self._steps_aside(hosted, topic.partitions[index]):
                     self.went_offline(topic_id, index)
-            elif hosted.follows_somebody or hosted.gathers_when_it_leads:
-                hosted.repair()
+            elif hosted.is_cut or hosted.follows_somebody or hosted.gathers_when_it_leads:
+                if hosted.is_cut:
+                    hosted.damage_is_known()
+                else:
+                    hosted.repair()
                 del self._damaged[hosted]
                 self._repaired.add(key)
                 if key not in self._healing:

@@ -33,6 +33,7 @@ from tidelog.controller.messages import (
 )
 from tidelog.controller.records import ClusterFounded, MetadataRecord
 from tidelog.errors import ErrorCode, StorageError
+from tidelog.log.directory import METADATA_PARTITION
 from tidelog.log.log import Log
 from tidelog.log.storage import Storage
 from tidelog.replication.effects import ProposeInSync
@@ -96,7 +97,7 @@ class Node:
             registration,
             services,
             self._ask_controller,
-            lambda: self.metadata.committed_offset,
+            self._offset_caught_up_with,
             session.session_ms,
             config.broker_heartbeat_interval_ms,
         )
@@ -120,6 +121,7 @@ class Node:
         self.host.on_failed = self._failed
         self.host.on_damaged = self._damaged
         self.partitions.on_offline = self._failed_logs.went_offline
+        self.metadata.hosted.before_cut = lambda offset: logs.lower_claims(METADATA_PARTITION, offset)
         self._proposals: dict[PartitionKey, InSyncWish] = {}
         self.serving: set[int] = set()  # brokers that are not fenced
         self._broker_epochs: dict[int, int] = {}
@@ -138,7 +140,7 @@ class Node:
         # Whoever embeds the node listens here.
         self._ordered_ms = 0  # when leadership was last looked after
         self._registered = False
-        self.on_registered: Callable[[], None] = lambda: None
+        self.on_registered: Callable[[], None] = lambda: None  # And all logs are open.
         self.on_metadata: Callable[[ClusterImage], None] = self._follow
         self.on_committed: Callable[[Hosted], None] = lambda hosted: None
         self.on_role: Callable[[Hosted], None] = lambda hosted: None
@@ -298,6 +300,17 @@ class Node:
         else:
             self.membership.answered(got)
 
+    def _offset_caught_up_with(self) -> int:
+        """Of the metadata, as the controllers are told, which let a broker in that has caught up with them.
+        One that comes back has not before its logs are open, and the controllers know what is missing in
+        them: it could be made leader for records that it has lost.
+        """
+        if self.membership.fenced and not (
+            self._registered and self.partitions.is_settled and self._failed_logs.have_told
+        ):
+            return -1
+        return self.metadata.committed_offset
+
     # --- the metadata log -----------------------------------------------------------------------------------
 
     def _role_changed(self, hosted: Hosted) -> None:
@@ -345,16 +358,27 @@ class Node:
         # What was decided before this process registered was told to an earlier one: to lead an epoch again,
         # perhaps with a shorter log, would be a second leader in it.
         if me is not None and me.incarnation == self.membership.incarnation:
+            self.on_metadata(image)
             if not self._registered:
                 self._registered = True
-                self.on_registered()
-            self.on_metadata(image)
+                self._come_back()
         if me is not None:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
-        self.membership.hurry()
         self._invite_returned(image)
         self._failed_logs.metadata_changed(image)
         self.partitions.when_settled(lambda: self._kept_promises.metadata_changed(self.image))
+        self.membership.hurry()
+
+    def _come_back(self) -> None:
+        """The controllers have heard what this process said of its disk; now every log is looked at."""
+        if self.partitions.is_settled:
+            self.on_registered()
+        else:
+            self.partitions.when_settled(self._came_back)
+
+    def _came_back(self) -> None:
+        self.on_registered()
+        self.membership.hurry()
 
     def _forget_earlier_runs(self, image: ClusterImage) -> None:
         """What a broker held before it restarted says nothing: it may have come back with less."""

@@ -50,8 +50,14 @@ class Logs(Protocol):
     def high_watermark(self, name: TopicPartition) -> int:
         """As of the last checkpoint."""
 
-    def lower_high_watermark(self, name: TopicPartition, offset: int) -> None:
+    def was_sure(self, name: TopicPartition) -> bool:
+        """Whether the last process was sure of it, and nothing can have changed since."""
+
+    def lower_claims(self, name: TopicPartition, offset: int) -> None:
         """Before the log is cut there."""
+
+    # Asked for every checkpoint: is a replica sure of its watermark?
+    is_sure: Callable[[TopicPartition], bool]
 
     def usage(self) -> tuple[int, int]:
         """(total bytes, free bytes) of the volume."""
@@ -72,6 +78,7 @@ class PartitionTable:
         self._me = host.me
         self._host = host
         self._logs = logs
+        logs.is_sure = self._is_sure
         self._services = services
         self._alone = alone
         self._may_be_decided = may_be_decided
@@ -261,6 +268,11 @@ class PartitionTable:
             able = partition.replicas
         return frozenset(able) - {self._me}
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything known so far is open."""
+        return not self._to_open
+
     def when_settled(self, callback: Callable[[], None]) -> None:
         """Call back when everything known so far is open."""
         if self._to_open:
@@ -302,15 +314,30 @@ class PartitionTable:
             BY_NAME[image.mode],
             self._limits(config, len(image.replicas)),
             self._logs.high_watermark(name),
+            is_sure=self._logs.was_sure(name) and not log.damage,
         )
         hosted = Hosted((topic.topic_id, index), log, replica, self._services, self._host)
         self._host.add(hosted)
         hosted.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
-        hosted.before_cut = lambda offset: self._logs.lower_high_watermark(name, offset)
+        hosted.before_cut = lambda offset: self._logs.lower_claims(name, offset)
         mine = Partition(name, hosted, config, self._alone, self._role_changed, self._may_be_decided)
         self._rows[topic.topic_id][index] = mine
+        if log.damage:
+            self._came_back_damaged(hosted, image)
         self._assign(mine, image)
         self._update_sealing(mine, topic, image)
+
+    def _came_back_damaged(self, hosted: Hosted, image: PartitionImage) -> None:
+        if image.replicas == (self._me,):
+            # Nobody has what is missing, and nobody else can lead: what is left goes on being served.
+            logger.error("%s: the only replica lost records: %s", hosted.key, hosted.log.damage)
+            hosted.log.damage_is_known()
+        else:
+            hosted.came_back_damaged()
+
+    def _is_sure(self, name: TopicPartition) -> bool:
+        mine = self._rows.get(name.topic, {}).get(name.partition)
+        return mine is not None and mine.replica.is_sure
 
     def _role_changed(self, partition: Partition) -> None:
         for listener in self.on_role:

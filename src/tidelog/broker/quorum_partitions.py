@@ -132,7 +132,7 @@ class QuorumPartitions:
             self._disk,
             self._first_delay_ms(partition) if is_new else None,
         )
-        election.forgot = self._forgot(partition)
+        election.forgot = self._forgot(partition) or hosted.is_cut
         election.hearsay_max = EPOCHS_AHEAD // 2
         hosted.notes_fetches = False
         hosted.begin_election(election, PartitionBallots(self._book, key))

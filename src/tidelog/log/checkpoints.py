@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.errors import CorruptBatch
@@ -10,6 +11,7 @@ from tidelog.types import TopicPartition
 RECOVERY_POINTS_FILE = "recovery-point-offset-checkpoint"
 START_OFFSETS_FILE = "log-start-offset-checkpoint"
 HIGH_WATERMARKS_FILE = "replication-offset-checkpoint"
+REPLICAS_FILE = "replica-checkpoint"  # not Kafka's
 META_PROPERTIES_FILE = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
@@ -37,6 +39,36 @@ def decode_offsets(text: bytes) -> dict[TopicPartition, int]:
     except ValueError:
         raise CorruptBatch("the offset checkpoint is damaged") from None
     return offsets
+
+
+class ReplicaNote(NamedTuple):
+    """What is remembered of a replica whose log another process has had open."""
+
+    topic_id: UUID
+    is_sure: bool  # Whether that process was sure of the watermark in the checkpoint.
+
+
+def encode_replicas(notes: Mapping[TopicPartition, ReplicaNote]) -> bytes:
+    """As :func:`encode_offsets`, with the topic's id and ``sure`` or ``unsure`` instead of an offset."""
+    lines = [str(_OFFSETS_VERSION), str(len(notes))]
+    for (topic, partition), note in sorted(notes.items()):
+        lines.append(f"{topic} {partition} {note.topic_id.hex} {'sure' if note.is_sure else 'unsure'}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def decode_replicas(text: bytes) -> dict[TopicPartition, ReplicaNote]:
+    """Raises :class:`CorruptBatch` when the text is not a whole checkpoint."""
+    notes = {}
+    try:
+        version, count, *lines = text.decode().splitlines()
+        if int(version) != _OFFSETS_VERSION or int(count) != len(lines):
+            raise ValueError
+        for line in lines:
+            topic, partition, topic_id, sure = line.split()
+            notes[TopicPartition(topic, int(partition))] = ReplicaNote(UUID(hex=topic_id), sure == "sure")
+    except ValueError:
+        raise CorruptBatch("the replica checkpoint is damaged") from None
+    return notes
 
 
 def encode_id(value: UUID) -> str:

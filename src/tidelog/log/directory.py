@@ -4,13 +4,16 @@ Owns the lock, ``meta.properties``, the clean-shutdown marker, the offset checkp
 partition directories from creation to removal. What is inside of one is the log's. Kafka's names and
 formats throughout.
 
-A checkpoint may lag behind, it never claims too much. The one exception is a truncation, which lowers what
-was claimed: the log knows what the file says (``Log.checkpointed_recovery_point``) and acts on it.
+A checkpoint may lag behind, it never claims too much: a log that ends below what was claimed has lost
+records. So a truncation lowers the claims first (:meth:`DataDirectory.lower_claims`). What the checkpoints
+say of logs that are not open yet, they go on saying.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from typing import TypeVar, cast
 from uuid import UUID
 
 from tidelog.config import TopicConfig
@@ -35,6 +38,7 @@ _SYNCED_AT_ONCE = 64  # Logs; each keeps a few files open meanwhile.
 _logger = logging.getLogger(__name__)
 
 
+_Claim = TypeVar("_Claim")
 RunAll = Callable[[Sequence[Callable[[], None]]], None]
 
 
@@ -94,6 +98,15 @@ class DataDirectory:
         self.directory_id: UUID | None = None
         self.was_clean = False  # Whether the last process closed every log: then none is checked.
         self.checked_logs = 0  # How many were, so far.
+        # Whether the machine has been on since the last process used the directory: then everything that was
+        # written is still there. Whoever opens the directory knows.
+        self.same_boot = False
+        # Whether a replica is sure of its watermark, for the next process to know.
+        self.is_sure: Callable[[TopicPartition], bool] = lambda name: False
+        self._notes: dict[TopicPartition, checkpoints.ReplicaNote] = {}
+        # Whether logs were opened that the checkpoints do not speak of: nobody would miss them.
+        self.has_new_logs = False
+        self._notes_found: dict[TopicPartition, checkpoints.ReplicaNote] = {}  # By the last process.
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
@@ -101,6 +114,7 @@ class DataDirectory:
         self._on_disk: set[TopicPartition] = set()  # Whom the checkpoint files speak of.
         self._in_flight: Checkpoint | None = None
         self._checkpoints = 0  # begun so far
+        self._lowered: dict[TopicPartition, int] = {}  # Logs that are about to be cut, and where.
         self._opened: set[TopicPartition] = set()  # By this process: not as the last one left them any more.
         self._wanted: set[TopicPartition] = set()  # Their topics exist; some may not open.
         self._doomed: list[tuple[int, str]] = []  # (when to remove, directory)
@@ -142,6 +156,8 @@ class DataDirectory:
         self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS_FILE)
         self._start_offsets = self._read_offsets(checkpoints.START_OFFSETS_FILE)
         self._high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARKS_FILE)
+        self._notes = self._read_notes()
+        self._notes_found = dict(self._notes)
         self._on_disk = set(self._recovery_points) | set(self._start_offsets)
         for entry in self._storage.list(self.path):
             path = f"{self.path}/{entry.name}"
@@ -207,6 +223,14 @@ class DataDirectory:
             _logger.warning("%s/%s: %s", self.path, name, error.message)
             return {}
 
+    def _read_notes(self) -> dict[TopicPartition, checkpoints.ReplicaNote]:
+        text = read_whole(self._storage, f"{self.path}/{checkpoints.REPLICAS_FILE}")
+        try:
+            return {} if text is None else checkpoints.decode_replicas(text)
+        except CorruptBatch as error:
+            _logger.warning("%s/%s: %s", self.path, checkpoints.REPLICAS_FILE, error.message)
+            return {}
+
     # -- logs --------------------------------------------------------------------------
 
     def open_log(self, name: TopicPartition, topic_id: UUID, config: LogSettings, now_ms: int) -> Log:
@@ -219,17 +243,18 @@ class DataDirectory:
             if known_id is not None and known_id != topic_id:
                 self._set_aside(name, known_id)
                 known, known_id = False, None
-            if not known:
-                self._high_watermarks.pop(name, None)
-            if name in self._on_disk and not known:
+            if self._speak_of_another(name, topic_id, known=known):
                 # The checkpoints still speak of a deleted partition of this name. After a crash they would
                 # hide the beginning of the new one.
+                self._forget_claims(name)
                 self.checkpoint()
             clean = self.was_clean and name not in self._opened
             log = Log.open(
                 self._storage, directory, config, clean=clean,
                 recovery_point=self._recovery_points.get(name, 0),
                 log_start_offset=self._start_offsets.get(name, 0), now_ms=now_ms, handles=self.handles,
+                high_watermark=self._high_watermarks.get(name, 0), same_boot=self.same_boot,
+                existed=name in self._notes,
             )  # fmt: skip
             self.checked_logs += known and not clean
             if known_id is None:
@@ -239,11 +264,24 @@ class DataDirectory:
         except OSError as error:
             raise StorageError(f"cannot open {directory}: {error}") from error
         self.logs[name] = log
+        self.has_new_logs |= name not in self._notes
         self._opened.add(name)
         self._topic_ids[name] = topic_id
-        # A power failure may have cut it as well.
-        self.lower_high_watermark(name, log.end_offset)
+        # A power failure may have cut it. Where it was more than that, the log itself has noted it.
+        self.lower_claims(name, log.end_offset)
         return log
+
+    def _speak_of_another(self, name: TopicPartition, topic_id: UUID, *, known: bool) -> bool:
+        """Whether the checkpoints mean a deleted partition of this name. ``known``: there is a directory."""
+        note = self._notes.get(name)
+        if note is not None:
+            return note.topic_id != topic_id
+        return not known and name in self._on_disk
+
+    def _forget_claims(self, name: TopicPartition) -> None:
+        offsets = (self._recovery_points, self._start_offsets, self._high_watermarks)
+        for claims in (*offsets, self._notes, self._notes_found):
+            cast("dict[TopicPartition, object]", claims).pop(name, None)
 
     def open_metadata_log(self, now_ms: int) -> Log:
         """The log of the cluster's metadata: kept for ever, synced by its writer."""
@@ -262,9 +300,7 @@ class DataDirectory:
         target = f"{self.path}/{name}.{topic_id.hex}{_STRAY_SUFFIX}"
         _logger.warning("%s belongs to a topic that is gone (%s): moved to %s", name, topic_id, target)
         self._storage.rename(f"{self.path}/{name}", target)
-        self._recovery_points.pop(name, None)
-        self._start_offsets.pop(name, None)
-        self._high_watermarks.pop(name, None)
+        self._forget_claims(name)
 
     def forget_strays(self) -> list[str]:
         """Set aside directories of partitions that nobody wants: their topics are gone. Their new names."""
@@ -276,6 +312,8 @@ class DataDirectory:
                     continue
                 self._set_aside(name, self._read_topic_id(f"{self.path}/{name}") or UUID(int=0))
                 moved.append(entry.name)
+            for name in self._claimed() - self._wanted:
+                self._forget_claims(name)
         except OSError as error:
             raise StorageError(f"cannot set aside what is left in {self.path}: {error}") from error
         return moved
@@ -284,13 +322,25 @@ class DataDirectory:
         """As of the last checkpoint; 0 when unknown."""
         return self._high_watermarks.get(name, 0)
 
-    def lower_high_watermark(self, name: TopicPartition, offset: int) -> None:
-        """The log is about to be cut there. What the checkpoint claims beyond would be believed again when
-        the log has grown back over it. Waits for the disk, but hardly ever: records below a watermark are
-        given up only after an unclean election. Raises StorageError.
+    def was_sure(self, name: TopicPartition) -> bool:
+        """Whether the last process was sure of that watermark, and everything below is still as it was."""
+        note = self._notes_found.get(name)
+        return note is not None and note.is_sure and (self.same_boot or self.was_clean)
+
+    def lower_claims(self, name: TopicPartition, offset: int) -> None:
+        """The log is about to be cut there. A watermark beyond would be believed again when the log has grown
+        back over it, and a recovery point beyond be taken for damage. Waits for the disk, but not often:
+        records that were synced a while ago are dropped only where leaders disagree. Raises StorageError.
         """
-        if self._high_watermarks.get(name, 0) > offset:
-            self.checkpoint({**self._high_watermarks, name: offset})
+        log = self.logs.get(name)
+        if log is None:
+            return
+        end_offset = log.end_if_truncated(offset)
+        watermark = self._high_watermarks.get(name, 0)
+        if max(watermark, log.checkpointed_recovery_point) > end_offset:
+            self._lowered[name] = end_offset
+            self.checkpoint({**self._high_watermarks, name: min(watermark, end_offset)})
+            del self._lowered[name]
 
     def usage(self) -> tuple[int, int]:
         """(total bytes, free bytes) of the volume."""
@@ -309,8 +359,7 @@ class DataDirectory:
         # The topic's id makes the name unique: the next topic of this name may be deleted before this is
         # gone.
         target = f"{log.directory}.{self._topic_ids.pop(name).hex}{_DELETE_SUFFIX}"
-        for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks):
-            offsets.pop(name, None)
+        self._forget_claims(name)
         try:
             self._storage.rename(log.directory, target)
         except OSError as error:
@@ -332,19 +381,28 @@ class DataDirectory:
 
     def begin_checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> Checkpoint:
         """Note the offsets of all logs as they are now; ``run`` it in a thread, then finish it."""
+        unopened = self._claimed() - self._opened
         if high_watermarks is not None:
-            self._high_watermarks = dict(high_watermarks)
-        self._start_offsets = {
+            self._high_watermarks = _part(self._high_watermarks, unopened) | dict(high_watermarks)
+        self._start_offsets = _part(self._start_offsets, unopened) | {
             name: log.start_offset
             for name, log in self.logs.items()
             if log.start_offset > log.segments[0].base_offset
         }
-        recovery_points = {name: log.recovery_point for name, log in self.logs.items()}
-        for name, point in recovery_points.items():
-            log = self.logs[name]
+        recovery_points = _part(self._recovery_points, unopened)
+        for name, log in self.logs.items():
+            recovery_points[name] = min(log.recovery_point, self._lowered.get(name, log.recovery_point))
+        self.has_new_logs = False
+        self._notes = _part(self._notes, unopened) | {
+            name: checkpoints.ReplicaNote(self._topic_ids[name], self.is_sure(name)) for name in self.logs
+        }
+        for name, log in self.logs.items():
+            point = recovery_points[name]
             # Until this is done, the file may hold the old offset or the new one.
             log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, point)
         texts = {
+            # First: without it, offsets of a log whose directory is gone are taken for a deleted topic's.
+            checkpoints.REPLICAS_FILE: checkpoints.encode_replicas(self._notes),
             checkpoints.RECOVERY_POINTS_FILE: checkpoints.encode_offsets(recovery_points),
             checkpoints.START_OFFSETS_FILE: checkpoints.encode_offsets(self._start_offsets),
             checkpoints.HIGH_WATERMARKS_FILE: checkpoints.encode_offsets(self._high_watermarks),
@@ -355,6 +413,10 @@ class DataDirectory:
         self._checkpoints += 1
         self._in_flight = Checkpoint(self._storage, self.path, self._checkpoints, recovery_points, texts)
         return self._in_flight
+
+    def _claimed(self) -> set[TopicPartition]:
+        """Whom the checkpoints speak of."""
+        return {*self._recovery_points, *self._start_offsets, *self._high_watermarks, *self._notes}
 
     def finish_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Raises StorageError when the checkpoint could not be written."""
@@ -424,6 +486,12 @@ class DataDirectory:
             for log, ticket in tickets:
                 with suppress(StorageError):
                     log.finish_sync(ticket, 0)
+
+
+def _part(
+    claims: Mapping[TopicPartition, _Claim], names: AbstractSet[TopicPartition]
+) -> dict[TopicPartition, _Claim]:
+    return {name: claim for name, claim in claims.items() if name in names}
 
 
 def _partition_of(directory_name: str) -> TopicPartition | None:

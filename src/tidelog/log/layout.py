@@ -11,6 +11,7 @@
 ``….swap``                     compaction finished it: it takes the place of its originals, also after a crash
 ``leader-epoch-checkpoint``    which leader epoch began at which offset
 ``partition.metadata``         the topic's id
+``damage``                     records are missing, and the controllers may not know (not Kafka's)
 ============================== ==========================================================================
 """
 
@@ -31,6 +32,7 @@ TEMPORARY_SUFFIX = ".tmp"
 
 EPOCHS_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
+DAMAGE_FILE = "damage"
 
 _DIGITS = 20
 

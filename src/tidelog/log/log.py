@@ -20,6 +20,7 @@ reads go on.
 import logging
 
 from tidelog.errors import StorageError
+from tidelog.log.damage import Evidence
 from tidelog.log.durability import Durability
 from tidelog.log.handles import HandleCache
 from tidelog.log.opening import Opening
@@ -38,13 +39,19 @@ class Log(Reading, Shortening):
     def open(
         cls, storage: Storage, directory: str, config: LogSettings, *, clean: bool, recovery_point: int = 0,
         log_start_offset: int = 0, now_ms: int, handles: HandleCache | None = None,
+        high_watermark: int = 0, same_boot: bool = False, existed: bool = False,
     ) -> "Log":  # fmt: skip
-        """Open the log in ``directory``, or begin one there. ``clean``: it was closed, nothing is checked."""
+        """Open the log in ``directory``, or begin one there. ``clean``: it was closed, nothing is checked.
+
+        ``recovery_point``, ``high_watermark``: as they were checkpointed. ``same_boot``: the machine has been
+        on since the log was last written. ``existed``: its directory was there then.
+        """
         if handles is None:
             handles = HandleCache()
+        evidence = Evidence(recovery_point, high_watermark, clean or same_boot, existed)
         try:
             loaded = Opening(storage, handles, directory, config, now_ms).load(
-                clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
+                clean=clean, evidence=evidence, log_start_offset=log_start_offset
             )
         except OSError as error:
             raise StorageError(f"cannot open the log in {directory}: {error}") from error
@@ -52,8 +59,9 @@ class Log(Reading, Shortening):
             recovery_point = loaded.end_offset
         durability = Durability(storage, directory, loaded.end_offset, recovery_point, now_ms)
         durability.waiting = loaded.unsynced
-        durability.names_changed = loaded.names_changed
-        durability.parent_changed = loaded.created
+        # The last process may have been killed before it had synced the names of what it made.
+        durability.names_changed = loaded.names_changed or not clean
+        durability.parent_changed = loaded.created or not clean
         return cls(storage, handles, directory, config, loaded, durability)
 
     def begin_close(self) -> None:

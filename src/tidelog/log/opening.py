@@ -2,7 +2,8 @@
 
 After a clean shutdown only the newest index entry and the headers behind it are read. After anything else
 every segment from the recovery point on is read and checked byte by byte; the first batch that is torn,
-damaged or out of order ends the log, and everything behind it goes. What is cut is said in the broker's log.
+damaged or out of order ends the log, and everything behind it goes. What is cut is said in the broker's log;
+where a crash cannot be the reason (:mod:`tidelog.log.damage`), it is noted as damage before it is cut.
 Producers are known from the newest snapshot that can be trusted and the batches behind it.
 """
 
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout, swap
+from tidelog.log.damage import DamageMark, Evidence
 from tidelog.log.epochs import EpochCache
 from tidelog.log.files import read_whole
 from tidelog.log.handles import HandleCache
@@ -19,7 +21,7 @@ from tidelog.log.offset_mark import OffsetMark
 from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producers import ProducerStates
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
-from tidelog.log.segment_check import recover
+from tidelog.log.segment_check import Recovered, recover
 from tidelog.log.settings import LogSettings
 from tidelog.log.storage import Entry, Storage
 from tidelog.log.sync import Unsynced
@@ -41,6 +43,7 @@ class Loaded(NamedTuple):
     names_changed: bool  # Whether the directory must be synced.
     created: bool  # Whether the directory itself is new.
     untouched: bool  # Whether every file is as a clean shutdown left it.
+    damage: DamageMark
 
 
 class Opening:
@@ -61,8 +64,12 @@ class Opening:
         self._unsynced: list[Unsynced] = []
         self._names_changed = False
         self._untouched = True
+        self._damage = DamageMark(storage, directory)
+        self._evidence = Evidence()
 
-    def load(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> Loaded:
+    def load(self, *, clean: bool, evidence: Evidence, log_start_offset: int) -> Loaded:
+        self._evidence = evidence
+        recovery_point = evidence.recovery_point
         created = not self._storage.exists(self._directory)
         if created:
             self._storage.make_directory(self._directory)
@@ -70,10 +77,13 @@ class Opening:
         if swap.finish_interrupted(self._storage, self._directory, entries):
             entries = self._storage.list(self._directory)
             self._names_changed = True
+        self._damage.load()
         self._start_mark.find(entries)
         self._clean_mark.find(entries)
         log_start_offset = max(log_start_offset, self._start_mark.offset)
         self._find_segments(entries)
+        if evidence.existed and (created or (evidence.written_survives and not self._segments)):
+            self._note_damage("its directory was removed or emptied")
         self._snapshots.find(entries)
         if any(entry.name == layout.EPOCHS_FILE for entry in entries):
             self._load_epochs()
@@ -82,6 +92,8 @@ class Opening:
             _logger.warning("%s: the index of aborted transactions is torn", self._directory)
             clean, recovery_point = False, min(recovery_point, damaged[0])
         end_offset = self._end_offset(clean, recovery_point)
+        if end_offset < evidence.end_offset_min:
+            self._note_damage(f"ends at offset {end_offset}, and reached {evidence.end_offset_min} before")
         if end_offset < log_start_offset or not self._segments:
             self._start_empty(log_start_offset, end_offset)
             end_offset = log_start_offset
@@ -106,7 +118,13 @@ class Opening:
             self._names_changed,
             created,
             self._untouched,
+            self._damage,
         )
+
+    def _note_damage(self, reason: str) -> None:
+        """Before anything is cut: the next start would find nothing wrong."""
+        _logger.error("%s: the disk lost data: %s", self._directory, reason)
+        self._damage.set(reason)
 
     def _find_segments(self, entries: list[Entry]) -> None:
         sizes = {entry.name: entry.size for entry in entries}
@@ -178,9 +196,9 @@ class Opening:
             segment = segments[number]
             if number > 0:
                 self._snapshots.try_to_write(segment.base_offset)
-            found = recover(segment, self._config.index_interval_bytes, self._epochs, self._snapshots.states)
-            end_offset = found.next_offset
             last = number == len(segments) - 1
+            found = self._check(segment, last=last)
+            end_offset = found.next_offset
             if found.cut_bytes:
                 _logger.warning(
                     "%s: cut %d bytes behind offset %d: %s",
@@ -189,15 +207,25 @@ class Opening:
             if last:
                 break
             if found.cut_bytes or not _follows(segments[number + 1], segment, end_offset):
+                if self._evidence.written_survives or end_offset < self._evidence.end_offset_min:
+                    self._note_damage(f"a hole between {end_offset} and {segments[number + 1].base_offset}")
                 self._drop_behind(number, end_offset)
                 break
             self._unsynced.append(segment.seal())
-        if end_offset < recovery_point:
-            _logger.error(
-                "%s ends at offset %d, but was synced up to %d: the disk lost data",
-                self._directory, end_offset, recovery_point,
-            )  # fmt: skip
         return end_offset
+
+    def _check(self, segment: Segment, *, last: bool) -> Recovered:
+        def before_cut(found: Recovered) -> None:
+            # Only the last write can have been interrupted, and it went to the newest segment.
+            torn = found.torn and last
+            is_lost = found.next_offset < self._evidence.end_offset_min
+            if is_lost or (self._evidence.written_survives and not torn):
+                self._note_damage(f"{segment.path} behind offset {found.next_offset}: {found.reason}")
+
+        return recover(
+            segment, self._config.index_interval_bytes, self._epochs, self._snapshots.states, before_cut,
+            preallocated=self._config.preallocate,
+        )  # fmt: skip
 
     def _drop_behind(self, number: int, end_offset: int) -> None:
         """What follows a cut has lost its connection: keeping it would leave a hole."""

@@ -4,9 +4,11 @@ The first batch that is torn, damaged or out of order ends the segment. Indexes,
 aborted transactions are built anew from what stands before it.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
+from tidelog.log.damage import is_torn
 from tidelog.log.epochs import EpochCache
 from tidelog.log.producers import ProducerStates
 from tidelog.log.scan import checked_headers
@@ -20,14 +22,22 @@ class Recovered(NamedTuple):
     next_offset: int  # Exclusive end offset of the last valid batch.
     cut_bytes: int  # How much was cut off behind it; 0 when all was well.
     reason: str  # Why; empty when all was well.
+    torn: bool = False  # Whether it can be the beginning of a write that was interrupted.
 
 
 def recover(
-    segment: Segment, index_interval_bytes: int, epochs: EpochCache, producers: ProducerStates
+    segment: Segment,
+    index_interval_bytes: int,
+    epochs: EpochCache,
+    producers: ProducerStates,
+    before_cut: Callable[[Recovered], None] = lambda found: None,
+    *,
+    preallocated: bool = False,
 ) -> Recovered:
     """Check every byte, cut behind the last valid batch, build the indexes anew. Leaves the segment active.
 
-    ``epochs`` and ``producers`` know everything before the segment, and learn what is in it.
+    ``epochs`` and ``producers`` know everything before the segment, and learn what is in it. ``before_cut``
+    hears what is about to be cut off. ``preallocated``: the file may end in space that was only reserved.
     """
     file = segment.file()
     file_size = file.size()
@@ -48,10 +58,13 @@ def recover(
             next_offset = header.next_offset
     except CorruptBatch as error:
         reason = error.message
-    if segment.size < file_size:
+    found = Recovered(next_offset, file_size - segment.size, reason)
+    if found.cut_bytes:
+        found = found._replace(torn=is_torn(file, segment.size, file_size, preallocated=preallocated))
+        before_cut(found)
         file.truncate(segment.size)
     segment.trusted_from = 0
-    return Recovered(next_offset, file_size - segment.size, reason)
+    return found
 
 
 def _learn_producer(segment: Segment, position: int, header: BatchHeader, producers: ProducerStates) -> None:

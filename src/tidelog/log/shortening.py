@@ -40,6 +40,18 @@ class Shortening(Appending):
         except OSError as error:
             raise self._fail("truncate", error) from error
 
+    def end_if_truncated(self, offset: int) -> int:
+        """Where the log would end, at most, after ``truncate_to(offset)``. May raise ``StorageError``."""
+        if not self._row.first_offset <= offset < self.end_offset:
+            return min(offset, self.end_offset)
+        try:
+            segment = self._row.segments[self._row.number_of(offset)]
+            position, size = segment.locate(offset)
+            header = segment.header_at(position) if size else None
+        except OSError as error:
+            raise self._fail("truncate", error) from error
+        return min(offset, header.base_offset) if header is not None else offset
+
     def _truncate(self, offset: int) -> None:
         number = self._row.number_of(offset)
         segment = self._row.segments[number]

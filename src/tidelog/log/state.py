@@ -6,6 +6,7 @@ The log itself is :class:`tidelog.log.log.Log`; its parts by concern are the cla
 dozen of them in less than a microsecond.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 
 from tidelog.errors import StorageError
@@ -19,13 +20,16 @@ from tidelog.log.segment import Segment
 from tidelog.log.settings import LogSettings
 from tidelog.log.storage import Buffer, File, Storage
 
+_logger = logging.getLogger(__name__)
+
 ALWAYS = -1  # As a limit: every append takes the slow path.
 NO_OFFSET = -1
 
 
 class LogState:
     __slots__ = (
-        "_active", "_clean_mark", "_config", "_durability", "_flush_messages", "_flush_ms", "_handles",
+        "_active", "_clean_mark", "_config", "_damage", "_durability", "_flush_messages", "_flush_ms",
+        "_handles",
         "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
         "_snapshots", "_start_mark", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write",
         "closed", "cuts", "directory", "end_offset", "epochs", "producers", "size_bytes", "start_offset",
@@ -43,6 +47,7 @@ class LogState:
         self._start_mark = loaded.start_mark
         self._clean_mark = loaded.clean_mark
         self.cuts = 0  # How often the log was truncated or begun anew: offsets may name other records since.
+        self._damage = loaded.damage
         self._snapshots = loaded.snapshots
         self.producers: ProducerStates = loaded.snapshots.states
         self.start_offset = loaded.start_offset  # First readable.
@@ -62,6 +67,18 @@ class LogState:
     def failure(self) -> StorageError | None:
         """Why the log takes no more writes."""
         return self._durability.failure
+
+    @property
+    def damage(self) -> str:
+        """What was missing when the log was opened, as long as the controllers may not know; else empty."""
+        return self._damage.reason
+
+    def damage_is_known(self) -> None:
+        """The controllers remember it from now on."""
+        try:
+            self._damage.clear()
+        except OSError as error:
+            _logger.warning("%s: the note of its damage stays: %s", self.directory, error)
 
     @property
     def synced_end_offset(self) -> int:

@@ -200,6 +200,8 @@ class Host:
         for hosted in self.hosted.values():
             if hosted.election is None:  # Voters hold what they said: it was synced.
                 hosted.replica.restarted(broker, now_ms)
+            if hosted.restoring is not None:
+                hosted.restoring.restarted(broker)
 
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: leaders there are probably dead."""

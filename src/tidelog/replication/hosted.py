@@ -98,6 +98,7 @@ class Hosted:
         # Followers that may be slowed down while they catch up; None: all of them.
         self.throttled: frozenset[int] | None = frozenset()
         self.damaged_from: int | None = None  # offset of the first record that is not what was written
+        self.is_cut = False  # Whether the damage was found at the start: it is cut off already.
         self.restoring: Restorer | None = None  # While this replica gathers what it needs to lead.
         self.restless = False  # The clock looks at it; see Replica.settled.
         # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
@@ -319,6 +320,7 @@ class Hosted:
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at the leader's log start."""
         try:
+            self.before_cut(min(offset, self.log.start_offset))
             self.log.restart_at(offset)
         except StorageError as error:
             self._fail(error)
@@ -379,6 +381,19 @@ class Hosted:
         logger.error("%s: damaged from offset %s on: %s", self.key, offset, reason)
         self.damaged_from = offset
         self._listener.damaged(self)
+
+    def came_back_damaged(self) -> None:
+        """The log lost records before it was opened. Until the controllers know, this replica counts for
+        nothing: it neither votes, nor is its broker let in.
+        """
+        self.is_cut = True
+        self.damaged(self.log.end_offset, self.log.damage)
+
+    def damage_is_known(self) -> None:
+        """The controllers remember that records are missing: what is left may be used."""
+        self.is_cut = False
+        self.damaged_from = None
+        self.log.damage_is_known()
 
     @property
     def gathers_when_it_leads(self) -> bool:

@@ -112,7 +112,14 @@ class Replica:
     )
 
     def __init__(
-        self, me: int, log: LogState, policy: Policy, limits: Limits, high_watermark: int = 0
+        self,
+        me: int,
+        log: LogState,
+        policy: Policy,
+        limits: Limits,
+        high_watermark: int = 0,
+        *,
+        is_sure: bool = False,
     ) -> None:
         self.me = me
         self.log = log
@@ -130,9 +137,10 @@ class Replica:
         # records up. After a crash the log may be shorter than what was checkpointed, or begin behind it:
         # only what is committed is ever deleted.
         self.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
-        # Whether this process has led, or heard a leader agree with its log. Before that the watermark is a
-        # checkpoint's word for records that a power failure may have exchanged for older ones.
-        self.is_sure = False
+        # Whether this process has led, or heard a leader agree with its log, or an earlier one had and the
+        # machine has been on since. Before that the watermark is a checkpoint's word for records that a power
+        # failure may have exchanged for older ones.
+        self.is_sure = is_sure
         # (epoch, end offset): up to where our log was last seen to be the beginning of its leader's, and in
         # which epoch. A restart forgets it: the log may have come back shorter, or as it was before a cut.
         self.agreed: tuple[int, int] = (NO_EPOCH, 0)

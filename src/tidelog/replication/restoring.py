@@ -136,6 +136,17 @@ class Restoring:
                 self.taken()
             self._look()
 
+    def restarted(self, broker: int) -> None:
+        """It may have come back with less than it said: it is asked again, and not waited for."""
+        self._tails.pop(broker, None)
+        if self._copying_until is not None and self._hosted.replica.leader == broker:
+            self._copying_until = None
+            self._follow_nobody()
+
+    def _follow_nobody(self) -> None:
+        mandate = self.mandate
+        self._hosted.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
+
     # --- deciding -------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
@@ -184,7 +195,7 @@ class Restoring:
     def _propose(self) -> None:
         hosted, mandate = self._hosted, self.mandate
         if hosted.replica.proposed is None or hosted.replica.partition_epoch != mandate.partition_epoch:
-            hosted.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
+            self._follow_nobody()
             hosted.run(hosted.replica.propose_itself())
 
     # --- copying --------------------------------------------------------------------------------------------
@@ -208,9 +219,7 @@ class Restoring:
         """The log we follow does not go on where ours ends: nothing is dropped for that."""
         source = self._hosted.replica.leader
         self._copying_until = None
-        self._hosted.follow(
-            self.mandate.epoch, NO_BROKER, self.mandate.replicas, self.mandate.partition_epoch
-        )
+        self._follow_nobody()
         tail = self._tails.get(source)
         if tail is None:
             return

@@ -42,6 +42,7 @@ class Assembly:
     ) -> None:
         self._config = config
         self._data = data
+        directory.same_boot = boot.stayed_on(data)
         self.peers = WirePeers(
             config.node_id,
             loop,

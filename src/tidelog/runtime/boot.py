@@ -24,6 +24,17 @@ def boot_id() -> str | None:
         return None
 
 
+def stayed_on(directory: Path) -> bool:
+    """Whether the machine has been on since the directory was last in use: whatever was written to it is
+    still there. In doubt, no.
+    """
+    now = boot_id()
+    try:
+        return now is not None and (directory / BOOT_FILE).read_text().strip() == now
+    except OSError:
+        return False
+
+
 def machine_was_off(directory: Path, *, was_clean: bool) -> bool:
     """Whether unsynced records may be missing since the last use. In doubt, yes: then others are trusted
     first.
@@ -45,7 +56,8 @@ def machine_was_off(directory: Path, *, was_clean: bool) -> bool:
 
 def note_use(directory: Path) -> None:
     """Remember that the directory was used by this start of the machine. Only once the controllers have heard
-    what was forgotten: a process that dies before that must say it again.
+    what was forgotten: a process that dies before that must say it again. And only once every log was
+    checked: in one that was not, what the power failure tore would pass for damage.
     """
     _write(directory, boot_id() or "")
 

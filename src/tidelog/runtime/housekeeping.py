@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 PARTITIONS_PER_SLICE = 50
 REMOVAL_INTERVAL_MS = 1000
 NAMES_INTERVAL_MS = 500
+NEW_LOGS_INTERVAL_MS = 1000
 
 
 class Housekeeping:
@@ -46,6 +47,7 @@ class Housekeeping:
             lambda: self._broker.config.log_flush_offset_checkpoint_interval_ms,
             self._checkpoint,
         )
+        self._every("new logs", lambda: NEW_LOGS_INTERVAL_MS, self._note_new_logs)
         self._every("removal", lambda: REMOVAL_INTERVAL_MS, self._remove)
         self._every("compaction", lambda: self._broker.config.log_cleaner_backoff_ms, self._compactor.run)
 
@@ -121,6 +123,11 @@ class Housekeeping:
         deleted = partition.log.enforce_retention(self._broker.services.now_ms(), partition.high_watermark)
         for segment in deleted:
             logger.info("deleted segment %s of %s by retention", segment.base_offset, partition.name)
+
+    def _note_new_logs(self) -> None:
+        """Should somebody remove a log's directory, the next start must know that there was one."""
+        if self._directory.has_new_logs:
+            self._checkpoint()
 
     def _checkpoint(self) -> None:
         checkpoint = self._directory.begin_checkpoint(self.high_watermarks())

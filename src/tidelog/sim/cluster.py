@@ -57,6 +57,7 @@ class BrokerMachine(Machine):
         directory = self._directory = DataDirectory.open(
             self.disk, DATA, node_id=self.node_id, now_ms=now_ms, new_id=services.new_uuid
         )
+        directory.same_boot = not self.rebooted
         try:
             self.disk.sync_directory("")
         except OSError as error:
@@ -71,6 +72,7 @@ class BrokerMachine(Machine):
         act, node.metadata.on_change = node.metadata.on_change, lambda image: self._applied(node, image, act)
         node.on_role = cluster.checker.role_changed
         node.on_committed = cluster.checker.committed
+        node.on_registered = self._came_back
         node.start()
         services.later(CHECKPOINT_MS, lambda: self._checkpoint(services))
         if self.decayed:
@@ -104,6 +106,9 @@ class BrokerMachine(Machine):
             if self._directory is not None and not self._settled:
                 self._settled = True
                 self.broker.partitions.when_settled(self._forget_strays)
+
+    def _came_back(self) -> None:
+        self.rebooted = self.must_stay_on = False
 
     def _forget_strays(self) -> None:
         if self._directory is not None:
@@ -166,13 +171,15 @@ class BrokerMachine(Machine):
         self._listens = False
 
     def lose_power(self, survive: Survive | None = None) -> None:
-        if survive is None and not self.cluster.checker.bears_power_failure(self.node_id):
+        bears = self.cluster.checker.bears_power_failure(self.node_id)
+        if self.must_stay_on or (survive is None and not bears):
             self.kill()  # Chance wants more than anybody has promised.
             return
         super().lose_power(survive)
         self.cluster.checker.power_lost(self.node_id, self.disk, self._promised)
 
     def lose_disk(self) -> None:
+        self.must_stay_on = False
         super().lose_disk()
         self.cluster.checker.power_lost(self.node_id, self.disk, {}, disk_too=True)
 

@@ -1,14 +1,13 @@
-"""Bits that flip in old segments, where the promise of the modes says that others make up for it.
+"""Bits that flip in any batch, where the promise of the modes says that others make up for it.
 
 Not more than one replica of a partition is damaged at a time, and all the others are whole then: what is
 damaged everywhere is gone, as if all disks had been lost. The process is started anew with it, because what a
 process has written or read it has in the machine's memory, where the medium cannot harm it. Bits that no
-checksum covers (the offset and the leader epoch of a batch) stay as they are: nobody could notice. Nor is the
-newest past touched, which a killed process checks byte by byte when it comes back: there a damaged batch
-looks like one that was being written, and ends the log.
+checksum covers (the offset and the leader epoch of a batch) stay as they are: nobody could notice. Behind the
+recovery point a power failure takes batches, too, and nobody can tell one from the other: a machine whose
+newest batches are damaged stays on until it has looked at them.
 """
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.log.checkpoints import RECOVERY_POINTS_FILE, decode_offsets
@@ -26,13 +25,14 @@ EPOCH = range(12, 16)  # and then, not covered either, the leader epoch.
 
 
 class Spot(NamedTuple):
-    """A batch in an old segment."""
+    """A batch on a disk."""
 
     place: Place
     path: str
     position: int
     size: int
     offset: int
+    is_new: bool  # Behind the recovery point that is noted on the disk.
 
 
 class Decay:
@@ -44,13 +44,14 @@ class Decay:
         machine, chance = self._cluster.machines[node_id], self._cluster.world.chance
         spots = self._spots(machine)
         if not spots:
-            return f"{node_id}: nothing old enough"
+            return f"{node_id}: nothing that others have"
         spot = chance.choice(spots)
         machine.kill()
         inside = [*range(OFFSET_BYTES, EPOCH.start), *range(EPOCH.stop, spot.size)]
         at = spot.position + chance.choice(inside)
         machine.disk.flip(spot.path, at, chance.randrange(8))
         machine.decayed = True
+        machine.must_stay_on |= spot.is_new
         damage = Damage(node_id, spot.place.key, machine.disk, spot.path, spot.position, spot.offset)
         self._cluster.checker.damaged(spot.place, damage)
         return f"{node_id} {spot.path} at {at}, offset {spot.offset}"
@@ -78,18 +79,14 @@ class Decay:
 
 
 def _batches(machine: "BrokerMachine", place: Place) -> list[Spot]:
-    """All batches in segments that are not written any more, and were synced when somebody last noted so."""
+    """All batches; where the machine has been off, only those that were noted as synced."""
     points = machine.disk.contents(DATA).get(f"{DATA}/{RECOVERY_POINTS_FILE}", b"")
     point = decode_offsets(points).get(TopicPartition(place.topic.name, place.number), 0) if points else 0
     contents = machine.disk.contents(f"{DATA}/{place.name}")
-    paths = [path for path in contents if path.endswith(".log")]
     return [
-        Spot(place, path, position, header.size, header.base_offset)
-        for path, following in pairwise(paths)
-        if _base_offset(following) <= point
+        Spot(place, path, position, header.size, header.base_offset, header.base_offset >= point)
+        for path in contents
+        if path.endswith(".log")
         for position, header in iterate(contents[path])
+        if header.base_offset < point or not machine.rebooted
     ]
-
-
-def _base_offset(path: str) -> int:
-    return int(path.rpartition("/")[2].removesuffix(".log"))

@@ -159,6 +159,7 @@ class SimulatedDisk:
         self._safe_directories: set[str] = {""}
         self._pending: dict[str, list[Callable[[dict[str, Inode], set[str]], None]]] = {}
         self._interrupted: Fault | None = None
+        self._born = 0  # files, ever
 
     # -- faults ------------------------------------------------------------------------
 
@@ -230,7 +231,7 @@ class SimulatedDisk:
             if inode.mapped:
                 inode.note_mapped()
             found = inode.replay(survive(path, inode.unsynced()))
-            self._safe_files[path] = Inode(found, inode.modified_ms)
+            self._safe_files[path] = Inode(found, inode.modified_ms, inode.born)
         self._files = dict(self._safe_files)
         self._directories = set(self._safe_directories)
         self.locked.clear()
@@ -271,7 +272,8 @@ class SimulatedDisk:
             if not create or path.rpartition("/")[0] not in self._directories:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.before("create", path)
-            inode = Inode()
+            self._born += 1
+            inode = Inode(born=self._born)
             self._change_names(path, lambda files, _: files.__setitem__(path, inode))
         return SimulatedFile(self, path, inode)
 
@@ -312,7 +314,7 @@ class SimulatedDisk:
     def rename(self, source: str, target: str) -> None:
         self.before("rename", f"{source} -> {target}")
         if source in self._directories:
-            self._change_names(source, lambda files, names: _rename_tree(files, names, source, target))
+            self._rename_directory(source, target)
             return
         if source not in self._files:
             raise FileNotFoundError(errno.ENOENT, "no such file", source)
@@ -321,6 +323,20 @@ class SimulatedDisk:
         def change(files: dict[str, Inode], _: set[str]) -> None:
             files.pop(source, None)
             files[target] = inode
+
+        self._change_names(source, change)
+
+    def _rename_directory(self, source: str, target: str) -> None:
+        """What is made under the old name from now on is in another directory, and stays where it is, also
+        when it is synced before this change of names is.
+        """
+        inside, born = self._pending.pop(source, []), self._born
+
+        def change(files: dict[str, Inode], names: set[str]) -> None:
+            if files is self._safe_files:
+                for earlier in inside:
+                    earlier(files, names)
+            _rename_tree(files, names, source, target, born)
 
         self._change_names(source, change)
 
@@ -355,8 +371,11 @@ def _forget(files: dict[str, Inode], path: str) -> None:
     files.pop(path, None)
 
 
-def _rename_tree(files: dict[str, Inode], directories: set[str], source: str, target: str) -> None:
-    for path in [path for path in files if path.startswith(source + "/")]:
+def _rename_tree(
+    files: dict[str, Inode], directories: set[str], source: str, target: str, born_max: int
+) -> None:
+    inside = [path for path in files if path.startswith(source + "/")]
+    for path in [path for path in inside if files[path].born <= born_max]:
         files[target + path[len(source) :]] = files.pop(path)
     for path in [path for path in directories if path == source or path.startswith(source + "/")]:
         directories.discard(path)

@@ -373,7 +373,7 @@ def _full(nemesis: Nemesis) -> str:
 
 
 def _flip(nemesis: Nemesis) -> str:
-    """A bit in an old segment, which nobody looks at before somebody reads it."""
+    """A bit of a batch. In an old segment nobody looks at it before somebody reads it."""
     machine = nemesis.victim()
     struck = nemesis.decay(machine.node_id)
     if not machine.alive:

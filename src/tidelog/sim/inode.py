@@ -21,11 +21,19 @@ class Change(NamedTuple):
         """How many points of time there are inside this change: bytes, or one for a new size."""
         return 1 if self.data is None else len(self.data)
 
+    def flipped(self, position: int, bit: int) -> "Change":
+        if self.data is None or not 0 <= position - self.position < len(self.data):
+            return self
+        data = bytearray(self.data)
+        data[position - self.position] ^= 1 << bit
+        return Change(self.position, bytes(data))
+
 
 class Inode:
-    __slots__ = ("changes", "content", "given_up", "mapped", "modified_ms", "safe")
+    __slots__ = ("born", "changes", "content", "given_up", "mapped", "modified_ms", "safe")
 
-    def __init__(self, content: Buffer = b"", modified_ms: int = 0) -> None:
+    def __init__(self, content: Buffer = b"", modified_ms: int = 0, born: int = 0) -> None:
+        self.born = born  # The how manieth file of its disk.
         self.content = bytearray(content)
         self.safe = bytearray(content)
         self.changes: list[Change] = []
@@ -62,10 +70,11 @@ class Inode:
         self.given_up = False
 
     def flip(self, position: int, bit: int) -> None:
-        """The medium decays under bytes that were safe."""
+        """The medium decays under bytes that were safe, or memory under those that are on their way there."""
         self.content[position] ^= 1 << bit
         if position < len(self.safe):
             self.safe[position] ^= 1 << bit
+        self.changes = [change.flipped(position, bit) for change in self.changes]
 
     def note_mapped(self) -> None:
         """Stores into a mapping are not seen one by one: take what differs for one write."""

@@ -29,8 +29,10 @@ class Machine:
         self.disk_delay_ms = DISK_DELAY_MS
         self.services: SimServices | None = None  # None: no process runs
         self.forgot = False  # unsynced data is gone, and nobody has been told yet
+        self.rebooted = False  # it was off, and some log was not checked since
         self.wiped = False  # everything is gone, and nobody has been told yet
         self.damaged = False  # its disk has failed; the process must be started anew after the repair
+        self.must_stay_on = False  # a bit has flipped in a batch that a power failure could have taken, too
         self.decayed = False  # a bit has flipped on its disk, ever
         # Whoever wants to strike at the worst moment is told of everything that is sent.
         self.on_sent: Callable[[Machine, Any], None] | None = None
@@ -126,7 +128,7 @@ class Machine:
             self.network.leave(self.node_id, noticed=False)
         survive = survive or (lambda _, unsynced: self.world.chance.randint(0, unsynced))
         self.disk.crash(survive, survive)
-        self.forgot = True
+        self.forgot = self.rebooted = True
 
     def lose_disk(self) -> None:
         """The machine comes back with an empty disk."""

@@ -81,6 +81,9 @@ class Story(Telling):
         machine = self.machine(letter)
         return next(hosted for found, hosted in self.cluster.hosted(TOPIC, 0) if found is machine)
 
+    def has_opened(self, letter: str) -> bool:
+        return any(found is self.machine(letter) for found, _ in self.cluster.hosted(TOPIC, 0))
+
     def all_in_sync(self) -> bool:
         partition = self.partition()
         return partition.leader >= 0 and len(partition.in_sync) == len(partition.replicas)
@@ -146,18 +149,28 @@ class Story(Telling):
         self.tell(f"the client hears nothing of {letter} any more")
         self.network.cut(self.machine(letter).node_id, self.client.client_id)
 
-    def flip_bit(self, letter: str) -> None:
-        """In the partition's first batch, while the process is dead."""
+    def flip_bit(self, letter: str, *, newest: bool = False) -> None:
+        """In the partition's first batch, or its last one, while the process is dead."""
         machine, topic = self.machine(letter), self.cluster.checker.metadata.newest.topics[TOPIC]
-        contents = machine.disk.contents(f"{DATA}/{TOPIC}-0")
-        path = min(path for path in contents if path.endswith(".log"))
-        _, header = next(iterate(contents[path]))
-        self.tell(f"a bit flips on the disk of {letter}, in the first segment")
-        machine.disk.flip(path, header.size - 1, 0)
+        path, content = self.segments(letter)[-1 if newest else 0]
+        position, header = list(iterate(content))[-1 if newest else 0]
+        where = "in the newest batch" if newest else "in the first segment"
+        self.tell(f"a bit flips on the disk of {letter}, {where}")
+        machine.disk.flip(path, position + header.size - 1, 0)
         machine.decayed = True
         place = Place(topic, 0)
-        damage = Damage(machine.node_id, place.key, machine.disk, path, 0, header.base_offset)
+        damage = Damage(machine.node_id, place.key, machine.disk, path, position, header.base_offset)
         self.cluster.checker.damaged(place, damage)
+
+    def lose_replica(self, letter: str) -> None:
+        """The checkers hear that everything the broker had of the partition is gone."""
+        place = Place(self.cluster.checker.metadata.newest.topics[TOPIC], 0)
+        self.cluster.checker.promise(place).lost(place, self.machine(letter).node_id, 0, for_good=True)
+
+    def segments(self, letter: str) -> list[tuple[str, bytes]]:
+        """The paths of the partition's segments on the broker's disk, oldest first, and what is in them."""
+        contents = self.machine(letter).disk.contents(f"{DATA}/{TOPIC}-0")
+        return sorted((path, data) for path, data in contents.items() if path.endswith(".log"))
 
     def prefer(self, letter: str) -> None:
         """The first replica leads again."""

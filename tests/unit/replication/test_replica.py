@@ -266,6 +266,18 @@ class TestDivergence:
         with pytest.raises(InvariantViolation, match="below the high watermark"):
             follower.replica.diverged(3, (1, 4))
 
+    def test_who_was_sure_before_it_was_killed_is_sure(self) -> None:
+        log = Driven(me=2).log
+        log.write(1, 8)
+        for is_sure in (False, True):
+            replica = Replica(2, log, BY_NAME["isr"], Limits(), 5, is_sure=is_sure)
+            replica.follow(3, 1, (1, 2, 3), 0)
+            if is_sure:
+                with pytest.raises(InvariantViolation, match="below the high watermark"):
+                    replica.diverged(3, (1, 4))
+            else:
+                assert replica.diverged(3, (1, 4))  # A power failure may have exchanged the records.
+
     def test_a_follower_knows_what_it_lacks(self) -> None:
         driven = Driven(me=2)
         driven.run(driven.replica.follow(1, 1, (1, 2), 0))

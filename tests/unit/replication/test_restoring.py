@@ -4,12 +4,13 @@ import pytest
 from test_standing_asks import NOW_MS, Clock
 
 from tidelog.config import TopicConfig
+from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import Message
+from tidelog.replication.messages import Message, TailGot
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.restoring import FORCED_WAIT_MS, Mandate, has_heard_enough
@@ -117,6 +118,21 @@ def test_backups_that_have_less_follow_as_soon_as_it_leads() -> None:
     group = Group(a="0011", b="00").appoint()
     assert group.ends() == [4, 2]
     assert group.confirm().ends() == [4, 4]
+
+
+def test_a_backup_that_comes_back_with_less_is_not_waited_for() -> None:
+    group = Group(a="00", b="000")
+    group.silent.add(B)
+    group.appoint()
+    restoring = group.at(A).restoring
+    assert restoring is not None
+    restoring.got(TailGot(B, KEY, ErrorCode.NONE, 9, 0, 5))  # Then it lost power, and two of its records.
+    group.clock.advance(2000)
+    assert not group.proposals
+    group.silent.clear()
+    group.hosts[A].broker_restarted(B)
+    group.clock.advance(500)
+    assert group.confirm().ends() == [3, 3]
 
 
 def test_the_longer_of_two_backups_is_asked() -> None:

@@ -64,3 +64,16 @@ def test_where_the_system_does_not_tell_others_are_trusted_first(
     boot.note_use(tmp_path)
     machine.append(None)
     assert boot.machine_was_off(tmp_path, was_clean=False)
+
+
+def test_the_machine_stayed_on_only_if_it_says_so(tmp_path: Path, machine: list[str | None]) -> None:
+    assert not boot.stayed_on(tmp_path)
+    boot.note_use(tmp_path)
+    assert boot.stayed_on(tmp_path)
+    machine.append("second")
+    assert not boot.stayed_on(tmp_path)
+    assert boot.machine_was_off(tmp_path, was_clean=False)
+    assert not boot.stayed_on(tmp_path)
+    machine.append(None)
+    boot.note_use(tmp_path)
+    assert not boot.stayed_on(tmp_path)

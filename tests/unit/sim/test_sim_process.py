@@ -114,3 +114,16 @@ def test_a_new_disk_is_empty() -> None:
     disk = written_disk()
     disk.wipe()
     assert not disk.exists("d")
+
+
+def test_a_directory_made_under_an_old_name_is_another_one() -> None:
+    """Its files are synced before the change of names is: they must not go where the old ones went."""
+    disk = written_disk()
+    disk.rename("d", "gone")
+    disk.make_directory("d")
+    disk.open("d/f", create=True).write_at(0, b"new")
+    disk.open("d/f").sync()
+    disk.sync_directory("d")
+    disk.sync_directory("")
+    disk.crash(nothing, nothing)
+    assert disk.contents("d") == {"d/f": b"new"}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tidelog.sim.stories import (
     changes,
     controllers,
+    damage,
     durability,
     isr,
     primary_backup,
@@ -30,6 +31,7 @@ STORIES: dict[str, Told] = (
     | _named("controllers", controllers.STORIES)
     | _named("quorum", quorum_topics.STORIES)
     | _named("change", changes.STORIES)
+    | _named("damage", damage.STORIES)
     | _named("durability", durability.STORIES)
     | _named("stand_in", stand_ins.STORIES)
 )

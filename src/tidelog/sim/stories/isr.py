@@ -65,6 +65,7 @@ def leader_and_follower_killed() -> Story:
     expect(story.write(), ErrorCode.NOT_ENOUGH_REPLICAS)
     story.start("B")
     story.until(lambda: story.in_sync() == "BC", "the return of B")
+    story.run(50)  # until the leader has heard of it
     expect(story.write(), ErrorCode.NONE)
     story.start("A")
     return story.end_whole("A")

@@ -1,0 +1,117 @@
+"""Telling at a start what a crash may take from a log and what only a broken disk can have taken.
+
+A process that is killed loses nothing that it has written, only the write that it was in: as long as the
+machine stays on, whatever else is missing was damaged. A machine that loses power loses what was not synced;
+what lies below the recovery point was, and is damage when it is missing.
+
+What was found is noted in the log's directory before anything is cut. The note stays until the controllers
+know: without it, the next start would find a shorter log in perfect order.
+"""
+
+from typing import NamedTuple
+
+from tidelog.errors import CorruptBatch
+from tidelog.log.files import read_whole, replace_whole
+from tidelog.log.layout import DAMAGE_FILE
+from tidelog.log.storage import File, Storage
+from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import HEADER_SIZE, LENGTH_PREFIX_SIZE
+
+_LENGTH_BITS = 31
+
+
+class Evidence(NamedTuple):
+    """What the checkpoints say of a log that is about to be opened."""
+
+    recovery_point: int = 0  # Exclusive: everything below was synced.
+    high_watermark: int = 0  # Exclusive: everything below was written.
+    # Whether the machine was on all the time since, or the log was closed in good order.
+    written_survives: bool = False
+    existed: bool = False  # Whether the log's directory was there.
+
+    @property
+    def end_offset_min(self) -> int:
+        """Where the log must reach at least. The watermark may be above what this replica has synced, also
+        where an acknowledgement promises that: it is the others' acknowledgements that move it.
+        """
+        return max(self.recovery_point, self.high_watermark) if self.written_survives else self.recovery_point
+
+
+class DamageMark:
+    """The note that something is missing: a file in the log's directory."""
+
+    __slots__ = ("_directory", "_storage", "reason")
+
+    def __init__(self, storage: Storage, directory: str) -> None:
+        self._storage = storage
+        self._directory = directory
+        self.reason = ""  # Empty: nothing is missing.
+
+    def load(self) -> None:
+        text = read_whole(self._storage, self._path)
+        if text is not None:
+            self.reason = text.decode(errors="replace").strip() or "damaged before"
+
+    def set(self, reason: str) -> None:
+        """Durable when it returns. May raise ``OSError``."""
+        if not self.reason:
+            replace_whole(self._storage, self._path, reason.encode() + b"\n")
+            self._storage.sync_directory(self._directory)
+            self.reason = reason
+
+    def clear(self) -> None:
+        """Somebody else remembers. Should the note come back after a power failure, it is told once more."""
+        if self.reason:
+            self.reason = ""
+            self._storage.remove(self._path)
+
+    @property
+    def _path(self) -> str:
+        return f"{self._directory}/{DAMAGE_FILE}"
+
+
+def is_torn(file: File, position: int, end: int, *, preallocated: bool) -> bool:
+    """Whether what lies in ``[position, end)``, behind the last whole batch, can be the beginning of a write
+    that a kill interrupted: the file ends inside a batch. A batch that is there in full was damaged later.
+    """
+    written = _written_end(file, position, end) if preallocated else end
+    if written - position < LENGTH_PREFIX_SIZE:
+        return written > position or preallocated
+    prefix = file.read_at(position, LENGTH_PREFIX_SIZE)
+    size = batches.parse_prefix(prefix)[1]
+    if size < HEADER_SIZE:
+        return False
+    if position + size > end:
+        return not _has_other_length(file, position, end, size)
+    # The last byte of a batch is often zero, and looks like space that was only reserved.
+    return preallocated and position + size - written > 1
+
+
+def _written_end(file: File, position: int, end: int) -> int:
+    """Where the zeros begin that the file ends in."""
+    while end > position:
+        start = max(position, end - (1 << 20))
+        data = file.read_at(start, end - start).rstrip(b"\0")
+        if data:
+            return start + len(data)
+        end = start
+    return position
+
+
+def _has_other_length(file: File, position: int, end: int, size: int) -> bool:
+    """Whether the batch is there in full, and only its length has a wrong bit: it claims to go on behind the
+    end of the file.
+    """
+    length = size - LENGTH_PREFIX_SIZE
+    for bit in range(_LENGTH_BITS):
+        other = length ^ 1 << bit
+        if other >= length or not HEADER_SIZE <= other + LENGTH_PREFIX_SIZE <= end - position:
+            continue
+        data = bytearray(file.read_at(position, other + LENGTH_PREFIX_SIZE))
+        data[LENGTH_PREFIX_SIZE - 4 : LENGTH_PREFIX_SIZE] = other.to_bytes(4, "big")
+        try:
+            batches.check(data)
+        except CorruptBatch:
+            continue
+        return True
+    return False

@@ -1,0 +1,228 @@
+"""Records that are missing when a broker comes back, and that a crash cannot have taken: in no mode does a
+replica that lost them count as one that has them.
+"""
+
+from typing import Any
+
+from tidelog.controller.messages import OfflineAsk
+from tidelog.errors import ErrorCode
+from tidelog.sim.machine import DATA
+from tidelog.sim.stories.primary_backup_group import is_missed, is_whole
+from tidelog.sim.stories.quorum_topics import Vote
+from tidelog.sim.story import TOPIC, Story
+from tidelog.sim.telling import expect
+
+CHECKPOINTED_MS = 3500
+LOST_FOR_MS = 2000
+
+
+def _two_hold_two_records(story: Story) -> None:
+    """C has slept through the second record; A and B have noted how far their logs reach."""
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("C")
+    story.until(lambda: "C" not in story.in_sync(), "the departure of C")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(CHECKPOINTED_MS)
+
+
+def _last_hope_is_damaged(story: Story) -> None:
+    """B is killed, and the leader frozen: B may lead, if it holds what was committed."""
+    story.kill("B")
+    story.until(lambda: story.in_sync() == "A", "the departure of B")
+    story.freeze("A")
+
+
+def _nobody_leads_before_a_goes_on(story: Story) -> None:
+    story.run(8000)
+    expect(story.leader(), "nobody")
+    story.thaw("A")
+
+
+def isr() -> Story:
+    """The last follower that may lead comes back with a damaged record, which was synced and is committed,
+    while the leader is frozen: it is not elected, and nothing is lost.
+    """
+    story = Story(flush_messages="1")
+    _two_hold_two_records(story)
+    _last_hope_is_damaged(story)
+    story.flip_bit("B", newest=True)
+    story.start("B")
+    _nobody_leads_before_a_goes_on(story)
+    story.start("C")
+    story.until(story.all_in_sync, "the return of B and C")
+    expect(story.read(), ["r1", "r2"])
+    return story.end()
+
+
+def isr_killed_before_it_was_told() -> Story:
+    """The same, and the broker is killed before it could tell what it has found: it has noted it, though its
+    log is in order by now.
+    """
+    story = Story(flush_messages="1")
+    _two_hold_two_records(story)
+    _last_hope_is_damaged(story)
+    story.flip_bit("B", newest=True)
+    story.start("B")
+    _lose_reports(story, "B")
+    story.until(lambda: story.has_opened("B"), "the log of B")
+    story.run(50)
+    story.tell_logs()
+    story.kill("B")
+    story.heal()
+    story.start("B")
+    _nobody_leads_before_a_goes_on(story)
+    story.start("C")
+    story.until(story.all_in_sync, "the return of B and C")
+    expect(story.read(), ["r1", "r2"])
+    return story.end()
+
+
+def isr_comes_back_to_nobody() -> Story:
+    """The same, and nobody leads any more when the broker comes back: it is not let in before the controllers
+    know that it must not lead.
+    """
+    story = Story(flush_messages="1")
+    _two_hold_two_records(story)
+    _last_hope_is_damaged(story)
+    story.flip_bit("B", newest=True)
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    _delay_reports(story, "B")
+    story.start("B")
+    _nobody_leads_before_a_goes_on(story)
+    story.until(lambda: story.in_sync() == "AB", "the return of B")
+    expect(story.read(), ["r1", "r2"])
+    return story.end()
+
+
+def isr_not_synced() -> Story:
+    """What was not synced survives a killed process, too: damage there counts as well."""
+    story = Story()
+    _two_hold_two_records(story)
+    _last_hope_is_damaged(story)
+    story.flip_bit("B", newest=True)
+    story.start("B")
+    _nobody_leads_before_a_goes_on(story)
+    story.start("C")
+    story.until(story.all_in_sync, "the return of B and C")
+    expect(story.read(), ["r1", "r2"])
+    return story.end()
+
+
+def isr_directory_removed() -> Story:
+    """Somebody removes the partition's directory while the broker is dead: the same as damage."""
+    story = Story(flush_messages="1")
+    _two_hold_two_records(story)
+    _last_hope_is_damaged(story)
+    _remove_directory(story, "B")
+    story.start("B")
+    _nobody_leads_before_a_goes_on(story)
+    story.start("C")
+    story.until(story.all_in_sync, "the return of B and C")
+    expect(story.read(), ["r1", "r2"])
+    return story.end()
+
+
+def isr_torn_write() -> Story:
+    """A process is killed within a write: what is there of it was never acknowledged, and is no damage. The
+    replica leads.
+    """
+    story = Story(flush_messages="1")
+    _two_hold_two_records(story)
+    _last_hope_is_damaged(story)
+    _tear(story, "B")
+    story.start("B")
+    story.until(lambda: story.leader() == "B", "an election")
+    expect(story.read(), ["r1", "r2"])
+    story.thaw("A")
+    story.start("C")
+    story.until(story.all_in_sync, "the return of A and C")
+    return story.end()
+
+
+def primary_backup_double() -> Story:
+    """The primary comes back with a damaged record that only it and a frozen backup had: it waits for that
+    backup, and does not lead those that lack the record.
+    """
+    story = Story(replication_mode="primary-backup", min_insync_replicas="2", flush_messages="1")
+    _two_hold_two_records(story)
+    story.kill("A")
+    story.until(lambda: is_missed(story), "the end of the leadership")
+    story.freeze("B")
+    story.flip_bit("A", newest=True)
+    story.start("AC")
+    story.run(8000)
+    story.thaw("B")
+    story.until(lambda: is_whole(story), "the return of all")
+    expect(story.read(), ["r1", "r2"])
+    return story.end()
+
+
+def quorum() -> Vote:
+    """A voter comes back with a damaged record, together with one that never had it, while the leader is
+    frozen: it does not vote, so they elect nobody, and nothing is lost.
+    """
+    story = Vote()
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("C")
+    story.run(500)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(CHECKPOINTED_MS)
+    story.kill("B")
+    story.freeze("A")
+    story.flip_bit("B", newest=True)
+    story.start("BC")
+    story.run(8000)
+    expect(story.elected(), "A")
+    story.thaw("A")
+    story.await_return("B")
+    expect(story.read(at=story.elected()), ["r1", "r2"])
+    return story
+
+
+def _lose_reports(story: Story, letter: str) -> None:
+    """Once the controllers have decided to let the broker register, they hear nothing more of it."""
+    node = story.machine(letter).node_id
+
+    def epoch() -> int:
+        return story.cluster.checker.metadata.newest.brokers[node].broker_epoch
+
+    before = epoch()
+    story.until(lambda: epoch() > before, "the registration")
+    story.tell(f"the controllers hear nothing of {letter} any more")
+    for voter in story.cluster.voters:
+        story.network.cut(node, voter)
+
+
+def _delay_reports(story: Story, letter: str) -> None:
+    """What the broker says of its logs is lost for a while, and nothing else."""
+    machine = story.machine(letter)
+    send, until_ms = machine.send, story.world.now_ms + LOST_FOR_MS
+
+    def send_some(to: int, message: Any, *, in_order: bool = False) -> None:
+        if story.world.now_ms > until_ms or not isinstance(getattr(message, "ask", None), OfflineAsk):
+            send(to, message, in_order=in_order)
+
+    story.tell(f"what {letter} says of its logs will be lost for {LOST_FOR_MS / 1000:.0f} s")
+    machine.send = send_some  # type: ignore[method-assign]
+
+
+def _tear(story: Story, letter: str) -> None:
+    """As a kill within the next write leaves the newest segment."""
+    path, content = story.segments(letter)[-1]
+    story.tell(f"{letter} was killed within a write")
+    story.machine(letter).disk.open(path).write_at(len(content), content[: len(content) // 3])
+
+
+def _remove_directory(story: Story, letter: str) -> None:
+    story.tell(f"somebody removes the partition's directory on {letter}")
+    machine, directory = story.machine(letter), f"{DATA}/{TOPIC}-0"
+    for path in machine.disk.contents(directory):
+        machine.disk.remove(path)
+    machine.disk.remove_directory(directory)
+    story.lose_replica(letter)
+
+
+STORIES = (
+    isr, isr_killed_before_it_was_told, isr_comes_back_to_nobody, isr_not_synced, isr_directory_removed,
+    isr_torn_write, primary_backup_double, quorum,
+)  # fmt: skip
