@@ -182,6 +182,7 @@ class PartitionTable:
     def _assign(self, mine: Partition, partition: PartitionImage) -> None:
         hosted = mine.hosted
         replica = hosted.replica
+        hosted.doubtful_epoch = partition.doubtful_epoch
         if BY_NAME[partition.mode].elects_itself:
             self._let_vote(mine, partition)
             return
@@ -204,15 +205,21 @@ class PartitionTable:
             forced = partition.unclean_epoch == epoch
             sound = frozenset((*partition.in_sync, *partition.eligible))
             last_leader = partition.last_leader
-            mandate = Mandate(epoch, replicas, partition.partition_epoch, last_leader, sound, forced)
+            mandate = Mandate(
+                epoch, replicas, partition.partition_epoch, last_leader, sound, forced, partition.copies
+            )
             self._host.restore(hosted, mandate)
         elif partition.leader == self._me:
             if not replica.has_resigned(epoch):
                 hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
-        if mine.stands_in:
-            hosted.run(replica.stand_in())
+        self._stand_in(mine, partition)
+
+    def _stand_in(self, mine: Partition, partition: PartitionImage) -> None:
+        """Not where an operator has decided since that what cannot be had is given up."""
+        if mine.stands_in and partition.unclean_epoch <= partition.acted_epoch:
+            mine.hosted.run(mine.replica.stand_in(partition.acted_epoch))
 
     def _is_stand_in(self, partition: PartitionImage) -> bool:
         there = frozenset(partition.replicas) - self._orphaning
@@ -228,9 +235,9 @@ class PartitionTable:
         for topic in self._topics.values():
             for index, mine in self._rows[topic.topic_id].items():
                 if mine.hosted.election is None:
-                    mine.stands_in = self._is_stand_in(topic.partitions[index])
-                    if mine.stands_in:
-                        mine.hosted.run(mine.replica.stand_in())
+                    partition = topic.partitions[index]
+                    mine.stands_in = self._is_stand_in(partition)
+                    self._stand_in(mine, partition)
 
     def _let_vote(self, mine: Partition, partition: PartitionImage) -> None:
         """The replicas find out themselves who leads; the metadata says who they are."""

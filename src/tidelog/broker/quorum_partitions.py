@@ -18,8 +18,8 @@ from tidelog.broker.quorum_voters import FORGOT, QuorumVoters, forgot
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
-from tidelog.controller.mode_changes import EPOCHS_AHEAD
 from tidelog.controller.successions import elects_itself
+from tidelog.controller.successions.steps import EPOCHS_AHEAD
 from tidelog.log.storage import Storage
 from tidelog.replication.ballot_book import BallotBook, PartitionBallots
 from tidelog.replication.election import Election

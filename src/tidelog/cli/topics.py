@@ -20,6 +20,7 @@ from tidelog.cli.topic_modes import (
     Yes,
     follow_change,
     print_change,
+    print_unconfirmed,
     tell_warnings,
     unset_for,
     with_mode,
@@ -148,6 +149,7 @@ def describe(
     )
     stand_ins.print_away(description)
     print_change(description["mode"], description["mode_change"])
+    print_unconfirmed(description["unconfirmed"])
     print()
     if settings:
         print_table(settings, {"name": "setting", "value": "value", "set_by": "set by"})

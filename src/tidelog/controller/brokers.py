@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tidelog.controller.elections import settle_all, without_memory
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.promises import survives_power_failure
 from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerFencingChanged,
@@ -82,8 +83,9 @@ def _forget(
     image: ClusterImage, broker_id: int, rules_of: RulesOf, *, forgot: bool, empty: bool
 ) -> Iterator[PartitionChanged]:
     for topic in image.topics.values():
-        lost = empty or (forgot and not rules_of(topic).synced)
+        rules = rules_of(topic)
         for index, partition in enumerate(topic.partitions):
+            lost = empty or (forgot and not survives_power_failure(partition, broker_id, rules))
             if lost or broker_id in partition.offline:
                 new = without_memory(partition, broker_id, empty=empty, tail=not empty)
                 if new != partition:

@@ -16,6 +16,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
 from tidelog.controller.successions import elects_itself, lost, next_state, with_members
+from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.quorum import told
 from tidelog.controller.successions.steps import Rules, RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
@@ -107,7 +108,9 @@ def change_in_sync(
     if wish.elected:
         return _told(image, topic, partition, wish, rules_of(topic), rank)
     if wish.sealed:
-        new = next_state(_take_over(image, partition, wish), Standing.of(image, rank), rules_of(topic))
+        rules = rules_of(topic)
+        sealed = promised(partition, rules, _take_over(image, partition, wish), rules)
+        new = next_state(sealed, Standing.of(image, rank), rules)
         return [record_of(wish.topic_id, wish.partition, new)]
     _check_proposer(image, partition, wish)
     if wish.broker_id not in wish.members or len(set(wish.members)) < len(wish.members):

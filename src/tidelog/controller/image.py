@@ -27,6 +27,8 @@ from tidelog.controller.records import (
 )
 from tidelog.invariant import invariant
 
+EPOCH_MAX = (1 << 31) - 1
+
 
 class BrokerImage(msgspec.Struct, frozen=True):
     broker_id: int
@@ -65,6 +67,13 @@ class PartitionImage(msgspec.Struct, frozen=True):
     heir: int = -1  # Where the replicas vote: who shall lead instead of the present leader.
     # Where the replicas vote: one for each replica that is neither in sync nor eligible, in their order.
     losses: tuple[Loss, ...] = ()
+    # What the settings promise and is not yet so for everything that was acknowledged before; see
+    # :mod:`tidelog.controller.promises`. Replicas that have yet to confirm that all they hold is synced:
+    unsynced: tuple[int, ...] = ()
+    copies: int = 0  # So few were enough for an ok, though more are asked for now; 0: as many as that.
+    promise_epoch: int = 0  # Rises whenever more is promised than before; what is confirmed names it.
+    synced_since: int = -1  # The leader epoch in which the last replica confirmed.
+    acted_epoch: int = 0  # Of the last leader that was a member, and so could acknowledge anything.
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -80,6 +89,13 @@ class PartitionImage(msgspec.Struct, frozen=True):
 
     def loss_of(self, replica: int) -> Loss | None:
         return next((loss for loss in self.losses if loss.replica == replica), None)
+
+    @property
+    def doubtful_epoch(self) -> int:
+        """What was written in this leader epoch, or before, may have been acknowledged without being synced,
+        also where all acknowledgements mean that by now.
+        """
+        return EPOCH_MAX if self.unsynced else self.synced_since
 
     @property
     def is_moving(self) -> bool:
@@ -202,6 +218,11 @@ class _Draft:
             record.mode_epoch,
             record.heir,
             tuple(record.losses),
+            tuple(record.unsynced),
+            record.copies,
+            record.promise_epoch,
+            record.synced_since,
+            record.leader_epoch if record.leader in record.in_sync else old.acted_epoch,
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:

@@ -95,6 +95,12 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     mode_epoch: int = 0  # since which leader epoch it is
     heir: int = -1  # where the replicas vote: who shall lead instead
     losses: list[Loss] = []  # where the replicas vote: one for every replica that has not been readmitted
+    unsynced: list[int] = []  # replicas that have yet to confirm that all they hold is synced
+    copies: int = (
+        0  # so few were enough for an ok, though more are asked for now; 0: as many as are asked for
+    )
+    promise_epoch: int = 0  # how often more was promised than before
+    synced_since: int = -1  # leader epoch in which the last one confirmed
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):

@@ -44,6 +44,9 @@ class Network:
         # What finds a second way, on which it takes long: a copy arrives within OLD_MS.
         self.copied: Callable[[Any], bool] | None = None
         self.on_send: Callable[[Any], None] | None = None  # for whoever counts what is said
+        # What is held back until a story lets it arrive.
+        self.holds: Callable[[Any], bool] = lambda message: False
+        self.held: list[Callable[[], None]] = []
 
     # --- who is there ---------------------------------------------------------------------------------------
 
@@ -115,6 +118,9 @@ class Network:
         if link in self._cuts or (weather.lost and chance() < weather.lost):
             return
         arrival = partial(self._deliver, link, self._closed.get(link, 0), message)
+        if self.holds(message):
+            self.held.append(arrival)
+            return
         if self.copied is not None and self.copied(message):
             world.after(chance() * OLD_MS, arrival)
         copies = 2 if weather.doubled and chance() < weather.doubled and not in_order else 1

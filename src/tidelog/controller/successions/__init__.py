@@ -12,6 +12,7 @@ from tidelog.controller import mode_changes
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions import isr, primary_backup, quorum
+from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules, led_by
 from tidelog.types import NO_BROKER
 
@@ -54,11 +55,15 @@ HAND_OVERS: dict[str, Callable[[PartitionImage, int], PartitionImage]] = {
 SELF_ELECTING = frozenset({QUORUM})
 """Modes in which the replicas tell the controller who leads."""
 
+COUNTING_COPIES = frozenset({PRIMARY_BACKUP, QUORUM})
+"""Modes in which so many copies are enough, whoever has them: a member may lack what is acknowledged."""
+
 
 def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
     settled = BY_MODE[partition.mode](partition, standing, rules)
-    new = mode_changes.step(settled, standing, rules.mode)
+    stepped = mode_changes.step(settled, standing, rules.mode)
+    new = stepped if stepped is partition else promised(partition, rules, stepped, rules)
     return quorum.numbered(new) if elects_itself(new) else new
 
 
@@ -123,3 +128,8 @@ def votes(mode: str) -> bool:
 def elects_itself(partition: PartitionImage) -> bool:
     """Whether the replicas vote and tell who leads."""
     return partition.mode in SELF_ELECTING
+
+
+def members_hold_all(partition: PartitionImage) -> bool:
+    """Whether every member of the in-sync set holds everything that was acknowledged."""
+    return partition.mode not in COUNTING_COPIES

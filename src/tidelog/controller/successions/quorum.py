@@ -22,10 +22,9 @@ import msgspec
 
 from tidelog.config.modes import majority
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.mode_changes import EPOCHS_AHEAD
 from tidelog.controller.records import Loss
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions.steps import Rules, serves
+from tidelog.controller.successions.steps import EPOCHS_AHEAD, Rules, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 

@@ -42,6 +42,7 @@ class ClusterChecker:
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
+        self.replaced: set[int] = set()  # nodes whose disks were
         self.transactions = TransactionHistory()
         self.groups: list[GroupChecker] = []
         self._names: dict[PartitionKey, str] = {METADATA_KEY: "metadata"}
@@ -134,6 +135,8 @@ class ClusterChecker:
         disk_too: bool = False,
     ) -> None:
         """``promised``: up to where the node has told leaders that it holds their logs."""
+        if disk_too:
+            self.replaced.add(node_id)
         for place in self.places():
             end = end_on_disk(disk, f"{DATA}/{place.name}")
             if not disk_too:
@@ -144,7 +147,7 @@ class ClusterChecker:
 
     def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
         """Where an ok means synced, a fetch that acknowledges leaves only after the sync."""
-        if end < told and self.promise(place).is_synced(place.topic):
+        if end < told and self.promise(place).is_synced(place, node_id):
             raise Violation(
                 f"{place.name}: node {node_id} acknowledged everything before {told}, and holds {end} after "
                 "a power failure"

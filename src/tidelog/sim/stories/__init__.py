@@ -9,11 +9,13 @@ from tidelog.sim.stories import (
     changes,
     controllers,
     damage,
+    durability,
     isr,
     primary_backup,
     primary_backup_async,
     quorum_memory,
     quorum_topics,
+    stand_ins,
 )
 from tidelog.sim.telling import Telling
 
@@ -31,6 +33,8 @@ STORIES: dict[str, Told] = (
     | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
     | _named("change", changes.STORIES)
     | _named("damage", damage.STORIES)
+    | _named("durability", durability.STORIES)
+    | _named("stand_in", stand_ins.STORIES)
 )
 """Name → what tells it."""
 

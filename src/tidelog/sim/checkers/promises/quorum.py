@@ -14,7 +14,7 @@ an operator takes a log that is left             from where that log ends
 ================================================ =============================================================
 """
 
-from tidelog.controller.image import PartitionImage, TopicImage
+from tidelog.controller.image import PartitionImage
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import Promise, Surroundings
@@ -22,14 +22,12 @@ from tidelog.sim.checkers.violation import Violation
 
 
 class QuorumPromise(Promise):
+    flush_default = "1"
+
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._judged: dict[Key, tuple[dict[int, int], int]] = {}  # who lost what, at which loss
         self._founders: dict[tuple[Key, int], frozenset[int]] = {}  # who voted first, since that epoch
-
-    def is_synced(self, topic: TopicImage) -> bool:
-        """Unless the topic says otherwise."""
-        return topic.configs.get("flush.messages", "1") == "1"
 
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
@@ -45,7 +43,7 @@ class QuorumPromise(Promise):
     def bears(self, place: Place, node: int) -> bool:
         """Where voters do not sync, a minority of them may forget at a time, and nothing is lost."""
         lost = {*self._around.losses.of(place.key), node}
-        return self.is_synced(place.topic) or not self._is_majority(place, lost)
+        return self.is_synced(place, node) or not self._is_majority(place, lost)
 
     # --- losses ---------------------------------------------------------------------------------------------
 
@@ -105,18 +103,17 @@ class QuorumPromise(Promise):
         """
         voters = set(leader.replica.replicas)
         offset = leader.replica.high_watermark
-        synced = self.is_synced(place.topic)
         lacking = {
             node.me
             for node in self._around.nodes()
             if node.me in voters - self._around.losses.real(place.key).keys()
             and place.key in node.host.hosted
-            and _end(node.host.hosted[place.key], synced=synced) < offset
+            and _end(node.host.hosted[place.key], synced=self.is_synced(place, node.me)) < offset
         }
         if 2 * (len(voters) - len(lacking)) <= len(voters):
             raise Violation(
                 f"{place.name}: broker {leader.replica.me} takes {offset} for committed, "
-                f"and {sorted(lacking)} of {sorted(voters)} do not have it{' on disk' if synced else ''}"
+                f"and {sorted(lacking)} of {sorted(voters)} do not have it as they should"
             )
 
 
