@@ -14,6 +14,7 @@ from uuid import UUID
 
 from tidelog.broker.failed_logs import FailedLogs
 from tidelog.broker.heartbeat_gate import HeartbeatGate
+from tidelog.broker.kept_promises import KeptPromises
 from tidelog.broker.membership import Membership
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
 from tidelog.broker.partitions import Logs, PartitionTable
@@ -29,6 +30,7 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    KeptGot,
     OfflineGot,
     RegisterAsk,
 )
@@ -118,9 +120,12 @@ class Node:
         self.host.on_role = self._role_changed
         self.host.on_proposal = self._proposed
         self._failed_logs = FailedLogs(self, services, self._ask_controller)
+        self._kept_promises = KeptPromises(self, self.host.hosted.get, services, self._ask_controller)
         self.host.on_failed = self._failed
         self.host.on_damaged = self._damaged
         self.partitions.on_offline = self._failed_logs.went_offline
+        self.partitions.on_lost = self._failed_logs.lost
+        self._failed_logs.before_drop = self.partitions.before_drop
         self.metadata.hosted.before_cut = lambda offset: logs.lower_claims(METADATA_PARTITION, offset)
         self._proposals: dict[PartitionKey, InSyncWish] = {}
         self.serving: set[int] = set()  # brokers that are not fenced
@@ -305,6 +310,8 @@ class Node:
             self._proposal_answered(got)
         elif isinstance(got, OfflineGot):
             self._failed_logs.answered(got)
+        elif isinstance(got, KeptGot):
+            pass  # It is told until the metadata says so.
         else:
             self.membership.answered(got)
 
@@ -375,6 +382,7 @@ class Node:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self._invite_returned(image)
         self._failed_logs.metadata_changed(image)
+        self.partitions.when_settled(lambda: self._kept_promises.metadata_changed(self.image))
         self.membership.hurry()
 
     def _come_back(self) -> None:

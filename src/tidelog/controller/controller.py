@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import alike, brokers, elections, leadership, logs
+from tidelog.controller import alike, brokers, elections, leadership, logs, promises
 from tidelog.controller.configs import EVERY_BROKER
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import BrokerImage, ClusterImage
@@ -24,6 +24,8 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    KeptAsk,
+    KeptGot,
     OfflineAsk,
     OfflineGot,
     RegisterAsk,
@@ -192,6 +194,11 @@ class Controller:
                 self._heartbeat(ask, now_ms, answer)
             case InSyncAsk(wish):
                 self._change_in_sync(wish, answer)
+            case KeptAsk(broker_id, broker_epoch, kept):
+                self._store.submit(
+                    lambda image: promises.confirm(image, broker_id, broker_epoch, kept),
+                    lambda error: answer(KeptGot(broker_id, broker_epoch, kept, _code(error))),
+                )
             case OfflineAsk(broker_id, broker_epoch, partitions, healed):
                 decide = logs.bring_online if healed else logs.take_offline
                 self._store.submit(

@@ -15,7 +15,8 @@ from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import elects_itself, next_state, with_members
+from tidelog.controller.successions import elects_itself, lost, next_state, with_members
+from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.quorum import told
 from tidelog.controller.successions.steps import Rules, RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
@@ -49,8 +50,12 @@ def _warn_unclean(topic: TopicImage, index: int, old: PartitionImage, new: Parti
     )  # fmt: skip
 
 
-def without_memory(partition: PartitionImage, broker_id: int, *, empty: bool) -> PartitionImage:
-    """A replica may lack what it once held: it is complete no more, though its log can be used again."""
+def without_memory(
+    partition: PartitionImage, broker_id: int, *, empty: bool, tail: bool = False
+) -> PartitionImage:
+    """A replica may lack what it once held: it is complete no more, though its log can be used again.
+    ``tail``: only what it had not synced.
+    """
 
     def others(replicas: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(replica for replica in replicas if replica != broker_id)
@@ -63,7 +68,7 @@ def without_memory(partition: PartitionImage, broker_id: int, *, empty: bool) ->
         # Nobody is whole any more. It was so until now, and has kept more than those who forgot before it.
         last = broker_id
     return msgspec.structs.replace(
-        partition,
+        lost(partition, broker_id, tail=tail),
         leader=NO_BROKER if led else partition.leader,
         leader_epoch=partition.leader_epoch + led,
         in_sync=others(partition.in_sync),
@@ -84,6 +89,7 @@ class InSyncWish(NamedTuple):
     partition_epoch: int
     members: tuple[int, ...]
     # Which run of each member the leader means, in their order; -1 where it does not say, empty for none.
+    # Where the leader was voted in: the loss for which it has readmitted the member.
     member_epochs: tuple[int, ...] = ()
     # The leader was voted in, and tells so: the members are those who vote.
     elected: bool = False
@@ -142,7 +148,9 @@ def _take(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank) 
     if wish.elected:
         return _told(image, topic, partition, wish, rules_of(topic), rank)
     if wish.sealed:
-        new = next_state(_take_over(image, partition, wish), Standing.of(image, rank), rules_of(topic))
+        rules = rules_of(topic)
+        sealed = promised(partition, rules, _take_over(image, partition, wish), rules)
+        new = next_state(sealed, Standing.of(image, rank), rules)
         return [record_of(wish.topic_id, wish.partition, new)]
     _check_proposer(image, partition, wish)
     if wish.broker_id not in wish.members or len(set(wish.members)) < len(wish.members):
@@ -164,8 +172,8 @@ def _told(
     rules: Rules,
     rank: Rank,
 ) -> list[MetadataRecord]:
-    """The replicas have voted. Who came back without its memory counts again only when its leader says that
-    this very run of it was taken in anew.
+    """The replicas have voted. Who lost its data counts again only when its leader has readmitted it for this
+    very loss.
     """
     _check_sender(image, wish)
     if wish.broker_id not in partition.replicas:
@@ -177,18 +185,30 @@ def _told(
         return [
             record_of(topic.topic_id, wish.partition, mode_changes.outvoted(partition, wish.leader_epoch))
         ]
-    known = {*partition.in_sync, *partition.eligible, wish.broker_id}
-    voters = tuple(
+    counted = {
         member
-        for member, epoch in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
-        if member in image.brokers and (member in known or image.brokers[member].broker_epoch == epoch)
-    )
+        for member, healed in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
+        if member in image.brokers and _remembers(partition, wish, member, healed)
+    }
+    if NO_BROKER in wish.members or wish.partition_epoch < partition.partition_epoch:
+        # The set may be taken back, or is older than what we know: nobody loses its vote by that. The leader
+        # says it again when it has heard of the present state.
+        counted |= partition.remember
+    voters = tuple(sorted(counted))
     new = next_state(
         told(partition, wish.broker_id, wish.leader_epoch, wish.members, voters),
         Standing.of(image, rank),
         rules,
     )
     return [] if new == partition else [record_of(topic.topic_id, wish.partition, new)]
+
+
+def _remembers(partition: PartitionImage, wish: InSyncWish, member: int, healed: int) -> bool:
+    loss = partition.loss_of(member)
+    if loss is None:
+        return member in partition.remember
+    # Who was elected holds all that was ever committed; but it may have lost it since it said so.
+    return loss.number == healed or (member == wish.broker_id and loss.number <= wish.partition_epoch)
 
 
 def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> PartitionImage:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from tidelog.controller.alike import Values
 from tidelog.controller.elections import InSyncWish
+from tidelog.controller.promises import Kept
 from tidelog.errors import ErrorCode
 
 
@@ -72,5 +73,20 @@ class OfflineGot(NamedTuple):
     healed: bool = False
 
 
-ControllerAsk = RegisterAsk | HeartbeatAsk | InSyncAsk | OfflineAsk
-ControllerGot = RegisterGot | HeartbeatGot | InSyncGot | OfflineGot
+class KeptAsk(NamedTuple):
+    """What the settings of these partitions promise since lately is so at this broker."""
+
+    broker_id: int
+    broker_epoch: int
+    kept: tuple[Kept, ...]
+
+
+class KeptGot(NamedTuple):
+    broker_id: int
+    broker_epoch: int
+    kept: tuple[Kept, ...]
+    error: ErrorCode
+
+
+ControllerAsk = RegisterAsk | HeartbeatAsk | InSyncAsk | OfflineAsk | KeptAsk
+ControllerGot = RegisterGot | HeartbeatGot | InSyncGot | OfflineGot | KeptGot

@@ -89,6 +89,7 @@ class Replica:
         "_settled_end_offset",
         "_unwelcome",
         "_waiting",
+        "agreed",
         "base_epoch",
         "committed_seen",
         "epoch",
@@ -141,6 +142,9 @@ class Replica:
         # machine has been on since. Before that the watermark is a checkpoint's word for records that a power
         # failure may have exchanged for older ones.
         self.is_sure = is_sure
+        # (epoch, end offset): up to where our log was last seen to be the beginning of its leader's, and in
+        # which epoch. A restart forgets it: the log may have come back shorter, or as it was before a cut.
+        self.agreed: tuple[int, int] = (NO_EPOCH, 0)
         # The highest watermark that any leader told us: beyond our log's end while we lack something.
         self.committed_seen = high_watermark
         self.progress: dict[int, Progress] = {}
@@ -309,6 +313,14 @@ class Replica:
             for replica, progress in self.progress.items()
             if replica in self.in_sync
         )
+
+    def has_copies_of(self, end_offset: int) -> bool:
+        """Whether as many replicas as the topic asks for hold everything before ``end_offset``; only a leader
+        can tell.
+        """
+        held = [each for each in self.progress.values() if each.seen and each.end_offset >= end_offset]
+        leads = self.role is Role.LEADER and self.durable_end_offset >= end_offset
+        return leads and 1 + len(held) >= self.limits.min_in_sync
 
     def _set_members(self, in_sync: tuple[int, ...]) -> None:
         self.in_sync = in_sync
@@ -589,6 +601,7 @@ class Replica:
             "truncation below the high watermark", self.me, target, self.high_watermark, self.epoch,
         )  # fmt: skip
         self.high_watermark = min(self.high_watermark, target)
+        self.agreed = (NO_EPOCH, 0)
         if unclean:
             self.committed_seen = self.high_watermark
         return [Truncate(target)]
@@ -603,6 +616,7 @@ class Replica:
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
         self.is_sure = True
+        self.agreed = (epoch, self.log.end_offset)
         self.committed_seen = max(self.committed_seen, leader_high_watermark)
         committed = min(leader_high_watermark, self.log.end_offset)
         if committed <= self.high_watermark:
@@ -610,13 +624,18 @@ class Replica:
         self.high_watermark = committed
         return [Commit(committed)]
 
-    def stand_in(self) -> Effects:
-        """Nobody leads, and readers come here. What we hold, the leader held before us: two copies. Where
-        that is enough for an ok, all of it is confirmed, whether the leader had time to say so or not; but
-        what has to be synced may be missing there.
+    def stand_in(self, acted_epoch: int) -> Effects:
+        """Nobody leads, and readers come here. What we had of the last leader that could confirm anything, in
+        its epoch, it held before us: two copies. Where that is enough for an ok, all of it is confirmed,
+        whether the leader had time to say so or not; but what has to be synced may be missing there.
+
+        Of a log that this leader has not seen to be the beginning of its own, the end may be one that nobody
+        ever acknowledged: then the watermark stays where it is.
         """
-        confirmed = self.log.end_offset
+        agreed_epoch, confirmed = self.agreed
         if self.role is not Role.FOLLOWER or self.limits.min_in_sync > 2 or self.limits.durable:
+            return []
+        if agreed_epoch != acted_epoch or confirmed > self.log.end_offset:
             return []
         if confirmed <= self.high_watermark:
             return []

@@ -192,10 +192,16 @@ class Serving:
                 election.voter_heard(follower, standing.heard_ms)
 
     def note_alive(self, hosted: Hosted) -> None:
-        """The same for everybody who fetches a log whose voters may change."""
+        """The same for everybody who fetches a log whose voters may change. Who had everything before they
+        were to change does not ask again: what it asked for stands.
+        """
         for follower, standing in self._standing.items():
-            if hosted in standing.items:
-                hosted.note_alive(follower, standing.directory, standing.heard_ms)
+            item = standing.items.get(hosted)
+            if item is None:
+                continue
+            if item.epoch == hosted.replica.epoch and follower not in hosted.seen:
+                hosted.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
+            hosted.note_alive(follower, standing.directory, standing.heard_ms)
 
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         hosted = self._hosted.get(ask.key)

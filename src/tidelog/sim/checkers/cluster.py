@@ -39,11 +39,12 @@ class ClusterChecker:
         self._may_be_forced: set[Key] = set()
         around = Surroundings(
             self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end,
-            self.replicas.agreed_end, self._losses, self._may_be_forced,
+            self.replicas.agreed_end, self.replicas.voters, self._losses, self._may_be_forced,
         )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
+        self.replaced: set[int] = set()  # nodes whose disks were
         self.transactions = TransactionHistory()
         self.groups: list[GroupChecker] = []
         self._names: dict[PartitionKey, str] = {METADATA_KEY: "metadata"}
@@ -108,6 +109,10 @@ class ClusterChecker:
 
     def role_changed(self, hosted: Hosted) -> None:
         self.replicas.role_changed(hosted)
+        if hosted.replica.role is Role.LEADER and hosted.key != METADATA_KEY:
+            place = self._place_of(hosted.key)
+            if place is not None:
+                self.promise(place).leads(place, hosted)
 
     def committed(self, hosted: Hosted) -> None:
         self.replicas.committed(hosted)
@@ -132,6 +137,8 @@ class ClusterChecker:
         disk_too: bool = False,
     ) -> None:
         """``promised``: up to where the node has told leaders that it holds their logs."""
+        if disk_too:
+            self.replaced.add(node_id)
         for place in self.places():
             end = end_on_disk(disk, f"{DATA}/{place.name}")
             if not disk_too:
@@ -142,7 +149,7 @@ class ClusterChecker:
 
     def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
         """Where an ok means synced, a fetch that acknowledges leaves only after the sync."""
-        if end < told and self.promise(place).is_synced(place.topic):
+        if end < told and self.promise(place).is_synced(place, node_id):
             raise Violation(
                 f"{place.name}: node {node_id} acknowledged everything before {told}, and holds {end} after "
                 "a power failure"

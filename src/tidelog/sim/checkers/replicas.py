@@ -116,6 +116,10 @@ class ReplicaChecker:
                 return min(base_offset, log.end_offset)
         return log.end_offset
 
+    def voters(self, key: PartitionKey, since_epoch: int) -> frozenset[int] | None:
+        """Who votes, as the last committed record says; None when there is none."""
+        return self._voters.latest(key, since_epoch)
+
     def committed_end(self, key: PartitionKey) -> int:
         """Behind the last record that anybody took for committed."""
         return self._known(key).end
