@@ -106,16 +106,17 @@ def test_one_that_only_clients_reach_gives_up_its_leadership(cluster: Cluster, n
     assert consume(cluster.bootstrap, "t", 2) == [b"before", b"during"]
 
 
+@pytest.mark.parametrize("decides", [False, True], ids=["a broker", "the active controller"])
 def test_a_leader_given_up_by_hand_while_it_lives_acknowledges_nothing_more(
-    cluster: Cluster, network: Network, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, network: Network, capsys: pytest.CaptureFixture[str], decides: bool
 ) -> None:
     """Alone in its set, it knows of nobody who could succeed it; but an operator on the other side can name
     somebody. When it is back it says what was given up.
-
-    It is not the active controller: that one believes in itself for up to half a second longer.
     """
     controller = cluster.controller()
     old, heir = (broker for broker in cluster if broker is not controller)
+    if decides:
+        old, controller = controller, old
     replicas = [[old.node_id, heir.node_id]]
     topic = NewTopic("t", 1, replica_assignment=replicas, config={"min.insync.replicas": "1"})
     admin = admin_client(cluster.bootstrap)  # It must live until the answer is there.

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tidelog.broker import quorum_voters
 from tidelog.broker.failed_logs import FailedLogs
 from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.errors import InvariantViolation
@@ -58,6 +59,8 @@ def vote_with_what_is_left(patch: pytest.MonkeyPatch) -> None:
             hosted.is_cut = was_cut
 
     patch.setattr(QuorumPartitions, "_found", found)
+    patch.setattr(QuorumPartitions, "note_drop", lambda self, hosted, noted: noted())
+    patch.setattr(quorum_voters, "forgot", lambda partition, voters, replica: False)
 
 
 def take_a_missing_directory_for_a_deleted_topic(patch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tidelog.broker import quorum_partitions, quorum_voters
 from tidelog.broker.metadata_opening import METADATA_KEY
 from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.errors import CorruptBatch, InvariantViolation
@@ -133,7 +134,8 @@ def tell_nobody(patch: pytest.MonkeyPatch) -> None:
 
 def vote_with_an_empty_disk(patch: pytest.MonkeyPatch) -> None:
     """Who lost its disk votes as if nothing had happened."""
-    patch.setattr(QuorumPartitions, "_forgot", lambda self, partition: False)
+    for module in (quorum_partitions, quorum_voters):
+        patch.setattr(module, "forgot", lambda partition, voters, replica: False)
 
 
 def serve_unchecked(patch: pytest.MonkeyPatch) -> None:

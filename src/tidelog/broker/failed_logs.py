@@ -50,6 +50,8 @@ class FailedLogs:
         self._standing = standing
         self._services = services
         self._ask_controller = ask_controller
+        # Called before a log drops what is damaged; goes on when that is noted.
+        self.before_drop: Callable[[Hosted, Callable[[], None]], None] = lambda hosted, go_on: go_on()
         self._untold: set[Key] = set()  # The controllers must hear of them.
         self._damaged: dict[Hosted, None] = {}  # Others must take over before these are repaired.
         self._repaired: set[Key] = set()
@@ -64,6 +66,13 @@ class FailedLogs:
         if not self._untold:
             self._services.soon(self._tell_offline)
         self._untold.add((topic_id, index))
+
+    def lost(self, topic_id: UUID, index: int) -> None:
+        """A log was gone, and an empty one has taken its place: as if it had been damaged from its beginning
+        on, and was repaired.
+        """
+        self.went_offline(topic_id, index)
+        self._repaired.add((topic_id, index))
 
     def damaged(self, hosted: Hosted) -> None:
         self._repaired.discard(cast(Key, hosted.key))
@@ -93,7 +102,7 @@ class FailedLogs:
     def _repair(self, image: ClusterImage) -> None:
         """As long as there is nobody else, what is whole goes on being served."""
         for hosted in list(self._damaged):
-            key = topic_id, index = cast(Key, hosted.key)
+            topic_id, index = cast(Key, hosted.key)
             topic = image.topic_by_id(topic_id)
             if topic is None or hosted.closed:
                 del self._damaged[hosted]
@@ -101,14 +110,21 @@ class FailedLogs:
                 if hosted.is_cut or self._steps_aside(hosted, topic.partitions[index]):
                     self.went_offline(topic_id, index)
             elif hosted.is_cut or hosted.follows_somebody or hosted.gathers_when_it_leads:
-                if hosted.is_cut:
-                    hosted.damage_is_known()
-                else:
-                    hosted.repair()
                 del self._damaged[hosted]
-                self._repaired.add(key)
-                if key not in self._healing:
-                    self._tell_healed(key)
+                self.before_drop(hosted, lambda hosted=hosted: self._drop(hosted))  # type: ignore[misc]
+
+    def _drop(self, hosted: Hosted) -> None:
+        if hosted.is_cut:
+            hosted.damage_is_known()
+        elif hosted.follows_somebody or hosted.gathers_when_it_leads:
+            hosted.repair()
+        else:
+            self._damaged[hosted] = None  # Its leader was lost meanwhile.
+            return
+        key = cast(Key, hosted.key)
+        self._repaired.add(key)
+        if key not in self._healing:
+            self._tell_healed(key)
 
     def _steps_aside(self, hosted: Hosted, partition: PartitionImage) -> bool:
         """Whether a partition can do without this broker's replica. Where nobody takes over, a backup must

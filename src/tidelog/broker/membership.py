@@ -48,7 +48,8 @@ class Membership:
         self._heard_ms = (
             services.uptime_ms() - session_ms
         )  # when the last heartbeat that was answered had been sent
-        self._unanswered_ms: int | None = None  # when the oldest heartbeat without an answer was sent
+        self._number = 0  # of the last heartbeat
+        self._sent_ms: dict[int, int] = {}  # when each was sent that is newer than the last answered one
         self._timer: Timer | None = None
         self._stopped = False
         self._left: Callable[[], None] | None = None  # told when this broker may stop
@@ -80,8 +81,6 @@ class Membership:
     def _beat(self) -> None:
         if self._stopped:
             return
-        if self._unanswered_ms is None:
-            self._unanswered_ms = self._services.uptime_ms()
         try:
             self._ask(self._registration if self.broker_epoch < 0 else self._heartbeat())
         finally:
@@ -90,11 +89,19 @@ class Membership:
             self._timer = self._services.later(RETRY_MS if waiting else self._heartbeat_ms, self._beat)
 
     def _heartbeat(self) -> HeartbeatAsk:
+        now_ms = self._services.uptime_ms()
+        self._number += 1
+        self._sent_ms = {
+            number: sent_ms
+            for number, sent_ms in self._sent_ms.items()
+            if sent_ms > now_ms - self._session_ms  # An answer to an older one is worth nothing any more.
+        } | {self._number: now_ms}
         return HeartbeatAsk(
             self._registration.broker_id,
             self.broker_epoch,
             self._metadata_offset(),
             leaving=self._left is not None,
+            number=self._number,
         )
 
     def hurry(self) -> None:
@@ -147,12 +154,14 @@ class Membership:
         if got.error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             self.broker_epoch = -1  # Another run of this broker came after us, or the cluster forgot us.
             self.fenced = True
-        elif got.error is ErrorCode.NONE:
-            # Counted from when the oldest one it may answer was sent: the controller's session began no
-            # earlier, whichever it was.
-            if self._unanswered_ms is not None:
-                self._heard_ms = self._unanswered_ms
-                self._unanswered_ms = None
+        elif got.error is ErrorCode.NONE and got.number in self._sent_ms:
+            # Counted from when this very heartbeat was sent: a controller that gives us up began our session
+            # no earlier, and a late answer to an old one says nothing about those sent since.
+            # Who is fenced was given up already, and may not know its successors for want of metadata.
+            if not got.fenced:
+                self._heard_ms = self._sent_ms[got.number]
+            for number in [number for number in self._sent_ms if number <= got.number]:
+                del self._sent_ms[number]
             self.fenced = got.fenced
             if got.may_stop and self._left is not None:
                 left, self._left = self._left, None

@@ -13,19 +13,24 @@ from typing import NamedTuple, Protocol, cast
 from uuid import UUID
 
 from tidelog.broker.failed_logs import FailedLogs
+from tidelog.broker.heartbeat_gate import HeartbeatGate
+from tidelog.broker.kept_promises import KeptPromises
 from tidelog.broker.membership import Membership
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
 from tidelog.broker.partitions import Logs, PartitionTable
 from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.config import BrokerConfig
+from tidelog.controller import elections
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
+    HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    KeptGot,
     OfflineGot,
     RegisterAsk,
 )
@@ -46,7 +51,6 @@ logger = logging.getLogger(__name__)
 PROPOSAL_REPEAT_MS = 500
 TICK_MS = 50
 KEEP_IN_ORDER_MS = 500
-UNSURE_MS = 500  # An active controller that hears no majority for so long is not sure that it is it.
 
 
 class Asked(NamedTuple):
@@ -90,6 +94,7 @@ class Node:
         self.metadata = open_metadata(storage, metadata_log, metadata, services, self.host, chance)
         self.metadata.on_change = self._metadata_changed
         self.metadata.on_active = self._activity_changed
+        self._heartbeats = HeartbeatGate(self.metadata.hosted, self.host.serving)
         self.controller = Controller(self.metadata, config, session)
         self.membership = Membership(
             registration,
@@ -115,12 +120,16 @@ class Node:
         self.host.on_role = self._role_changed
         self.host.on_proposal = self._proposed
         self._failed_logs = FailedLogs(self, services, self._ask_controller)
+        self._kept_promises = KeptPromises(self, self.host.hosted.get, services, self._ask_controller)
         self.host.on_failed = self._failed
         self.host.on_damaged = self._damaged
         self.partitions.on_offline = self._failed_logs.went_offline
+        self.partitions.on_lost = self._failed_logs.lost
+        self._failed_logs.before_drop = self.partitions.before_drop
         self.metadata.hosted.before_cut = lambda offset: logs.lower_claims(METADATA_PARTITION, offset)
         self._proposals: dict[PartitionKey, InSyncWish] = {}
         self.serving: set[int] = set()  # brokers that are not fenced
+        self._able: set[tuple[int, int]] = set()  # of them, with their runs, those that may become members
         self._broker_epochs: dict[int, int] = {}
         # When their connections closed; nothing was heard of them since.
         self._silent_since_ms: dict[int, int] = {}
@@ -182,6 +191,7 @@ class Node:
             self._ordered_ms = now_ms
             self.controller.keep_in_order(now_ms)
             self._failed_logs.look()
+        self._heartbeats.look()
         self.metadata.tick()
         self.quorum.tick(now_ms)
         if self.metadata.election.is_mistaken_for_leader and self.metadata.leader != self.me:
@@ -248,7 +258,7 @@ class Node:
             self._dead_ms.pop(message.sender, None)
         match message:
             case Asked(sender, ask):
-                self.controller.handle(ask, self._services.uptime_ms(), lambda got: self._answer(sender, got))
+                self._decide(ask, lambda got: self._answer(sender, got))
             case Answered(_, got):
                 self._controller_answered(got)
             case LeaderBegan():
@@ -256,6 +266,8 @@ class Node:
                 self.host.receive(message)
             case _:
                 self.host.receive(message)
+                if self._heartbeats.holds:
+                    self._heartbeats.look()
 
     def peer_lost(self, peer: int) -> None:
         now_ms = self._services.uptime_ms()
@@ -274,14 +286,20 @@ class Node:
     def _ask_controller(self, ask: ControllerAsk) -> None:
         leader = self.metadata.leader
         if leader == self.me:
-            self.host.voting.refresh(self.metadata.hosted)
-            if not self.metadata.election.hears_majority(UNSURE_MS, self._services.uptime_ms()):
-                return  # Cut off, perhaps, and replaced: a broker must not take its own word for a session.
-            self._services.soon(
-                lambda: self.controller.handle(ask, self._services.uptime_ms(), self._controller_answered)
-            )
+            self._services.soon(lambda: self._decide(ask, self._controller_answered))
         elif leader >= 0:
             self._peers.send(leader, Asked(self.me, ask))
+
+    def _decide(self, ask: ControllerAsk, answer: Callable[[ControllerGot], None]) -> None:
+        now_ms = self._services.uptime_ms()
+
+        def decided(got: ControllerGot) -> None:
+            if isinstance(got, HeartbeatGot):
+                self._heartbeats.pass_on(now_ms, got, answer)
+            else:
+                answer(got)
+
+        self.controller.handle(ask, now_ms, decided)
 
     def _answer(self, sender: int, got: ControllerGot) -> None:
         if not self.stopped:
@@ -292,6 +310,8 @@ class Node:
             self._proposal_answered(got)
         elif isinstance(got, OfflineGot):
             self._failed_logs.answered(got)
+        elif isinstance(got, KeptGot):
+            pass  # It is told until the metadata says so.
         else:
             self.membership.answered(got)
 
@@ -329,6 +349,7 @@ class Node:
             self.membership.hurry()
         else:
             self.controller.deactivate()
+            self._heartbeats.close()
 
     def _found_cluster(self) -> None:
         """The first controller there ever is gives the cluster its name."""
@@ -361,6 +382,7 @@ class Node:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self._invite_returned(image)
         self._failed_logs.metadata_changed(image)
+        self.partitions.when_settled(lambda: self._kept_promises.metadata_changed(self.image))
         self.membership.hurry()
 
     def _come_back(self) -> None:
@@ -383,9 +405,15 @@ class Node:
                 self.host.broker_restarted(broker_id)
 
     def _invite_returned(self, image: ClusterImage) -> None:
-        """A proposal with a fenced member is refused; once it is back, nobody else would bring it up."""
-        serving = {broker.broker_id for broker in image.brokers.values() if not broker.fenced}
-        returned, lost, self.serving = serving - self.serving, self.serving - serving, serving
+        """A proposal with a fenced member is refused; once it is back, nobody else would bring it up. It may
+        have been away so shortly that it is never seen to be.
+        """
+        brokers = [broker for broker in image.brokers.values() if not broker.fenced]
+        serving = {broker.broker_id for broker in brokers}
+        lost, self.serving = self.serving - serving, serving
+        able = {(broker.broker_id, broker.broker_epoch) for broker in brokers if not broker.leaving}
+        returned = {broker_id for broker_id, _ in able - self._able}
+        self._able = able
         if lost:
             self.membership.show_life()
         if returned:
@@ -425,29 +453,36 @@ class Node:
             sealed=proposal.sealed,
         )
         self._proposals[hosted.key] = wish
-        if self._asks_for_the_fenced(hosted, wish):
+        if self._asks_in_vain(hosted, wish):
             # It would be refused; but every write would wait for that member until the controller has said
             # so, and when the controller is the one that is stopping, until there is another one.
             self._services.soon(lambda: self._think_again(hosted, wish))
         else:
             self._ask_for_members(hosted, wish)
 
-    def _asks_for_the_fenced(self, hosted: Hosted, wish: InSyncWish) -> bool:
-        brokers = self.metadata.image.brokers
-        newcomers = set(wish.members).difference(hosted.replica.in_sync)
-        return any(member in brokers and brokers[member].fenced for member in newcomers)
+    def _asks_in_vain(self, hosted: Hosted, wish: InSyncWish) -> bool:
+        """Whether a new member cannot be one, as far as the metadata is known here."""
+        image, newcomers = (
+            self.metadata.image,
+            set(wish.members).difference(hosted.replica.in_sync, (self.me,)),
+        )
+        topic = image.topic_by_id(wish.topic_id)
+        if topic is None or wish.sealed:
+            return False
+        partition = topic.partitions[wish.partition]
+        return any(elections.why_ineligible(image, partition, wish, member) for member in newcomers)
 
     def _think_again(self, hosted: Hosted, wish: InSyncWish) -> None:
         # Whoever has come back in this very moment was not invited, because it was proposed already.
-        if self._asks_for_the_fenced(hosted, wish):
+        if self._asks_in_vain(hosted, wish):
             self._give_up_proposal(hosted, wish)
         else:
             self._ask_for_members(hosted, wish)
 
-    def _give_up_proposal(self, hosted: Hosted, wish: InSyncWish) -> None:
+    def _give_up_proposal(self, hosted: Hosted, wish: InSyncWish, *, recorded: bool = False) -> None:
         if self._proposals.get(hosted.key) is wish:
             del self._proposals[hosted.key]
-            hosted.run(hosted.replica.proposal_refused())
+            hosted.run(hosted.replica.proposal_refused(recorded=recorded))
 
     def _ask_for_members(self, hosted: Hosted, wish: InSyncWish) -> None:
         """Until there is an answer or new metadata, again and again: either may be lost on its way."""
@@ -456,12 +491,14 @@ class Node:
         replica = hosted.replica
         if (replica.proposed, replica.partition_epoch) != (wish.members, wish.partition_epoch):
             del self._proposals[hosted.key]
+            self._invite_again(hosted)
             return
         self._ask_controller(InSyncAsk(wish))
         self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask_for_members(hosted, wish))
 
     def _proposal_answered(self, got: InSyncGot) -> None:
-        """Only a refusal that was judged on the present state ends a proposal.
+        """Only a refusal that was judged on the present state ends a proposal. It is committed, and has moved
+        the partition on: no earlier copy of this proposal can be taken any more.
 
         When the state has moved on (INVALID_UPDATE_VERSION), an earlier copy of this very proposal may have
         been taken: the leader keeps waiting for the proposed members until the metadata log tells what holds.
@@ -471,7 +508,7 @@ class Node:
         if hosted is None or self._proposals.get(key) != got.wish:
             return
         if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
-            self._give_up_proposal(hosted, self._proposals[key])
+            self._give_up_proposal(hosted, self._proposals[key], recorded=True)
             # What made the controller refuse may have been over before its answer came: then nobody else
             # would bring that follower up again.
             self._services.later(PROPOSAL_REPEAT_MS, lambda: self._invite_again(hosted))

@@ -43,6 +43,8 @@ Row = dict[int, Partition]
 class Logs(Protocol):
     """The broker's data directory."""
 
+    def has_log(self, name: TopicPartition, topic_id: UUID) -> bool: ...
+
     def open_log(self, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log: ...
 
     def remove_log(self, name: TopicPartition, now_ms: int) -> None: ...
@@ -95,6 +97,8 @@ class PartitionTable:
         self.quorum: QuorumPartitions | None = None  # Looks after those whose replicas vote.
         # Told when a log cannot be opened.
         self.on_offline: Callable[[UUID, int], None] = lambda topic_id, index: None
+        # Told when a log that votes was gone, and an empty one has taken its place.
+        self.on_lost: Callable[[UUID, int], None] = lambda topic_id, index: None
 
     def find(self, key: TopicKey, index: int) -> tuple[Partition | None, ErrorCode]:
         """The partition, or why there is none."""
@@ -178,6 +182,7 @@ class PartitionTable:
     def _assign(self, mine: Partition, partition: PartitionImage) -> None:
         hosted = mine.hosted
         replica = hosted.replica
+        hosted.doubtful_epoch = partition.doubtful_epoch
         if BY_NAME[partition.mode].elects_itself:
             self._let_vote(mine, partition)
             return
@@ -200,15 +205,21 @@ class PartitionTable:
             forced = partition.unclean_epoch == epoch
             sound = frozenset((*partition.in_sync, *partition.eligible))
             last_leader = partition.last_leader
-            mandate = Mandate(epoch, replicas, partition.partition_epoch, last_leader, sound, forced)
+            mandate = Mandate(
+                epoch, replicas, partition.partition_epoch, last_leader, sound, forced, partition.copies
+            )
             self._host.restore(hosted, mandate)
         elif partition.leader == self._me:
             if not replica.has_resigned(epoch):
                 hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
-        if mine.stands_in:
-            hosted.run(replica.stand_in())
+        self._stand_in(mine, partition)
+
+    def _stand_in(self, mine: Partition, partition: PartitionImage) -> None:
+        """Not where an operator has decided since that what cannot be had is given up."""
+        if mine.stands_in and partition.unclean_epoch <= partition.acted_epoch:
+            mine.hosted.run(mine.replica.stand_in(partition.acted_epoch))
 
     def _is_stand_in(self, partition: PartitionImage) -> bool:
         there = frozenset(partition.replicas) - self._orphaning
@@ -224,9 +235,9 @@ class PartitionTable:
         for topic in self._topics.values():
             for index, mine in self._rows[topic.topic_id].items():
                 if mine.hosted.election is None:
-                    mine.stands_in = self._is_stand_in(topic.partitions[index])
-                    if mine.stands_in:
-                        mine.hosted.run(mine.replica.stand_in())
+                    partition = topic.partitions[index]
+                    mine.stands_in = self._is_stand_in(partition)
+                    self._stand_in(mine, partition)
 
     def _let_vote(self, mine: Partition, partition: PartitionImage) -> None:
         """The replicas find out themselves who leads; the metadata says who they are."""
@@ -280,7 +291,7 @@ class PartitionTable:
             # Both may have changed while this waited for its turn.
             if topic is None or index in self._rows[topic_id]:
                 continue
-            if self._me in topic.partitions[index].replicas:
+            if self._me in topic.partitions[index].replicas and not self._must_note_loss(topic, index):
                 self._open(topic, index)
         if self._to_open:
             self._services.soon(self._open_slice)
@@ -288,6 +299,38 @@ class PartitionTable:
         callbacks, self._when_settled = self._when_settled, []
         for callback in callbacks:
             callback()
+
+    def before_drop(self, hosted: Hosted, go_on: Callable[[], None]) -> None:
+        """A log is about to drop damaged records. Where it votes, that is noted first: after a restart nobody
+        could tell any more.
+        """
+        if hosted.election is None or self.quorum is None:
+            go_on()
+        else:
+            self.quorum.note_drop(hosted, go_on)
+
+    def _must_note_loss(self, topic: TopicImage, index: int) -> bool:
+        """Whether the log of a replica that votes is gone. That is noted first, and opened then: once there
+        is an empty log, nobody could tell any more.
+        """
+        key = topic.topic_id, index
+        name, quorum = TopicPartition(topic.name, index), self.quorum
+        if quorum is None or not BY_NAME[topic.partitions[index].mode].elects_itself:
+            return False
+        try:
+            gone = quorum.has_voted(key) and not self._logs.has_log(name, topic.topic_id)
+        except StorageError:
+            return False  # To open it fails, too.
+        if not gone or quorum.is_lost(key):
+            return False
+        logger.error("%s: its directory is gone; it does not vote before it was readmitted", name)
+
+        def noted() -> None:
+            self._to_open.append(key)
+            self._open_slice()
+
+        quorum.note_lost(key, noted)
+        return True
 
     def _open(self, topic: TopicImage, index: int) -> None:
         name = TopicPartition(topic.name, index)
@@ -318,6 +361,8 @@ class PartitionTable:
         if log.damage:
             self._came_back_damaged(hosted, image)
         self._assign(mine, image)
+        if self.quorum is not None and self.quorum.is_lost((topic.topic_id, index)):
+            self.on_lost(topic.topic_id, index)
         self._update_sealing(mine, topic, image)
 
     def _came_back_damaged(self, hosted: Hosted, image: PartitionImage) -> None:

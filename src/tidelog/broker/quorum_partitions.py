@@ -14,12 +14,12 @@ from uuid import UUID
 import msgspec
 
 from tidelog.broker.hand_over import HandOver
-from tidelog.broker.quorum_voters import FORGOT, QuorumVoters
+from tidelog.broker.quorum_voters import FORGOT, QuorumVoters, forgot
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
-from tidelog.controller.mode_changes import EPOCHS_AHEAD
 from tidelog.controller.successions import elects_itself
+from tidelog.controller.successions.steps import EPOCHS_AHEAD
 from tidelog.log.storage import Storage
 from tidelog.replication.ballot_book import BallotBook, PartitionBallots
 from tidelog.replication.election import Election
@@ -70,6 +70,7 @@ class QuorumPartitions:
         self._untold: dict[Key, int] = {}  # Led here, and the metadata does not say so: when to tell again.
         self._ahead: dict[Key, int] = {}  # Voted in a higher epoch than was named: when to tell again.
         self._changing: dict[Key, None] = {}  # Led here, and voters are to come or go.
+        self._lost: dict[Key, int] = {}  # Logs that were gone: the partition epoch in which that was found.
         self._hand_overs: dict[Key, HandOver] = {}
         self._leaderless: dict[UUID, set[int]] = {}  # of our replicas, those that know no leader
         self._stepped_ms = 0
@@ -83,6 +84,7 @@ class QuorumPartitions:
     def assign(self, hosted: Hosted, partition: PartitionImage) -> None:
         """What the metadata says now. Raises StorageError where the replica cannot know how it voted."""
         key = _key(hosted)
+        hosted.unclean_epoch = partition.unclean_epoch
         known = self._images.get(key, partition)
         if hosted.election is not None and known.mode_epoch != partition.mode_epoch:
             # The controllers named its leaders for a while, and this replica has slept through it.
@@ -98,6 +100,7 @@ class QuorumPartitions:
             if partition.leader not in (NO_BROKER, self._me):
                 named = election.leader_named(partition.leader, partition.leader_epoch, now_ms, sure=True)
                 hosted.elect(named)
+        self._recall(hosted)
         if hosted.replica.role is Role.LEADER:
             self._look_after(hosted)
 
@@ -114,10 +117,16 @@ class QuorumPartitions:
         if history.cut(log.end_offset):
             file.save(history.entries)
         saved = self._book.of(key)
+        if saved is None:
+            self._book.log_begun()
+        if self._book.is_lost(key):
+            self._lost.setdefault(key, partition.partition_epoch)
         ballot = saved or Ballot()
         if partition.leader_epoch > ballot.epoch:
             # Nobody has voted in it here; to begin there keeps epochs rising where another mode left off.
             ballot = Ballot(partition.leader_epoch)
+            # It may acknowledge records without ever voting: whoever has held any has a ballot.
+            self._book.save(key, ballot, lambda result: None)
         # Of this time of votes, there may have been others: nobody here has voted yet.
         is_new = partition.leader_epoch == partition.mode_epoch and (
             saved is None or saved.epoch < partition.mode_epoch
@@ -132,14 +141,12 @@ class QuorumPartitions:
             self._disk,
             self._first_delay_ms(partition) if is_new else None,
         )
-        election.forgot = self._forgot(partition) or hosted.is_cut
+        election.forgot = hosted.is_cut or key in self._lost or forgot(partition, history.latest, self._me)
         election.hearsay_max = EPOCHS_AHEAD // 2
         hosted.notes_fetches = False
         hosted.begin_election(election, PartitionBallots(self._book, key))
-        voters = QuorumVoters(
-            hosted, election, history, file, self._services, lambda: self.broker_epoch(),
-            lambda: self._settled_voters(key),
-        )  # fmt: skip
+        voters = QuorumVoters(hosted, election, history, file, self._services, lambda: self._images[key])
+        voters.unconfessed = key in self._lost
         self._voters[key] = hosted.voter_log = voters
         election.needed = voters.is_needed()
         replica.open_to_observers = True
@@ -157,16 +164,40 @@ class QuorumPartitions:
         order = [first, *(each for each in partition.replicas if each != first)]
         return FIRST_STAND_MS * order.index(self._me)
 
-    def _forgot(self, partition: PartitionImage) -> bool:
-        """Whether the controllers say that this replica came back without its memory. Where a majority has
-        forgotten there is nobody left to ask, and everybody counts with what it has.
-        """
-        remember = {*partition.in_sync, *partition.eligible}
-        return self._me not in remember and 2 * len(remember) > len(partition.replicas)
+    def _recall(self, hosted: Hosted) -> None:
+        key = _key(hosted)
+        since = self._lost.get(key)
+        if since is not None:
+            loss = self._images[key].loss_of(self._me)
+            if loss is None or loss.number <= since:
+                return  # The controllers do not know yet.
+            del self._lost[key]
+            self._voters[key].unconfessed = False
+            self._book.confessed(key)
+        self._voters[key].recall()
 
-    def _settled_voters(self, key: Key) -> VoterSet | None:
-        partition = self._images[key]
-        return None if partition.is_moving else VoterSet.of(partition.replicas)
+    # --- logs that are gone ---------------------------------------------------------------------------------
+
+    def has_voted(self, key: Key) -> bool:
+        """Or followed somebody who was elected: then there was a log."""
+        return self._book.of(key) is not None
+
+    def is_lost(self, key: Key) -> bool:
+        """Whether the log was gone, and the controllers have not numbered the loss."""
+        return self._book.is_lost(key)
+
+    def note_drop(self, hosted: Hosted, noted: Callable[[], None]) -> None:
+        """The log drops records when this is on disk, and is lost from there on."""
+        key = _key(hosted)
+        voters, election = self._voters.get(key), hosted.election
+        if voters is not None and election is not None:
+            election.forgot = voters.unconfessed = True
+            self._lost[key] = self._images[key].partition_epoch
+        self.note_lost(key, noted)
+
+    def note_lost(self, key: Key, noted: Callable[[], None]) -> None:
+        """Calls back when it is on disk, or cannot be: this broker then votes no more anyway."""
+        self._book.note_lost(key, lambda result: noted())
 
     def dissolve(self, hosted: Hosted) -> None:
         """The controllers name the leader from now on."""
@@ -276,7 +307,7 @@ class QuorumPartitions:
         elif key not in self._untold:
             self._untold[key] = 0
             self._services.soon(lambda: self._tell_controller(key))
-        if not voters.is_done(partition, self.image()):
+        if not voters.is_done(partition):
             self._changing[key] = None
             hosted.notes_fetches = True
         self._hand_over_to(hosted, partition.heir)
@@ -287,11 +318,11 @@ class QuorumPartitions:
             return False
         if not voters.is_settled:
             return True  # Told when it is.
-        members = voters.members(partition, self.image())
-        counted = {voter_id for voter_id, run in members if run != FORGOT}
+        members = voters.members(partition)
+        counted = {voter_id for voter_id, healed in members if healed != FORGOT}
         if partition.is_moving and {voter_id for voter_id, _ in members} == set(partition.target):
             return False
-        return counted == {*partition.in_sync, *partition.eligible}
+        return counted == partition.remember
 
     def _tell_controller(self, key: Key) -> None:
         hosted = self._host.hosted.get(key)
@@ -299,9 +330,8 @@ class QuorumPartitions:
             return
         self._untold[key] = self._services.uptime_ms() + REPEAT_MS
         partition, voters, replica = self._images[key], self._voters[key], hosted.replica
-        image = self.image()
         if voters.is_settled:
-            members = voters.members(partition, image)
+            members = voters.members(partition)
         else:
             # A set that may be taken back is not told, only who leads. That it is not a whole set shows by
             # somebody in it who does not exist.
@@ -315,7 +345,7 @@ class QuorumPartitions:
             replica.epoch,
             partition.partition_epoch,
             tuple(voter_id for voter_id, _ in members),
-            tuple(run for _, run in members),
+            tuple(healed for _, healed in members),
             elected=True,
         )
         self.ask_controller(InSyncAsk(wish))
@@ -338,13 +368,12 @@ class QuorumPartitions:
 
     def _change_voters(self, key: Key) -> None:
         hosted, partition, voters = self._host.hosted[key], self._images[key], self._voters[key]
-        image = self.image()
-        if voters.is_done(partition, image):
+        if voters.is_done(partition):
             del self._changing[key]
             hosted.notes_fetches = False
             return
         self._host.voting.refresh(hosted)
-        voters.step(partition, image)
+        voters.step(partition, self.image())
         heir = voters.heir(partition)
         if heir is not None:
             self._hand_over_to(hosted, heir)

@@ -9,8 +9,8 @@ change                 when
 a new replica votes    a reassignment brings it, and it holds everything that is committed
 a replica votes no     a reassignment takes it away, and every replica of the target votes; the leader itself
 more                   goes last, and hands over to one that stays
-a replica came back    the controllers say that it has forgotten: first it is removed, then, when that is
-without its memory     committed and it has caught up, it is added with its new registration
+a replica lost data    the controllers have numbered the loss: first it is removed, then, when that is
+                       committed and it has caught up, it is added with the number of the loss it heals
 ====================== =======================================================================================
 
 Knows the wish (the partition as the metadata has it) and the log; not how leaders are found or told of.
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.records import Loss
 from tidelog.errors import StorageError
 from tidelog.invariant import invariant
 from tidelog.protocol import batch as batches
@@ -47,18 +48,17 @@ class QuorumVoters:
         history: VoterHistory,
         file: VoterFile,
         services: Services,
-        broker_epoch: Callable[[], int],
-        known_voters: Callable[[], VoterSet | None],
+        partition: Callable[[], PartitionImage],
     ) -> None:
-        """``known_voters``: as the metadata has them, unless they are just changing."""
+        """``partition``: as the metadata has it."""
         self._hosted = hosted
         self._election = election
         self._history = history
         self._file = file
         self._services = services
-        self._broker_epoch = broker_epoch
-        self._known_voters = known_voters
+        self._partition = partition
         self._arriving: list[tuple[int, VoterSet]] = []
+        self.unconfessed = False  # Its log was gone, and the controllers have not numbered that yet.
         self._me = hosted.replica.me
 
     @property
@@ -72,19 +72,37 @@ class QuorumVoters:
         earlier one could make a majority with others that have not heard of the later one.
         """
         unsure, self._arriving = bool(self._arriving), []  # Those before could not be appended.
+        began = self._partition().mode_epoch
         for start, end in _control_batches(data):
-            self._arriving += sets_in(data[start:end])
+            # Sets of an earlier time of votes say nothing, as in the file.
+            if batches.parse_leader_epoch(data, start) >= began:
+                self._arriving += sets_in(data[start:end])
         if self._arriving or unsure:
             self._file.save((*self._history.entries, *self._arriving))
 
     def arrived(self) -> None:
+        """Synced before they count, whatever ``flush.messages`` says: replicas that forget in a power failure
+        who votes could come to differ by more than one voter, and then never agree on a leader.
+        """
+        if not self._arriving:
+            return
+        self._hosted.sync_now()
         for offset, voters in self._arriving:
             self._history.appended(offset, voters)
             self._take_force()
-            mine = voters.get(self._me)
-            if mine is not None and mine.run == self._broker_epoch():
-                self._election.forgot = False  # Taken in anew, and all that came before is in our log.
         self._arriving.clear()
+        self.recall()
+
+    def recall(self) -> None:
+        """Whether this replica remembers: the metadata says so, or its own log shows that it was readmitted
+        for its latest loss, and all that came before is in that log.
+        """
+        partition, election = self._partition(), self._election
+        if self._hosted.replica.role is Role.LEADER:
+            return  # It holds all that was ever committed; who was elected tells the controllers so.
+        if self.unconfessed or self._hosted.is_cut or (election.forgot and self._me in partition.offline):
+            return  # It has lost records, and the controllers have not numbered that yet.
+        election.forgot = forgot(partition, self.latest, self._me)
 
     def cut(self, end_offset: int) -> None:
         self._arriving.clear()
@@ -95,13 +113,15 @@ class QuorumVoters:
                 logger.error("%s: %s", self._hosted.key, error.message)
                 self._election.retire()
             self._take_force()
+            self.recall()
 
     def skipped(self) -> None:
         """Sets may have come in between. Known gap: while voters change, the metadata does not tell which set
         is in force, and this replica goes on with an older one until the next comes.
         """
-        voters = self._known_voters()
-        if voters is not None and voters.ids != self.latest.ids:
+        partition = self._partition()
+        voters = VoterSet.of(partition.replicas)
+        if not partition.is_moving and voters.ids != self.latest.ids:
             self._history.restart(voters)
             self._file.save(self._history.entries)
             self._take_force()
@@ -131,19 +151,18 @@ class QuorumVoters:
             and self._history.latest_offset < replica.high_watermark
         )
 
-    def members(self, partition: PartitionImage, image: ClusterImage) -> tuple[tuple[int, int], ...]:
-        """(voter, run) of every voter: run is -1 unless it was taken in anew, and -2 where it does not count
-        because it has forgotten.
+    def members(self, partition: PartitionImage) -> tuple[tuple[int, int], ...]:
+        """(voter, loss) of every voter: the loss for which it was readmitted, -1 where there is none, and -2
+        where it does not count because it was not readmitted for its latest one.
         """
-        return tuple(_members(self.latest, partition, image, self._me))
+        return tuple(_members(self.latest, partition, self._me))
 
-    def is_done(self, partition: PartitionImage, image: ClusterImage) -> bool:
+    def is_done(self, partition: PartitionImage) -> bool:
         """Whether the voters are as the metadata wants them."""
-        known = {*partition.in_sync, *partition.eligible}
         return (
             not partition.is_moving
             and not self.latest.returning
-            and known.issuperset(self.latest.ids)
+            and partition.remember.issuperset(self.latest.ids)
             and self.latest.ids == set(partition.target)
         )
 
@@ -161,18 +180,20 @@ class QuorumVoters:
                 self._write(wanted)
             except StorageError as error:
                 logger.error("%s: its voters cannot be changed: %s", self._hosted.key, error.message)
+                if self._hosted.log.failure is not None:
+                    self._hosted.sync_failed(error)
 
     def _next(self, partition: PartitionImage, image: ClusterImage) -> VoterSet | None:
         latest, target = self.latest, partition.target
         for voter in latest.returning:
             if voter.voter_id in target and self._has_caught_up(voter.voter_id):
-                return latest.including(voter)
+                return latest.including(self._anew(voter.voter_id, partition))
         for voter_id in _forgotten(latest, partition, image, self._me):
             if self._has_caught_up(voter_id):
-                return latest.without(voter_id, self._anew(voter_id, image))
+                return latest.without(voter_id, self._anew(voter_id, partition))
         for voter_id in target:
             if voter_id not in latest and self._has_caught_up(voter_id):
-                return latest.including(self._anew(voter_id, image))
+                return latest.including(self._anew(voter_id, partition))
         if latest.ids.issuperset(target):
             for voter_id in sorted(latest.ids - set(target)):
                 if voter_id != self._me:
@@ -191,8 +212,10 @@ class QuorumVoters:
         ]
         return able[0] if able else None
 
-    def _anew(self, voter_id: int, image: ClusterImage) -> Voter:
-        return Voter(voter_id, self._directory_of(voter_id), run=image.brokers[voter_id].broker_epoch)
+    def _anew(self, voter_id: int, partition: PartitionImage) -> Voter:
+        """As it is now: it may have lost something once more since it was removed, but was no voter since."""
+        loss = partition.loss_of(voter_id)
+        return Voter(voter_id, self._directory_of(voter_id), heals=-1 if loss is None else loss.number)
 
     def _directory_of(self, voter_id: int) -> UUID | None:
         seen = self._hosted.seen.get(voter_id)
@@ -224,20 +247,44 @@ class QuorumVoters:
         hosted.append(
             memoryview(encode_batch_of(voters, offset, hosted.replica.epoch, now_ms)), offset, now_ms, now_ms
         )
+        hosted.sync_now()
         self._history.appended(offset, voters)
         self._take_force()
 
 
-def _members(
-    voters: VoterSet, partition: PartitionImage, image: ClusterImage, leader: int
-) -> Iterator[tuple[int, int]]:
-    known = {*partition.in_sync, *partition.eligible}
+def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
+    """Whether a replica must not vote, because it may lack what it acknowledged or not know how it voted.
+
+    Only those that lost no more than an unsynced tail may vote again without a leader's word, and only where
+    they are a majority of the voters: nobody is left then who could readmit them, and that such a power
+    failure costs records is documented. Of two voters (the third is being readmitted) one may: nobody is
+    elected without the other, which remembers. Who came back empty or dropped damaged records never votes
+    again so: the replicas that are away may hold all of it.
+    """
+    if replica in partition.remember:
+        return False
+    loss, mine = partition.loss_of(replica), voters.get(replica)
+    if loss is None:
+        return True
+    if mine is not None and mine.heals == loss.number:
+        return False
+    tails = [each for each in partition.losses if _is_tail(each, voters)]
+    enough = 2 * len(tails) > len(voters) or len(voters) == 2
+    return loss not in tails or not enough
+
+
+def _is_tail(loss: Loss, voters: VoterSet) -> bool:
+    voter = voters.get(loss.replica)
+    return loss.tail and voter is not None and loss.base in (-1, voter.heals)
+
+
+def _members(voters: VoterSet, partition: PartitionImage, leader: int) -> Iterator[tuple[int, int]]:
     for voter in voters:
-        broker = image.brokers.get(voter.voter_id)
-        if voter.voter_id in known or voter.voter_id == leader:
+        loss = partition.loss_of(voter.voter_id)
+        if voter.voter_id in partition.remember or voter.voter_id == leader:
             yield voter.voter_id, -1  # Who was elected holds everything that was ever committed.
-        elif broker is not None and voter.run == broker.broker_epoch:
-            yield voter.voter_id, voter.run
+        elif loss is not None and voter.heals == loss.number:
+            yield voter.voter_id, loss.number
         else:
             yield voter.voter_id, FORGOT
 
@@ -245,8 +292,8 @@ def _members(
 def _forgotten(voters: VoterSet, partition: PartitionImage, image: ClusterImage, leader: int) -> list[int]:
     return [
         voter_id
-        for voter_id, run in _members(voters, partition, image, leader)
-        if run == FORGOT and voter_id in image.brokers and not image.brokers[voter_id].fenced
+        for voter_id, healed in _members(voters, partition, leader)
+        if healed == FORGOT and voter_id in image.brokers and not image.brokers[voter_id].fenced
     ]
 
 

@@ -9,7 +9,7 @@ from tidelog.cli import topic_admin
 from tidelog.cli.client import connect_admin
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import print_json, print_table
-from tidelog.cli.topic_modes import print_change
+from tidelog.cli.topic_modes import print_change, print_unconfirmed
 from tidelog.config import TOPIC_SETTINGS
 from tidelog.config.promises import EXAMPLES, SYNC_EVERY_MESSAGE, Terms, describe
 
@@ -71,6 +71,7 @@ def modes(
     print_table(rows, {"question": ""} | {name: name for name in columns}, prose=True)
     if topic is not None:
         print_change(description["mode"], description["mode_change"])
+        print_unconfirmed(description["unconfirmed"])
 
 
 def _cell(value: Any) -> str:

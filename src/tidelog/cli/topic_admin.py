@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidelog.cli import setting_admin
 from tidelog.cli.client import REQUEST_TIMEOUT_S, admin_library, find_topic, refusal, wait
 from tidelog.config import check_topic_overrides
-from tidelog.config.topic import MODE_CHANGE, REPLICATION_MODE
+from tidelog.config.topic import MODE_CHANGE, REPLICATION_MODE, UNCONFIRMED
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -69,6 +69,7 @@ def describe(admin: "AdminClient", name: str) -> dict[str, Any]:
         "id": str(topic.topic_id),
         "mode": setting_admin.value_of(settings, REPLICATION_MODE),
         "mode_change": _change_in(settings),
+        "unconfirmed": _told_in(settings, UNCONFIRMED),
         "partitions": [
             {
                 "partition": partition.id,
@@ -80,7 +81,7 @@ def describe(admin: "AdminClient", name: str) -> dict[str, Any]:
             }
             for partition in topic.partitions
         ],
-        "settings": [setting for setting in settings if setting["name"] != MODE_CHANGE],
+        "settings": [each for each in settings if each["name"] not in (MODE_CHANGE, UNCONFIRMED)],
     }
 
 
@@ -96,7 +97,11 @@ def mode_state(admin: "AdminClient", name: str) -> ModeState:
 
 
 def _change_in(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    text = setting_admin.value_of(settings, MODE_CHANGE)
+    return _told_in(settings, MODE_CHANGE)
+
+
+def _told_in(settings: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    text = setting_admin.value_of(settings, name)
     return [] if text is None else list(json.loads(text))
 
 

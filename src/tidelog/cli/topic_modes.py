@@ -148,3 +148,11 @@ def print_change(mode: str | None, waiting: Iterable[Mapping[str, Any]]) -> None
         print(f"\nOn the way to mode {mode}, still to come:\n")
         columns = {"partition": "partition", "mode": "mode now", "waits_for": "waits for"}
         print_table(rows, columns, right=("partition",))
+
+
+def print_unconfirmed(waiting: Iterable[Mapping[str, Any]]) -> None:
+    """Of a topic whose settings promise more than before: which partitions do not keep it yet, and why."""
+    rows = list(waiting)
+    if rows:
+        print("\nWhat the settings promise does not yet hold for everything acknowledged before:\n")
+        print_table(rows, {"partition": "partition", "waits_for": "waits for"}, right=("partition",))

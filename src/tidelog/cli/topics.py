@@ -20,11 +20,13 @@ from tidelog.cli.topic_modes import (
     Yes,
     follow_change,
     print_change,
+    print_unconfirmed,
     tell_warnings,
     unset_for,
     with_mode,
 )
 from tidelog.cli.topic_promote import promote
+from tidelog.cli.topic_recover import recover
 
 PARTITIONS_MAX = 100_000  # more are not sent by the client library
 
@@ -147,6 +149,7 @@ def describe(
     )
     stand_ins.print_away(description)
     print_change(description["mode"], description["mode_change"])
+    print_unconfirmed(description["unconfirmed"])
     print()
     if settings:
         print_table(settings, {"name": "setting", "value": "value", "set_by": "set by"})
@@ -223,3 +226,4 @@ def delete(
 app.command("reassign")(reassign)
 app.command("elect")(elect)
 app.command("promote")(promote)
+app.command("recover")(recover)

@@ -65,8 +65,8 @@ def _all_but_one_copy(terms: Terms) -> int:
 
 
 def _minority(terms: Terms) -> int:
-    """Who has forgotten does not vote. When those that remember are no majority any more, all count with what
-    they have; with an even number of replicas that is one loss before all copies of a record are gone.
+    """Who lost its data does not vote. When those that remember are no majority any more, nobody leads, and
+    an operator decides; with an even number of replicas that is one loss before all copies are gone.
     """
     return terms.replicas - terms.copies
 

@@ -246,6 +246,8 @@ TOPIC_SETTINGS: Mapping[str, Setting] = settings_of(TopicConfig)
 REPLICATION_MODE = "replication.mode"
 MODE_CHANGE = "replication.mode.change"
 """Under this name clients are told what is left of a change of mode."""
+UNCONFIRMED = "replication.unconfirmed"
+"""Under this name clients are told which promises of the settings do not count yet."""
 
 _REMOVED = "Kafka dropped it, and Tidelog stores records in the one current format"
 _SPLIT = "use message.timestamp.before.max.ms and message.timestamp.after.max.ms"
@@ -258,6 +260,7 @@ _NOT_HERE: dict[str, str] = {
     "local.retention.ms": _TIERED,
     "local.retention.bytes": _TIERED,
     MODE_CHANGE: "it only tells how far a change of replication.mode has come",
+    UNCONFIRMED: "it only tells which settings do not count yet",
     "default.replication.mode": f"for a topic it is called {REPLICATION_MODE}",
 } | {
     synonym.name: f"for a topic it is called {setting.name}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tidelog.controller.elections import settle_all, without_memory
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.promises import survives_power_failure
 from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerFencingChanged,
@@ -66,6 +67,8 @@ def register(
     ``forgot``: it stopped without syncing and its machine lost power, so it may lack records it once held.
     ``empty``: its disk is a new one. Either way it no longer counts as holding what was committed. The same
     goes for single logs that had failed: the disk may be whole again, what was on it is not to be relied on.
+    A log that could not be written any more lost what was not synced. One that dropped damaged records says
+    so itself, also after a restart.
     """
     broker_id = registration.broker_id
     records: list[MetadataRecord] = [registration]
@@ -80,10 +83,11 @@ def _forget(
     image: ClusterImage, broker_id: int, rules_of: RulesOf, *, forgot: bool, empty: bool
 ) -> Iterator[PartitionChanged]:
     for topic in image.topics.values():
-        lost = empty or (forgot and not rules_of(topic).synced)
+        rules = rules_of(topic)
         for index, partition in enumerate(topic.partitions):
+            lost = empty or (forgot and not survives_power_failure(partition, broker_id, rules))
             if lost or broker_id in partition.offline:
-                new = without_memory(partition, broker_id, empty=empty)
+                new = without_memory(partition, broker_id, empty=empty, tail=not empty)
                 if new != partition:
                     yield record_of(topic.topic_id, index, new)
 

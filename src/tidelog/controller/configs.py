@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from tidelog.config import check_dynamic_broker, check_topic_overrides
 from tidelog.config.topic import mode_of
-from tidelog.controller import mode_changes, topics
+from tidelog.controller import mode_changes, promises, topics
 from tidelog.controller.alike import FOR_ALL_ALIKE
 from tidelog.controller.elections import settle_all, settle_topic
 from tidelog.controller.image import ClusterImage
@@ -26,7 +26,8 @@ def change_topic(
 
     With a smaller minimum a leader may commit what former members lack, from this record on: so with it they
     cease to be eligible. With unclean elections allowed, a partition that waits for a leader gets one. With
-    another replication mode, every partition that can takes its first step.
+    another replication mode, every partition that can takes its first step. With syncs or copies that were
+    not asked for before, every partition says what is not yet so.
     """
     topic = topics.require(image, name)
     for warning in check_topic_overrides(wanted, min(len(each.target) for each in topic.partitions)):
@@ -34,9 +35,14 @@ def change_topic(
     topics.check_mode_of_internal(name, wanted)
     mode_changes.check_start(topic, mode_of(wanted))
     change = TopicConfigChanged(topic.topic_id, _difference(topic.configs, wanted))
+    old = rules.at(image)(topic)
     after = image.apply([change])
-    changed = after.topics[name]
-    return [change, *settle_topic(changed, Standing.of(after), rules.at(after)(changed))]
+    new = rules.at(after)(after.topics[name])
+    promised = list(promises.of_topic(topic, old, after.topics[name], new))
+    after = after.apply(promised)
+    wished = list(mode_changes.wished(after.topics[name], since=topic))
+    after = after.apply(wished)
+    return [change, *promised, *wished, *settle_topic(after.topics[name], Standing.of(after), new)]
 
 
 def change_broker(
@@ -51,8 +57,11 @@ def change_broker(
         if broker != EVERY_BROKER and name in wanted and current.get(name) != wanted[name]:
             raise InvalidConfig(f"{name} must be the same on all brokers: set it for all of them.")
     change = BrokerConfigChanged(broker, _difference(current, wanted))
+    old = rules.at(image)
     after = image.apply([change])
-    return [change, *settle_all(after, rules.at(after))]
+    promised = list(promises.of_all(image, old, after, rules.at(after)))
+    after = after.apply(promised)
+    return [change, *promised, *settle_all(after, rules.at(after))]
 
 
 def _difference(current: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:

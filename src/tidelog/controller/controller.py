@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import alike, brokers, elections, leadership, logs
+from tidelog.controller import alike, brokers, elections, leadership, logs, promises
 from tidelog.controller.configs import EVERY_BROKER
+from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import BrokerImage, ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
@@ -23,6 +24,8 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    KeptAsk,
+    KeptGot,
     OfflineAsk,
     OfflineGot,
     RegisterAsk,
@@ -190,9 +193,11 @@ class Controller:
             case HeartbeatAsk():
                 self._heartbeat(ask, now_ms, answer)
             case InSyncAsk(wish):
+                self._change_in_sync(wish, answer)
+            case KeptAsk(broker_id, broker_epoch, kept):
                 self._store.submit(
-                    lambda image: elections.change_in_sync(image, wish, self._rules.at(image), self._rank),
-                    lambda error: answer(InSyncGot(wish, _code(error))),
+                    lambda image: promises.confirm(image, broker_id, broker_epoch, kept),
+                    lambda error: answer(KeptGot(broker_id, broker_epoch, kept, _code(error))),
                 )
             case OfflineAsk(broker_id, broker_epoch, partitions, healed):
                 decide = logs.bring_online if healed else logs.take_offline
@@ -204,6 +209,18 @@ class Controller:
                         OfflineGot(broker_id, broker_epoch, partitions, _code(error), healed)
                     ),
                 )
+
+    def _change_in_sync(self, wish: InSyncWish, answer: Answer) -> None:
+        verdict = ErrorCode.NONE
+
+        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
+            nonlocal verdict
+            records, verdict = elections.change_in_sync(image, wish, self._rules.at(image), self._rank)
+            return records
+
+        # A refusal counts when it is committed, too. Told before, the leader would give up a member that the
+        # next controller, which knows nothing of it, may take.
+        self._store.submit(decide, lambda error: answer(InSyncGot(wish, _code(error) or verdict)))
 
     def _register(self, ask: RegisterAsk, now_ms: int, answer: Answer) -> None:
         def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
@@ -258,19 +275,19 @@ class Controller:
         broker = self._store.image.brokers.get(ask.broker_id)
         error = self._check_sender(ask, broker)
         if error is not ErrorCode.NONE or broker is None:
-            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced=True))
+            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced=True, number=ask.number))
             return
         self._deadlines[ask.broker_id] = now_ms + self._timing.session_ms
         self._hear(ask.broker_id)
         if ask.leaving:
             self._relieve(ask, answer)
             return
+        may_return = False
         if broker.fenced:
             must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
-            if ask.metadata_offset >= must_know:
-                # It knows what ended its leaderships, so it will not act on an old picture.
-                self._unfence(ask.broker_id, ask.broker_epoch)
-        answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, ErrorCode.NONE, broker.fenced))
+            # It knows what ended its leaderships, so it will not act on an old picture.
+            may_return = ask.metadata_offset >= must_know
+        self._keep(ask, answer, may_return=may_return)
 
     def _check_sender(self, ask: HeartbeatAsk, broker: BrokerImage | None) -> ErrorCode:
         if not self.active:
@@ -279,15 +296,27 @@ class Controller:
             return ErrorCode.BROKER_ID_NOT_REGISTERED
         return ErrorCode.NONE if broker.broker_epoch == ask.broker_epoch else ErrorCode.STALE_BROKER_EPOCH
 
-    def _unfence(self, broker_id: int, broker_epoch: int) -> None:
-        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
-            broker = image.brokers.get(broker_id)
-            if broker is None or not broker.fenced or broker.broker_epoch != broker_epoch:
-                return []
-            logger.info("broker %s is back", broker_id)
-            return brokers.unfence(image, broker_id, self._rules.at(image), self._rank)
+    def _keep(self, ask: HeartbeatAsk, answer: Answer, *, may_return: bool) -> None:
+        """Tell a broker whether it is fenced, by all that was decided: that it is not is worth a session to
+        it, and must not be said while the decision that ends its leaderships is being committed.
+        """
+        fenced = True
 
-        self._submit(decide)
+        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
+            nonlocal fenced
+            broker = image.brokers.get(ask.broker_id)
+            if broker is None or broker.broker_epoch != ask.broker_epoch:
+                return []
+            fenced = broker.fenced and not may_return
+            if fenced or not broker.fenced:
+                return []
+            logger.info("broker %s is back", ask.broker_id)
+            return brokers.unfence(image, ask.broker_id, self._rules.at(image), self._rank)
+
+        def done(error: TidelogError | None) -> None:
+            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, _code(error), fenced, number=ask.number))
+
+        self._store.submit(decide, done)
 
     def _relieve(self, ask: HeartbeatAsk, answer: Answer) -> None:
         """A broker wants to stop: others take over first, then it may go."""
@@ -315,7 +344,7 @@ class Controller:
             granted = may_stop and error is None
             if granted:
                 self._deadlines.pop(broker_id, None)
-            answer(HeartbeatGot(broker_id, ask.broker_epoch, _code(error), granted, granted))
+            answer(HeartbeatGot(broker_id, ask.broker_epoch, _code(error), granted, granted, ask.number))
 
         self._store.submit(decide, done)
 

@@ -15,7 +15,8 @@ from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import elects_itself, next_state, with_members
+from tidelog.controller.successions import elects_itself, lost, next_state, with_members
+from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.quorum import told
 from tidelog.controller.successions.steps import Rules, RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
@@ -49,8 +50,12 @@ def _warn_unclean(topic: TopicImage, index: int, old: PartitionImage, new: Parti
     )  # fmt: skip
 
 
-def without_memory(partition: PartitionImage, broker_id: int, *, empty: bool) -> PartitionImage:
-    """A replica may lack what it once held: it is complete no more, though its log can be used again."""
+def without_memory(
+    partition: PartitionImage, broker_id: int, *, empty: bool, tail: bool = False
+) -> PartitionImage:
+    """A replica may lack what it once held: it is complete no more, though its log can be used again.
+    ``tail``: only what it had not synced.
+    """
 
     def others(replicas: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(replica for replica in replicas if replica != broker_id)
@@ -63,7 +68,7 @@ def without_memory(partition: PartitionImage, broker_id: int, *, empty: bool) ->
         # Nobody is whole any more. It was so until now, and has kept more than those who forgot before it.
         last = broker_id
     return msgspec.structs.replace(
-        partition,
+        lost(partition, broker_id, tail=tail),
         leader=NO_BROKER if led else partition.leader,
         leader_epoch=partition.leader_epoch + led,
         in_sync=others(partition.in_sync),
@@ -84,6 +89,7 @@ class InSyncWish(NamedTuple):
     partition_epoch: int
     members: tuple[int, ...]
     # Which run of each member the leader means, in their order; -1 where it does not say, empty for none.
+    # Where the leader was voted in: the loss for which it has readmitted the member.
     member_epochs: tuple[int, ...] = ()
     # The leader was voted in, and tells so: the members are those who vote.
     elected: bool = False
@@ -91,10 +97,50 @@ class InSyncWish(NamedTuple):
     sealed: bool = False
 
 
+class Verdict(NamedTuple):
+    """What becomes of a proposal. The answer waits until the records are committed, a refusal's as well."""
+
+    records: list[MetadataRecord]
+    error: ErrorCode = ErrorCode.NONE
+
+
 def change_in_sync(
     image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank = all_alike
-) -> list[MetadataRecord]:
-    """Take a proposal, or refuse it with the code that tells the leader what to do."""
+) -> Verdict:
+    """Take a proposal, or refuse it with the code that tells the leader what to do.
+
+    A refusal that makes the leader go on without a new member is a change of the partition: an earlier copy
+    of the same proposal may still be under way, and must find another partition epoch when it arrives. A
+    refusal that leaves no record (a ``TidelogError``) ends no proposal, or would be given to every copy.
+    """
+    try:
+        return Verdict(_take(image, wish, rules_of, rank))
+    except _Ineligible as refusal:
+        logger.info("partition %s of %s: %s", wish.partition, wish.topic_id, refusal.message)
+        return Verdict(_refused(image, wish), refusal.code)
+
+
+class _Ineligible(TidelogError):
+    """Somebody in the proposal cannot be a member now, though it may be one later."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, ErrorCode.INELIGIBLE_REPLICA)
+
+
+def _refused(image: ClusterImage, wish: InSyncWish) -> list[MetadataRecord]:
+    """The partition as it is, with its next epoch; nothing where the leader waits for nobody new: one that
+    is to lead commits nothing yet, and one that has sealed its log nothing more.
+    """
+    topic = image.topic_by_id(wish.topic_id)
+    if topic is None or wish.sealed:
+        return []
+    partition = topic.partitions[wish.partition]
+    if not set(wish.members).difference(partition.in_sync, (wish.broker_id,)):
+        return []
+    return [record_of(wish.topic_id, wish.partition, partition)]
+
+
+def _take(image: ClusterImage, wish: InSyncWish, rules_of: RulesOf, rank: Rank) -> list[MetadataRecord]:
     topic = image.topic_by_id(wish.topic_id)
     if topic is None or not 0 <= wish.partition < len(topic.partitions):
         raise TidelogError("no such partition", ErrorCode.UNKNOWN_TOPIC_ID)
@@ -102,7 +148,9 @@ def change_in_sync(
     if wish.elected:
         return _told(image, topic, partition, wish, rules_of(topic), rank)
     if wish.sealed:
-        new = next_state(_take_over(image, partition, wish), Standing.of(image, rank), rules_of(topic))
+        rules = rules_of(topic)
+        sealed = promised(partition, rules, _take_over(image, partition, wish), rules)
+        new = next_state(sealed, Standing.of(image, rank), rules)
         return [record_of(wish.topic_id, wish.partition, new)]
     _check_proposer(image, partition, wish)
     if wish.broker_id not in wish.members or len(set(wish.members)) < len(wish.members):
@@ -124,8 +172,8 @@ def _told(
     rules: Rules,
     rank: Rank,
 ) -> list[MetadataRecord]:
-    """The replicas have voted. Who came back without its memory counts again only when its leader says that
-    this very run of it was taken in anew.
+    """The replicas have voted. Who lost its data counts again only when its leader has readmitted it for this
+    very loss.
     """
     _check_sender(image, wish)
     if wish.broker_id not in partition.replicas:
@@ -137,18 +185,30 @@ def _told(
         return [
             record_of(topic.topic_id, wish.partition, mode_changes.outvoted(partition, wish.leader_epoch))
         ]
-    known = {*partition.in_sync, *partition.eligible, wish.broker_id}
-    voters = tuple(
+    counted = {
         member
-        for member, epoch in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
-        if member in image.brokers and (member in known or image.brokers[member].broker_epoch == epoch)
-    )
+        for member, healed in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
+        if member in image.brokers and _remembers(partition, wish, member, healed)
+    }
+    if NO_BROKER in wish.members or wish.partition_epoch < partition.partition_epoch:
+        # The set may be taken back, or is older than what we know: nobody loses its vote by that. The leader
+        # says it again when it has heard of the present state.
+        counted |= partition.remember
+    voters = tuple(sorted(counted))
     new = next_state(
         told(partition, wish.broker_id, wish.leader_epoch, wish.members, voters),
         Standing.of(image, rank),
         rules,
     )
     return [] if new == partition else [record_of(topic.topic_id, wish.partition, new)]
+
+
+def _remembers(partition: PartitionImage, wish: InSyncWish, member: int, healed: int) -> bool:
+    loss = partition.loss_of(member)
+    if loss is None:
+        return member in partition.remember
+    # Who was elected holds all that was ever committed; but it may have lost it since it said so.
+    return loss.number == healed or (member == wish.broker_id and loss.number <= wish.partition_epoch)
 
 
 def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> PartitionImage:
@@ -163,9 +223,9 @@ def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish)
         # Of an earlier time, which ended the same way. What came since may be missing there.
         raise TidelogError("sealed before it was last unsealed", ErrorCode.FENCED_LEADER_EPOCH)
     holders = [member for member in wish.members if member in partition.replicas]
-    members = tuple(member for member in holders if not _why_ineligible(image, partition, wish, member))
+    members = tuple(member for member in holders if not why_ineligible(image, partition, wish, member))
     if wish.broker_id not in members:
-        raise TidelogError("the leader itself cannot be a member", ErrorCode.INELIGIBLE_REPLICA)
+        raise _Ineligible("the leader itself cannot be a member")
     return mode_changes.sealed(partition, wish.leader_epoch, wish.broker_id, members)
 
 
@@ -185,12 +245,13 @@ def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSync
 
 def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
     for member in wish.members:
-        problem = _why_ineligible(image, partition, wish, member)
+        problem = why_ineligible(image, partition, wish, member)
         if problem:
-            raise TidelogError(f"broker {member} {problem}", ErrorCode.INELIGIBLE_REPLICA)
+            raise _Ineligible(f"broker {member} {problem}")
 
 
-def _why_ineligible(image: ClusterImage, partition: PartitionImage, wish: InSyncWish, member: int) -> str:
+def why_ineligible(image: ClusterImage, partition: PartitionImage, wish: InSyncWish, member: int) -> str:
+    """What keeps a broker from being a member; empty when nothing does."""
     broker = image.brokers.get(member)
     if broker is None or broker.fenced or member in partition.offline:
         return "is fenced"

@@ -16,6 +16,7 @@ from tidelog.controller.records import (
     BrokerRegistered,
     BrokerUnregistered,
     ClusterFounded,
+    Loss,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
@@ -25,6 +26,8 @@ from tidelog.controller.records import (
     TopicDeleted,
 )
 from tidelog.invariant import invariant
+
+EPOCH_MAX = (1 << 31) - 1
 
 
 class BrokerImage(msgspec.Struct, frozen=True):
@@ -62,6 +65,15 @@ class PartitionImage(msgspec.Struct, frozen=True):
     mode: str = ISR
     mode_epoch: int = 0  # The leader epoch with which it came to this mode; 0 when it was created so.
     heir: int = -1  # Where the replicas vote: who shall lead instead of the present leader.
+    # Where the replicas vote: one for each replica that is neither in sync nor eligible, in their order.
+    losses: tuple[Loss, ...] = ()
+    # What the settings promise and is not yet so for everything that was acknowledged before; see
+    # :mod:`tidelog.controller.promises`. Replicas that have yet to confirm that all they hold is synced:
+    unsynced: tuple[int, ...] = ()
+    copies: int = 0  # So few were enough for an ok, though more are asked for now; 0: as many as that.
+    promise_epoch: int = 0  # Rises whenever more is promised than before; what is confirmed names it.
+    synced_since: int = -1  # The leader epoch in which the last replica confirmed.
+    acted_epoch: int = 0  # Of the last leader that was a member, and so could acknowledge anything.
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -69,6 +81,21 @@ class PartitionImage(msgspec.Struct, frozen=True):
         if not self.removing:
             return self.replicas
         return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    @property
+    def remember(self) -> frozenset[int]:
+        """Where the replicas vote: those that hold all they ever acknowledged, and know how they voted."""
+        return frozenset((*self.in_sync, *self.eligible))
+
+    def loss_of(self, replica: int) -> Loss | None:
+        return next((loss for loss in self.losses if loss.replica == replica), None)
+
+    @property
+    def doubtful_epoch(self) -> int:
+        """What was written in this leader epoch, or before, may have been acknowledged without being synced,
+        also where all acknowledgements mean that by now.
+        """
+        return EPOCH_MAX if self.unsynced else self.synced_since
 
     @property
     def is_moving(self) -> bool:
@@ -143,15 +170,15 @@ class _Draft:
             case BrokerUnregistered(broker_id):
                 del self.brokers[broker_id]
                 self.broker_configs.pop(str(broker_id), None)
-            case TopicCreated(name, topic_id, assignments, configs, away, mode):
+            case TopicCreated(name, topic_id, assignments, configs, away, mode, away_counts):
                 invariant(name not in self.topics, "a topic is created once", name)
                 self.topics[name] = TopicImage(
-                    name, topic_id, _new_partitions(assignments, away, mode), configs
+                    name, topic_id, _new_partitions(assignments, away, mode, away_counts), configs
                 )
                 self.topic_names[topic_id] = name
-            case PartitionsAdded(topic_id, assignments, away, mode):
+            case PartitionsAdded(topic_id, assignments, away, mode, away_counts):
                 topic = self._topic(topic_id)
-                partitions = topic.partitions + _new_partitions(assignments, away, mode)
+                partitions = topic.partitions + _new_partitions(assignments, away, mode, away_counts)
                 self.topics[topic.name] = msgspec.structs.replace(topic, partitions=partitions)
             case PartitionChanged():
                 self._change_partition(record)
@@ -190,6 +217,12 @@ class _Draft:
             record.mode,
             record.mode_epoch,
             record.heir,
+            tuple(record.losses),
+            tuple(record.unsynced),
+            record.copies,
+            record.promise_epoch,
+            record.synced_since,
+            record.leader_epoch if record.leader in record.in_sync else old.acted_epoch,
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:
@@ -202,14 +235,19 @@ class _Draft:
 
 
 def _new_partitions(
-    assignments: Iterable[Iterable[int]], away: Iterable[int], mode: str
+    assignments: Iterable[Iterable[int]], away: Iterable[int], mode: str, away_counts: bool
 ) -> tuple[PartitionImage, ...]:
     absent = frozenset(away)
     partitions = []
     for replicas in map(tuple, assignments):
         members = tuple(replica for replica in replicas if replica not in absent) if absent else replicas
         invariant(bool(members), "a partition is created with a replica that is there", replicas, absent)
-        partitions.append(PartitionImage(replicas, members, members[0], 0, last_leader=members[0], mode=mode))
+        eligible = tuple(replica for replica in replicas if replica in absent) if away_counts else ()
+        partitions.append(
+            PartitionImage(
+                replicas, members, members[0], 0, eligible=eligible, last_leader=members[0], mode=mode
+            )
+        )
     return tuple(partitions)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import force, hand_over, is_appointed
+from tidelog.controller.successions import force, hand_over, is_appointed, is_led
 from tidelog.controller.successions.steps import Rules, RulesOf, record_of, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
@@ -85,8 +85,8 @@ def _elect_preferred(place: Place, standing: Standing) -> PartitionChanged:
 
 def _elect_unclean(place: Place, standing: Standing, rules: Rules) -> PartitionChanged:
     """Any replica that serves leads a partition without a leader, whatever it lacks."""
-    if place.partition.leader in place.partition.in_sync:
-        raise TidelogError("the partition has a leader", ErrorCode.ELECTION_NOT_NEEDED)
+    if is_led(place.partition, standing):
+        raise TidelogError("the partition has a leader, or can elect one", ErrorCode.ELECTION_NOT_NEEDED)
     new = force(place.partition, standing, rules)
     if new.leader == NO_BROKER:
         raise TidelogError("none of the replicas serves at present", ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)

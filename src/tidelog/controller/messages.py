@@ -6,6 +6,7 @@ from uuid import UUID
 
 from tidelog.controller.alike import Values
 from tidelog.controller.elections import InSyncWish
+from tidelog.controller.promises import Kept
 from tidelog.errors import ErrorCode
 
 
@@ -32,6 +33,7 @@ class HeartbeatAsk(NamedTuple):
     broker_epoch: int
     metadata_offset: int  # everything before it is applied
     leaving: bool = False  # asks to be relieved of its leaderships before it stops
+    number: int = 0  # rises with each one; the answer has the same, whoever carries it
 
 
 class HeartbeatGot(NamedTuple):
@@ -40,6 +42,7 @@ class HeartbeatGot(NamedTuple):
     error: ErrorCode
     fenced: bool
     may_stop: bool = False
+    number: int = 0  # of the heartbeat that it answers
 
 
 class InSyncAsk(NamedTuple):
@@ -70,5 +73,20 @@ class OfflineGot(NamedTuple):
     healed: bool = False
 
 
-ControllerAsk = RegisterAsk | HeartbeatAsk | InSyncAsk | OfflineAsk
-ControllerGot = RegisterGot | HeartbeatGot | InSyncGot | OfflineGot
+class KeptAsk(NamedTuple):
+    """What the settings of these partitions promise since lately is so at this broker."""
+
+    broker_id: int
+    broker_epoch: int
+    kept: tuple[Kept, ...]
+
+
+class KeptGot(NamedTuple):
+    broker_id: int
+    broker_epoch: int
+    kept: tuple[Kept, ...]
+    error: ErrorCode
+
+
+ControllerAsk = RegisterAsk | HeartbeatAsk | InSyncAsk | OfflineAsk | KeptAsk
+ControllerGot = RegisterGot | HeartbeatGot | InSyncGot | OfflineGot | KeptGot

@@ -26,13 +26,11 @@ import msgspec
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM, majority
 from tidelog.config.topic import mode_of
 from tidelog.controller.image import PartitionImage, TopicImage
+from tidelog.controller.records import PartitionChanged
 from tidelog.controller.standing import Standing
+from tidelog.controller.successions.steps import EPOCHS_AHEAD, record_of
 from tidelog.errors import InvalidRequest
 from tidelog.types import NO_BROKER
-
-EPOCHS_AHEAD = 1000
-"""By so much the controllers begin above the last election they have heard of. Replicas may go on voting for
-each other until they hear of the change, and no epoch may be led twice."""
 
 
 class Step(NamedTuple):
@@ -73,6 +71,7 @@ def _changed(
         in_sync=members,
         eligible=(),
         heir=NO_BROKER,
+        losses=(),
         last_leader=partition.leader if leader == NO_BROKER else leader,
     )
 
@@ -171,6 +170,17 @@ def waiting(topic: TopicImage, standing: Standing) -> Iterator[Waiting]:
             mode = towards(partition.mode, wanted)
             reason = STEPS[partition.mode, mode].waits_for(partition, standing)
             yield Waiting(index, partition.mode, mode, reason or "the controllers")
+
+
+def wished(topic: TopicImage, *, since: TopicImage) -> Iterator[PartitionChanged]:
+    """Another mode is wished for: a leader that has paused for the last wish may go on, or pause anew. What
+    it said of the holders of its log is over with this record, however late it arrives.
+    """
+    if mode_of(topic.configs) == mode_of(since.configs):
+        return
+    for index, partition in enumerate(topic.partitions):
+        if ends_in_seal(partition):
+            yield record_of(topic.topic_id, index, partition)
 
 
 def under_way(topic: TopicImage) -> bool:

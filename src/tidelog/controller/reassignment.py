@@ -14,7 +14,8 @@ from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leadership import Place, every_place, find
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import elects_itself, next_state
+from tidelog.controller.successions import members_hold_all, next_state
+from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -39,8 +40,9 @@ def begin(
 
 def _on_its_way(partition: PartitionImage, target: Sequence[int]) -> PartitionImage:
     before = _original(partition)
-    # Where replicas vote, who votes already leaves only when its leader lets it go.
-    leavers = partition.replicas if elects_itself(partition) else before
+    # Where a member may lack what is acknowledged, nobody leaves before the target has it: an earlier move's
+    # newcomer may be the leader by now, or the second copy.
+    leavers = before if members_hold_all(partition) else partition.replicas
     removing = tuple(replica for replica in leavers if replica not in target)
     replicas = (*target, *removing)
     adding = tuple(replica for replica in replicas if replica not in before)
@@ -105,7 +107,7 @@ def _change(place: Place, wanted: PartitionImage, standing: Standing, rules: Rul
     new = msgspec.structs.replace(
         wanted, in_sync=in_sync, eligible=kept(present.eligible), offline=kept(present.offline)
     )
-    settled = next_state(new, standing, rules)
+    settled = promised(present, rules, next_state(new, standing, rules), rules)
     return [] if settled == present else [record_of(place.topic.topic_id, place.number, settled)]
 
 

@@ -50,6 +50,7 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
     configs: dict[str, str]
     away: list[int] = []  # of these brokers, those that were fenced: no members until they have caught up
     mode: str = ISR  # how its partitions are replicated
+    away_counts: bool = False  # who is away is eligible all the same: the replicas vote, and all begin empty
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
@@ -57,6 +58,22 @@ class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
     assignments: list[list[int]]  # of the new partitions only, numbered on from the existing ones
     away: list[int] = []  # as in TopicCreated
     mode: str = ISR
+    away_counts: bool = False
+
+
+class Loss(msgspec.Struct, frozen=True, array_like=True):
+    """A replica of voters lost data that it had acknowledged, or holds none of it yet. It neither votes nor
+    stands until its leader has readmitted it for this very loss.
+    """
+
+    replica: int
+    number: int  # Rises with every loss of the partition: the partition epoch that recorded it.
+    # Only what was not synced is gone, in a power failure: the log is a prefix of what it was. False: the
+    # replica came back empty, dropped damaged records, or never held what was committed.
+    tail: bool = False
+    # Of a lost tail: the loss before it that was more than that, and of whose healing nobody had told; or -1.
+    # Voter sets are synced: a log that tells of that readmission still does after the power failure.
+    base: int = -1
 
 
 class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="partition-changed"):
@@ -77,6 +94,13 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     mode: str = ISR  # how it is replicated from now on
     mode_epoch: int = 0  # since which leader epoch it is
     heir: int = -1  # where the replicas vote: who shall lead instead
+    losses: list[Loss] = []  # where the replicas vote: one for every replica that has not been readmitted
+    unsynced: list[int] = []  # replicas that have yet to confirm that all they hold is synced
+    copies: int = (
+        0  # so few were enough for an ok, though more are asked for now; 0: as many as are asked for
+    )
+    promise_epoch: int = 0  # how often more was promised than before
+    synced_since: int = -1  # leader epoch in which the last one confirmed
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):

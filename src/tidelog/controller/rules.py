@@ -7,6 +7,7 @@ than a leader does would count on members that the leader has long gone on witho
 from collections.abc import Mapping
 
 from tidelog.config import BrokerConfig, TopicConfig
+from tidelog.config.modes import MODES
 from tidelog.config.topic import REPLICATION_MODE
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.successions.steps import Rules, RulesOf
@@ -46,11 +47,17 @@ class _Chapter:
 
     def _rules_for(self, overrides: Mapping[str, str], modes: frozenset[str]) -> Rules:
         settings = TopicConfig.resolve(overrides, self._config)
-        # While the mode changes, some of the partitions may still be without the new one's syncs.
-        by_mode = [TopicConfig.resolve({**overrides, REPLICATION_MODE: mode}, self._config) for mode in modes]
+        synced = frozenset(mode for mode in MODES if self._is_synced(overrides, mode))
         return Rules(
             settings.min_insync_replicas,
             settings.unclean_leader_election_enable,
-            synced=all(each.flush_messages == SYNC_EVERY_MESSAGE for each in (settings, *by_mode)),
+            # While the mode changes, some of the partitions may still be without the new one's syncs.
+            synced=synced >= {settings.replication_mode, *modes},
             mode=settings.replication_mode,
+            synced_modes=synced,
+            degrades=settings.replication_degrade_after_ms >= 0,
         )
+
+    def _is_synced(self, overrides: Mapping[str, str], mode: str) -> bool:
+        settings = TopicConfig.resolve({**overrides, REPLICATION_MODE: mode}, self._config)
+        return settings.flush_messages == SYNC_EVERY_MESSAGE

@@ -16,6 +16,7 @@ from tidelog.controller.placement import Site
 from tidelog.controller.placement_groups import BY_MODE as PLACEMENTS
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
 from tidelog.controller.standing import Standing
+from tidelog.controller.successions import votes
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 
 logger = logging.getLogger(__name__)
@@ -64,8 +65,9 @@ def create(image: ClusterImage, wish: TopicWish, config: BrokerConfig, topic_id:
     for warning in check_topic_overrides(configs, len(assignments[0])):
         logger.warning("topic %s: %s", wish.name, warning)
     return TopicCreated(
-        wish.name, topic_id, assignments, configs, _away(image, assignments), mode_of(configs)
-    )
+        wish.name, topic_id, assignments, configs, _away(image, assignments), mode_of(configs),
+        votes(mode_of(configs)),
+    )  # fmt: skip
 
 
 def _with_mode(wish: TopicWish, config: BrokerConfig) -> dict[str, str]:
@@ -179,7 +181,8 @@ def add_partitions(
         )
     _check_partition_count(total)
     placed = _place_more(image, topic, total - existing, assignments)
-    return PartitionsAdded(topic.topic_id, placed, _away(image, placed), mode_of(topic.configs))
+    mode = mode_of(topic.configs)
+    return PartitionsAdded(topic.topic_id, placed, _away(image, placed), mode, votes(mode))
 
 
 def _place_more(

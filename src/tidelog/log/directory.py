@@ -233,6 +233,15 @@ class DataDirectory:
 
     # -- logs --------------------------------------------------------------------------
 
+    def has_log(self, name: TopicPartition, topic_id: UUID) -> bool:
+        """Whether the partition's directory is there. Raises StorageError."""
+        directory = f"{self.path}/{name}"
+        try:
+            there = self._storage.exists(directory)
+            return there and self._read_topic_id(directory) in (None, topic_id)
+        except OSError as error:
+            raise StorageError(f"cannot look for {directory}: {error}") from error
+
     def open_log(self, name: TopicPartition, topic_id: UUID, config: LogSettings, now_ms: int) -> Log:
         """Open the log of a partition, or begin it. Raises StorageError."""
         self._wanted.add(name)

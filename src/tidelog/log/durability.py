@@ -74,9 +74,10 @@ class Durability:
         files = self._open_waiting()
         if active not in files:
             files.append(active)
-        directories = [self._directory] if self.names_changed else []
-        if self.parent_changed:
-            directories.append(parent_of(self._directory))
+        # Names that another ticket has taken on may not be on disk before this one is.
+        directories = list(dict.fromkeys(name for ticket in self._tickets for name in ticket.directories))
+        changed = [(self._directory, self.names_changed), (parent_of(self._directory), self.parent_changed)]
+        directories += [name for name, is_new in changed if is_new and name not in directories]
         ticket = SyncTicket(self._storage, end_offset, files, directories, self.waiting[:])
         if epochs.version != self._epochs_written:
             ticket.epochs_version = epochs.version

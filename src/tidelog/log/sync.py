@@ -39,7 +39,7 @@ def open_existing(storage: Storage, paths: Sequence[str]) -> list[File]:
 class SyncTicket:
     """Everything before ``end_offset`` is durable once this has run without error."""
 
-    __slots__ = ("_directories", "_files", "_storage", "end_offset", "epochs_path",
+    __slots__ = ("_files", "_storage", "directories", "end_offset", "epochs_path",
                  "epochs_version", "error", "waiting")  # fmt: skip
 
     def __init__(
@@ -52,7 +52,7 @@ class SyncTicket:
     ) -> None:
         self._storage = storage
         self._files = files
-        self._directories = directories
+        self.directories = directories  # Whose names are synced, too.
         self.end_offset = end_offset  # Exclusive. Lowered when the log is truncated while this runs.
         self.waiting = waiting  # Need no other sync once this is done.
         # Version of the epoch history in the file at `epochs_path`, which still has to be renamed.
@@ -65,7 +65,7 @@ class SyncTicket:
         try:
             for file in self._files:
                 file.sync()
-            for directory in self._directories:
+            for directory in self.directories:
                 self._storage.sync_directory(directory)
         except OSError as error:
             self.error = error

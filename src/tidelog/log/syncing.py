@@ -55,6 +55,11 @@ class Syncing(LogState):
             self._size_limit = ALWAYS
             raise
 
+    def sync_now(self) -> None:
+        """Everything appended so far is durable when this returns. Raises StorageError."""
+        self._require_open()
+        self._sync_now()
+
     @property
     def needs_sync(self) -> bool:
         """Whether something of the log could be lost in a power failure."""

@@ -123,6 +123,12 @@ def parse_prefix(buffer: Buffer, position: int = 0) -> tuple[int, int]:
     return base_offset, length + LENGTH_PREFIX_SIZE
 
 
+def parse_leader_epoch(buffer: Buffer, position: int = 0) -> int:
+    """In which epoch the batch at ``position`` was appended."""
+    epoch: int = _EPOCH.unpack_from(buffer, position + LENGTH_PREFIX_SIZE)[0]
+    return epoch
+
+
 def check(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header of a whole and valid batch at ``position``; :class:`CorruptBatch` says what is wrong.
 

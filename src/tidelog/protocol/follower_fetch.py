@@ -6,9 +6,11 @@ follower's side they are views of the received frame.
 
 An ask names only what is new since an earlier one, which is not what Kafka's fetch sessions do. So the
 session fields say "no session", and the two numbers that order asks travel in a tagged field of ours (they
-outgrow a session's 32 bits within days), together with the id of the asker's disk. The answer tells for each
-partition which offset was asked for, again in a tagged field of ours: Kafka's followers keep that in mind,
-ours recognise a late answer by it.
+outgrow a session's 32 bits within days), together with the id of the asker's disk. How many asks ago the
+newest answer was that the asker has seen stands where Kafka's followers say how many bytes an answer must
+have at least: ours are content with any number, so what Kafka says there means "not told". The answer tells
+for each partition which offset was asked for, again in a tagged field of ours: Kafka's followers keep that in
+mind, ours recognise a late answer by it.
 
 Works on plain tuples, in the field order of the replicas' own messages; whoever decodes says what to make of
 them. Frames of another origin are read as well, as long as they are Fetch 18: tagged fields may be missing or
@@ -74,6 +76,7 @@ class Ask(NamedTuple):
     max_wait_ms: int
     max_bytes: int
     directory: UUID | None = None
+    heard: int = -1  # the newest generation whose answer the sender has; 0: none; -1: not told
 
 
 class Asker(NamedTuple):
@@ -98,6 +101,8 @@ _OUR_MARK = bytes((_OUR_TAG, 32))
 _REPLICA = Struct(">iq")
 _OURS = Struct(">qq16s")
 _NO_DIRECTORY = bytes(16)
+_NOT_TOLD = 1  # What everybody else says there.
+_FAR_BEHIND = 1 << 20  # asks
 
 NOT_TOLD = (1 << 63) - 1  # Kafka's default for a high watermark that the follower does not tell
 
@@ -117,7 +122,7 @@ def encode_ask(
     out = bytearray(_FRAME.pack(0, API_KEY, VERSION, correlation_id))
     out += asker.header
     max_bytes = ask.max_bytes
-    out += _HEAD.pack(ask.max_wait_ms, 1, max_bytes, 0, NO_SESSION, FINAL_EPOCH)
+    out += _HEAD.pack(ask.max_wait_ms, _pack_heard(ask), max_bytes, 0, NO_SESSION, FINAL_EPOCH)
     pack = _ITEM.pack
     topics = [
         (
@@ -143,6 +148,20 @@ def encode_ask(
     )
     INT32.pack_into(out, 0, len(out) - 4)
     return out
+
+
+def _pack_heard(ask: Ask) -> int:
+    """0: none; else one more than how many asks ago it was, which leaves room for "not told"."""
+    if ask.heard < 0:
+        return _NOT_TOLD
+    behind = ask.generation - ask.heard
+    return behind + 1 if 0 < behind < _FAR_BEHIND else 0
+
+
+def _unpack_heard(generation: int, behind: int) -> int:
+    if behind == _NOT_TOLD:
+        return -1
+    return generation + 1 - behind if behind else 0
 
 
 def _topic_of(item: Item | Part[R]) -> UUID:
@@ -180,7 +199,7 @@ def decode_ask(
 def _decode_ask(
     frame: memoryview, position: int, make: ItemMaker[AnItem]
 ) -> tuple[Ask, list[AnItem], list[Key], str | None]:
-    max_wait_ms, _, max_bytes, _, _, _ = _HEAD.unpack_from(frame, position)
+    max_wait_ms, behind, max_bytes, _, _, _ = _HEAD.unpack_from(frame, position)
     items: list[AnItem] = []
     topic_count, position = read_array_size(frame, position + _HEAD.size, True)
     for _ in range(topic_count):
@@ -197,7 +216,8 @@ def _decode_ask(
     generation, since, raw = _OURS.unpack_from(tags[_OUR_TAG]) if _OUR_TAG in tags else (0, 0, _NO_DIRECTORY)
     directory = None if raw == _NO_DIRECTORY else _uuid(raw)
     cluster_id = read_string(tags[0], 0, True)[0] if 0 in tags else None
-    ask = Ask(sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory)
+    heard = _unpack_heard(generation, behind if _OUR_TAG in tags else _NOT_TOLD)
+    ask = Ask(sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory, heard)
     return ask, items, forgotten, cluster_id
 
 

@@ -7,6 +7,10 @@ as all of them together.
 Each save appends lines, synced together: check sum, number of the write, and the ballot. A crash may tear the
 last write, which nobody was told of; anything else that cannot be read means that votes are forgotten, and
 then this broker must not vote. A file that has grown too long is written anew.
+
+Whoever has a ballot here has had a log, too. A log that is gone all the same (somebody removed its directory)
+is noted here before a new one is begun, and a log that is to drop damaged records before it does so: else the
+next start would take what is left for what it always was.
 """
 
 from collections.abc import Callable
@@ -35,6 +39,7 @@ class _Line(msgspec.Struct, array_like=True):
     partition: int
     epoch: int
     voted_for: int
+    lost: bool = False  # Its log was gone or dropped records, and the controllers have not heard of it.
 
 
 class BallotBook:
@@ -44,6 +49,8 @@ class BallotBook:
         self._path = f"{directory}/{FILE_NAME}"
         self._services = services
         self._ballots: dict[Key, Ballot] = {}
+        self._lost: set[Key] = set()
+        self._logs_are_new = False  # Directories were made whose names may not be on disk.
         self._waiting: list[tuple[Key, Ballot, Saved]] = []
         self._writing = False
         self._write = 0  # The number of the last write.
@@ -59,6 +66,30 @@ class BallotBook:
     def forget(self, key: Key) -> None:
         """The partition is gone; its lines go when the file is next written anew."""
         self._ballots.pop(key, None)
+        self._lost.discard(key)
+
+    def log_begun(self) -> None:
+        """A replica without a ballot has a new log: its directory is on disk before its first ballot is."""
+        self._logs_are_new = True
+
+    def is_lost(self, key: Key) -> bool:
+        return key in self._lost
+
+    def note_lost(self, key: Key, saved: Saved) -> None:
+        """The log of a replica is gone, or is about to drop records that it had acknowledged."""
+        self._lost.add(key)
+        self.save(key, self._newest(key), saved)
+
+    def confessed(self, key: Key) -> None:
+        """The controllers have written down that the log was gone."""
+        if key in self._lost:
+            self._lost.discard(key)
+            self.save(key, self._newest(key), lambda result: None)
+
+    def _newest(self, key: Key) -> Ballot:
+        """Also one that still waits for the disk: a later line takes an earlier one's place."""
+        waiting = (ballot for each, ballot, _ in reversed(self._waiting) if each == key)
+        return next(waiting, self._ballots.get(key, Ballot()))
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -71,7 +102,9 @@ class BallotBook:
             if line is None:
                 torn_at = position if torn_at < 0 else torn_at
             elif torn_at < 0:
-                self._ballots[line.topic, line.partition] = Ballot(line.epoch, line.voted_for)
+                key = line.topic, line.partition
+                self._ballots[key] = Ballot(line.epoch, line.voted_for)
+                (self._lost.add if line.lost else self._lost.discard)(key)
                 self._write = line.write
             elif line.write > self._write + 1:
                 raise StorageError(f"{self._path} is damaged at byte {torn_at}: votes may be forgotten")
@@ -95,11 +128,14 @@ class BallotBook:
             self._ballots[key] = ballot
         self._write += 1
         if self._size > max(REWRITE_BYTES, 4 * len(self._ballots) * _LINE_BYTES):
-            lines = b"".join(_line(self._write, key, ballot) for key, ballot in self._ballots.items())
+            lines = b"".join(self._line(key, ballot) for key, ballot in self._ballots.items())
             work = self._rewriting(lines)
         else:
-            lines = b"".join(_line(self._write, key, ballot) for key, ballot, _ in batch)
+            lines = b"".join(self._line(key, ballot) for key, ballot, _ in batch)
             work = self._appending(self._size, lines)
+        if self._logs_are_new:
+            self._logs_are_new = False
+            work = self._after_the_names(work)
         self._services.offload(work, lambda result: self._done(batch, result))
 
     def _appending(self, position: int, lines: bytes) -> Callable[[], int]:
@@ -112,6 +148,18 @@ class BallotBook:
             return position + len(lines)
 
         return append
+
+    def _after_the_names(self, work: Callable[[], int]) -> Callable[[], int]:
+        def both() -> int:
+            self._storage.sync_directory(parent_of(self._path))
+            return work()
+
+        return both
+
+    def _line(self, key: Key, ballot: Ballot) -> bytes:
+        line = _Line(self._write, key[0], key[1], ballot.epoch, ballot.voted_for, key in self._lost)
+        body = msgspec.json.encode(line)
+        return b"%08x %b\n" % (crc32(body), body)
 
     def _rewriting(self, lines: bytes) -> Callable[[], int]:
         def rewrite() -> int:
@@ -145,11 +193,6 @@ class PartitionBallots:
 
 
 _LINE_BYTES = 80
-
-
-def _line(write: int, key: Key, ballot: Ballot) -> bytes:
-    body = msgspec.json.encode(_Line(write, key[0], key[1], ballot.epoch, ballot.voted_for))
-    return b"%08x %b\n" % (crc32(body), body)
 
 
 def _parsed(raw: bytes) -> _Line | None:

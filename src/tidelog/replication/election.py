@@ -44,6 +44,7 @@ from tidelog.replication.votes import (
 from tidelog.types import NO_BROKER
 
 NEVER_MS = -(1 << 62)
+FOREVER_MS = 1 << 62
 
 
 class State(Enum):
@@ -96,6 +97,9 @@ class Election:
         self._fresh = True  # Until a leader is known: there may be one we have not heard of yet.
         self._heard: dict[int, int] = {}  # While leading: when each voter was last heard of,
         self._unheard: set[int] = set()  # and who has not been in this epoch.
+        # And until when each is known to have voted for nobody else. What is heard may have been said long
+        # before; this was told in answer to something that was said then.
+        self._confirmed: dict[int, int] = {}
         # When the leader itself was last heard. Others' word for it is a reason to try it, not a reason to
         # believe in it: two followers could assure each other of a dead leader for ever.
         self.leader_heard_ms = NEVER_MS
@@ -294,6 +298,7 @@ class Election:
         self._rounds = 0
         self._heard = dict.fromkeys(self.voters.ids, now_ms)
         self._unheard = set(self.voters.ids - {self.me})
+        self._confirmed = {}
         self.deadline_ms = now_ms + self.timing.silence_ms // 4
         return [Lead(self.epoch), *self._tell(self._unheard)]
 
@@ -435,6 +440,20 @@ class Election:
         """While leading: a voter's fetch arrived, then."""
         self._heard[voter] = max(now_ms, self._heard.get(voter, NEVER_MS))
         self._unheard.discard(voter)
+
+    def voter_confirmed(self, voter: int, sent_ms: int) -> None:
+        """While leading: a voter follows in this epoch, and has what was sent to it then."""
+        self._confirmed[voter] = max(sent_ms, self._confirmed.get(voter, NEVER_MS))
+
+    def confirmed_ms(self) -> int:
+        """While leading: until then nobody else can have been elected."""
+        if self.state is not State.LEADER:
+            return NEVER_MS
+        others = [voter_id for voter_id in self.voters.ids if voter_id != self.me]
+        needed = self.voters.majority - (len(self.voters.ids) - len(others))
+        if not needed:
+            return FOREVER_MS
+        return sorted((self._confirmed.get(each, NEVER_MS) for each in others), reverse=True)[needed - 1]
 
     def is_silent(self, voter: int, now_ms: int) -> bool:
         """While leading: whether a voter was not heard of for so long that it is taken for dead."""

@@ -183,7 +183,7 @@ class FetchLoop:
         self._missed = False
         ask = FetchAsk(
             self._me, self._broker_epoch(), generation, self._since, items, forgotten, wait_ms,
-            self._max_bytes, self._directory(),
+            self._max_bytes, self._directory(), max(self._heard_generation, 0),
         )  # fmt: skip
         self._since = generation
         self._peers.send(self._leader, ask)

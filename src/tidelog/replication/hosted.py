@@ -103,6 +103,8 @@ class Hosted:
         self.restless = False  # The clock looks at it; see Replica.settled.
         # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
         self.unclean_epoch = -1
+        # Up to this epoch voters may have acknowledged without a sync, though they sync by now.
+        self.doubtful_epoch = -1
         self.degradations = 0  # How often fewer copies became enough.
         self.given_up = 0  # Records that unclean elections have cost, as far as it is seen here.
 
@@ -296,7 +298,8 @@ class Hosted:
             return
         # Where voters acknowledge before they sync, a majority may forget: whoever it elects may lack what we
         # know to be committed, and nobody can bring it back.
-        forgetful = self.election is not None and not self.replica.limits.durable
+        synced = self.replica.limits.durable and self.replica.last_epoch > self.doubtful_epoch
+        forgetful = self.election is not None and not synced
         unclean = self.replica.last_epoch < self.unclean_epoch
         end, committed = self.log.end_offset, self.replica.high_watermark
         self.run(self.replica.diverged(epoch, diverging, unclean=unclean or forgetful))
@@ -586,6 +589,18 @@ class Hosted:
     def _sync_if_needed(self) -> None:
         if self.replica.limits.durable and self.log.synced_end_offset < self.log.end_offset:
             self._listener.syncer.want(self)
+
+    def sync_now(self) -> None:
+        """What is in the log counts from here on, whatever ``flush.messages`` says: wait for the disk. Raises
+        StorageError.
+        """
+        if self.log.synced_end_offset < self.log.end_offset:
+            self.log.sync_now()
+
+    def is_synced_to(self, end_offset: int) -> bool:
+        """Whether everything before is on disk, and an acknowledgement means that from now on."""
+        whole = self.log.failure is None and self.damaged_from is None and not self.closed
+        return whole and self.replica.limits.durable and self.log.synced_end_offset >= end_offset
 
     def synced(self) -> None:
         """More of the log is durable than before."""

@@ -43,6 +43,9 @@ class FetchAsk(NamedTuple):
     max_wait_ms: int
     max_bytes: int
     directory: UUID | None = None  # the sender's disk: where replicas vote, a voter counts only with its own
+    # Of the newest answer that the sender had when it asked: who still follows then did so when that was
+    # given. 0: none; -1: not told (by brokers of an earlier version).
+    heard: int = -1
 
 
 class Readable(Protocol):

@@ -85,9 +85,11 @@ class Replica:
         "_degrading",
         "_led_epoch",
         "_proposed",
+        "_refused_epoch",
         "_settled_end_offset",
         "_unwelcome",
         "_waiting",
+        "agreed",
         "base_epoch",
         "committed_seen",
         "epoch",
@@ -140,6 +142,9 @@ class Replica:
         # machine has been on since. Before that the watermark is a checkpoint's word for records that a power
         # failure may have exchanged for older ones.
         self.is_sure = is_sure
+        # (epoch, end offset): up to where our log was last seen to be the beginning of its leader's, and in
+        # which epoch. A restart forgets it: the log may have come back shorter, or as it was before a cut.
+        self.agreed: tuple[int, int] = (NO_EPOCH, 0)
         # The highest watermark that any leader told us: beyond our log's end while we lack something.
         self.committed_seen = high_watermark
         self.progress: dict[int, Progress] = {}
@@ -155,7 +160,10 @@ class Replica:
             0  # Exclusive: whoever held everything when the leader fell quiet held this.
         )
         self._proposed: tuple[int, ...] | None = None
-        self._unwelcome: frozenset[int] = frozenset()  # were refused since the members last changed
+        # Were refused since the members last changed, or since somebody came back: not proposed again before
+        # :meth:`invite`.
+        self._unwelcome: frozenset[int] = frozenset()
+        self._refused_epoch = -1  # The partition epoch on which a proposal was last refused.
         self._degrading = Degrading()
         # One queue for each kind of acks: within one they are settled in order, and nobody with modest wishes
         # waits behind somebody with great ones.
@@ -200,6 +208,7 @@ class Replica:
         self.sealed_end_offset = None
         self.is_sure = True
         self._degrading = Degrading()
+        self._unwelcome = frozenset()
         self.epoch = self._led_epoch = epoch
         self.leader = self.me
         self.partition_epoch = partition_epoch
@@ -250,8 +259,12 @@ class Replica:
     def _members_changed(
         self, replicas: tuple[int, ...], in_sync: tuple[int, ...], partition_epoch: int, now_ms: int
     ) -> Effects:
+        unchanged = (replicas, in_sync) == (self.replicas, self.in_sync)
         if partition_epoch < self.partition_epoch:
             return []  # A late message about an older state.
+        if partition_epoch == self.partition_epoch and unchanged:
+            # The same state, from a snapshot. It says nothing about a proposal that was made on it.
+            return []
         self.partition_epoch = partition_epoch
         self.replicas = replicas
         for replica in replicas:
@@ -259,8 +272,13 @@ class Replica:
                 self.progress[replica] = Progress(now_ms)
         for replica in [known for known in self.progress if known not in replicas]:
             del self.progress[replica]
-        self._proposed = None
+        proposed, self._proposed = self._proposed, None
         self._set_members(in_sync)
+        if unchanged and (proposed is not None or self._refused_epoch == partition_epoch - 1):
+            # The proposal was refused, or is void for another reason. To repeat it at once could go on for
+            # ever, at the cost of a metadata record each time.
+            self._unwelcome |= frozenset(proposed or ()).difference(in_sync)
+            return self._advance_and_look_again() + self._invite_one()
         return self._advance_and_look_again() + self.invite()
 
     def restarted(self, replica: int, now_ms: int) -> None:
@@ -295,6 +313,14 @@ class Replica:
             for replica, progress in self.progress.items()
             if replica in self.in_sync
         )
+
+    def has_copies_of(self, end_offset: int) -> bool:
+        """Whether as many replicas as the topic asks for hold everything before ``end_offset``; only a leader
+        can tell.
+        """
+        held = [each for each in self.progress.values() if each.seen and each.end_offset >= end_offset]
+        leads = self.role is Role.LEADER and self.durable_end_offset >= end_offset
+        return leads and 1 + len(held) >= self.limits.min_in_sync
 
     def _set_members(self, in_sync: tuple[int, ...]) -> None:
         self.in_sync = in_sync
@@ -396,7 +422,7 @@ class Replica:
         Without the second condition a follower that was never told of the last epoch's end could join while
         it lacks records that the watermark, still behind, is about to pass.
         """
-        if self._proposed is not None:
+        if self._proposed is not None or replica in self._unwelcome:
             return []
         if progress.end_offset < self.high_watermark or progress.end_offset < self.epoch_start_offset:
             return []
@@ -417,10 +443,14 @@ class Replica:
         invariant(self.sealed_end_offset is not None, "only a sealed log is handed over", self.me, self.epoch)
         self._proposed = members
 
-    def proposal_refused(self) -> Effects:
-        """The controller did not take the proposal; what holds is what it confirmed last."""
+    def proposal_refused(self, *, recorded: bool = False) -> Effects:
+        """The controller did not take the proposal; what holds is what it confirmed last. ``recorded``: the
+        metadata will say so, too.
+        """
         if self._proposed is None:
             return []
+        if recorded:
+            self._refused_epoch = self.partition_epoch
         if self.role is not Role.LEADER:
             self._proposed = None
             return []
@@ -571,6 +601,7 @@ class Replica:
             "truncation below the high watermark", self.me, target, self.high_watermark, self.epoch,
         )  # fmt: skip
         self.high_watermark = min(self.high_watermark, target)
+        self.agreed = (NO_EPOCH, 0)
         if unclean:
             self.committed_seen = self.high_watermark
         return [Truncate(target)]
@@ -585,6 +616,7 @@ class Replica:
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
         self.is_sure = True
+        self.agreed = (epoch, self.log.end_offset)
         self.committed_seen = max(self.committed_seen, leader_high_watermark)
         committed = min(leader_high_watermark, self.log.end_offset)
         if committed <= self.high_watermark:
@@ -592,13 +624,18 @@ class Replica:
         self.high_watermark = committed
         return [Commit(committed)]
 
-    def stand_in(self) -> Effects:
-        """Nobody leads, and readers come here. What we hold, the leader held before us: two copies. Where
-        that is enough for an ok, all of it is confirmed, whether the leader had time to say so or not; but
-        what has to be synced may be missing there.
+    def stand_in(self, acted_epoch: int) -> Effects:
+        """Nobody leads, and readers come here. What we had of the last leader that could confirm anything, in
+        its epoch, it held before us: two copies. Where that is enough for an ok, all of it is confirmed,
+        whether the leader had time to say so or not; but what has to be synced may be missing there.
+
+        Of a log that this leader has not seen to be the beginning of its own, the end may be one that nobody
+        ever acknowledged: then the watermark stays where it is.
         """
-        confirmed = self.log.end_offset
+        agreed_epoch, confirmed = self.agreed
         if self.role is not Role.FOLLOWER or self.limits.min_in_sync > 2 or self.limits.durable:
+            return []
+        if agreed_epoch != acted_epoch or confirmed > self.log.end_offset:
             return []
         if confirmed <= self.high_watermark:
             return []

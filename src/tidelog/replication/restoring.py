@@ -13,8 +13,10 @@ is another history       we stop and say where they part: an operator decides wh
 ======================== =====================================================================================
 
 Others answer only in the new epoch: from then on they take nothing from anybody else, so what they say stays
-true. How many must be heard follows from how many copies an ok stands for. When nothing is missing any more,
-the controllers are asked to take the replica into the in-sync set; with their word it leads.
+true unless they lose it: one that loses power meanwhile holds less than it said. So whom we copy from is
+asked again while we copy, and histories part only when the answer is a new one. How many must be heard
+follows from how many copies an ok stands for. When nothing is missing any more, the controllers are asked to
+take the replica into the in-sync set; with their word it leads.
 """
 
 import logging
@@ -44,6 +46,9 @@ class Mandate(NamedTuple):
     last_leader: int  # the last one that held everything; -1 when its disk was replaced
     sound: frozenset[int] = frozenset()  # replicas that have kept whatever they acknowledged
     forced: bool = False  # An operator has decided that what cannot be had is given up.
+    # The fewest copies that were enough for an ok, where that is less than the topic asks for now; 0: it is
+    # not.
+    copies: int = 0
 
 
 def has_heard_enough(mandate: Mandate, copies: int, heard: AbstractSet[int]) -> bool:
@@ -51,10 +56,11 @@ def has_heard_enough(mandate: Mandate, copies: int, heard: AbstractSet[int]) -> 
 
     The leader was one of the ``copies``; of the others, all but ``copies - 1`` may lack a record. Only who
     has kept what it acknowledged can tell; where there are too few of those, and where one copy was enough,
-    everybody must be heard: what is found then is all there is.
+    everybody must be heard: what is found then is all there is. The last leader, if it has kept what it held,
+    is enough by itself: nobody has acknowledged anything since.
     """
     others = len(mandate.replicas) - 1
-    if len(heard) >= others:
+    if len(heard) >= others or mandate.last_leader in heard & mandate.sound:
         return True
     return copies > 1 and len(heard & mandate.sound) >= others - copies + 2
 
@@ -74,6 +80,7 @@ class Restoring:
         self.mandate = mandate
         self._tails: dict[int, Tail] = {}  # of the other replicas
         self._discarded: set[int] = set()  # whose history an operator has decided against
+        self._doubted: dict[int, Tail] = {}  # with which our log was found to differ: asked for again
         self._copying_until: int | None = None  # where the log ends that we follow
         self._timer: Timer | None = None
         self._forced_ms = services.uptime_ms() + FORCED_WAIT_MS
@@ -89,19 +96,29 @@ class Restoring:
             self._timer.cancel()
 
     def renewed(self, mandate: Mandate) -> None:
-        """The same epoch, and other news of the partition."""
+        """The same epoch, and other news of the partition. Who has forgotten something since then may have
+        told us of it after it had, and before we knew.
+        """
+        forgot = self.mandate.sound - mandate.sound
         self.mandate = mandate
+        if forgot:
+            self.done = False
+            for replica in forgot:
+                self._tails.pop(replica, None)
         self._look()
 
     # --- asking ---------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        """Everybody who has not answered yet, again and again."""
+        """Everybody who has not answered yet, again and again; and those whose answer may not be true any
+        more: whom we copy from, and all of them while we do not go on.
+        """
         if self._hosted.closed or self._hosted.restoring is not self:
             return
-        me = self._hosted.replica.me
+        me, source = self._hosted.replica.me, self._hosted.replica.leader
         for replica in self.mandate.replicas:
-            if replica != me and replica not in self._tails and not self.done:
+            unknown = replica not in self._tails or replica == source or bool(self.problem)
+            if replica != me and unknown and not self.done:
                 self._peers.send(replica, TailAsk(me, self._hosted.key, self.mandate.epoch))
         self._timer = self._services.later(ASK_AGAIN_MS, self._ask)
         self._look()
@@ -110,7 +127,13 @@ class Restoring:
         if got.epoch != self.mandate.epoch or got.error is not ErrorCode.NONE or self.done:
             return
         if got.sender in self.mandate.replicas:
-            self._tails[got.sender] = Tail(got.last_epoch, got.end_offset)
+            tail = Tail(got.last_epoch, got.end_offset)
+            if self._tails.get(got.sender) not in (None, tail):
+                self.problem = ""  # It has lost something since: what we know of it is another log's.
+            self._tails[got.sender] = tail
+            if self._copying_until is not None and got.sender == self._hosted.replica.leader:
+                self._copying_until = tail.end_offset
+                self.taken()
             self._look()
 
     def restarted(self, broker: int) -> None:
@@ -146,11 +169,18 @@ class Restoring:
         others = len(self.mandate.replicas) - 1
         if self.mandate.forced:
             return len(self._tails) == others or self._services.uptime_ms() >= self._forced_ms
-        copies = self._hosted.replica.limits.min_in_sync
+        copies = self._copies
         if needs_operator(self.mandate, copies):
             self._give_up("its disk was replaced, and only it need have had the newest acknowledged records")
             return False
         return has_heard_enough(self.mandate, copies, self._tails.keys())
+
+    @property
+    def _copies(self) -> int:
+        """How few were enough for an ok: for every record that may be left."""
+        limits = self._hosted.replica.limits
+        copies = 1 if limits.degrade_after_ms >= 0 else limits.min_in_sync
+        return min(copies, self.mandate.copies or copies)
 
     def _agrees(self, replica: int) -> bool:
         """Whether a shorter log is the beginning of ours; or does not matter."""
@@ -190,7 +220,14 @@ class Restoring:
         source = self._hosted.replica.leader
         self._copying_until = None
         self._follow_nobody()
-        if source in self._tails and self._is_discarded(source, diverging):
+        tail = self._tails.get(source)
+        if tail is None:
+            return
+        if self._doubted.get(source) != tail:
+            # It may have lost what it said it had, and be the beginning of our log: then nothing parts.
+            self._doubted[source] = tail
+            del self._tails[source]
+        elif self._is_discarded(source, diverging):
             self._look()
 
     def _is_discarded(self, replica: int, parting: tuple[int, int]) -> bool:

@@ -8,11 +8,12 @@ heartbeat that keeps followers from electing.
 """
 
 from collections.abc import Callable, Mapping
+from typing import cast
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
 from tidelog.log.verification import DamagedSegment
-from tidelog.replication.election import Election
+from tidelog.replication.election import NEVER_MS, Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
     FetchAsk,
@@ -29,6 +30,7 @@ from tidelog.services import Services
 from tidelog.types import NO_BROKER
 
 MAX_BYTES_PER_PARTITION = 1 << 20
+ANSWERED_MAX = 100
 HURRY_MS = 100  # After a standstill: time to read what has arrived meanwhile.
 
 
@@ -36,8 +38,8 @@ class Standing:
     """What one follower wants."""
 
     __slots__ = (
-        "deadline_ms", "directory", "generation", "heard_ms", "items", "max_bytes", "news", "parked",
-        "scheduled", "sender",
+        "answered", "confirmed_ms", "deadline_ms", "directory", "generation", "heard_ms", "items",
+        "max_bytes", "news", "parked", "scheduled", "sender",
     )  # fmt: skip
 
     def __init__(self, sender: int) -> None:
@@ -52,6 +54,10 @@ class Standing:
         self.heard_ms = 0  # when the newest ask came
         self.directory: UUID | None = None  # and from which disk
         self.scheduled = False
+        # When answers were given of which the follower has not said yet that it has them, by generation; and
+        # when the newest was given of which it has.
+        self.answered: dict[int, int] = {}
+        self.confirmed_ms = NEVER_MS
 
 
 class Serving:
@@ -68,6 +74,8 @@ class Serving:
         self._peers = peers
         self._standing: dict[int, Standing] = {}
         self.throttle = Throttle()
+        # Led here, maybe: its election is told when each voter is known to have followed. None: nobody asks.
+        self.confirming: Hosted | None = None
         self._hurry_until_ms = -1
         # What the controllers say about a broker's registration; older asks than that do not count.
         self.broker_epoch_of: Callable[[int], int] = lambda broker: -1
@@ -100,10 +108,14 @@ class Serving:
         elif standing is not None and standing.generation == ask.generation:
             return  # The same again.
         if standing is not None and standing.parked:
-            self._answer(ask.sender, standing.generation, ErrorCode.NONE, [])
+            self._answer_standing(standing, [])
         if standing is None or not ask.since:
-            standing = self._standing[ask.sender] = Standing(ask.sender)
+            standing = self._standing[ask.sender] = _anew(standing, ask.sender)
         now_ms = self._services.uptime_ms()
+        if ask.heard in standing.answered:
+            self._confirm(standing, ask.heard)
+        elif ask.heard < 0:
+            standing.confirmed_ms = now_ms  # The best that can be had of it.
         standing.generation = ask.generation
         standing.max_bytes = ask.max_bytes
         standing.parked = True
@@ -115,7 +127,29 @@ class Serving:
             if forgotten is not None:
                 standing.items.pop(forgotten, None)
         refusals = self._count(standing, ask, now_ms)
+        if self.confirming is not None and self._is_voter(standing, self.confirming):
+            cast(Election, self.confirming.election).voter_confirmed(ask.sender, standing.confirmed_ms)
         self._reply(standing, refusals)
+
+    def _is_voter(self, standing: Standing, hosted: Hosted) -> bool:
+        """Whether this is a voter that follows here."""
+        election = hosted.election
+        if election is None or hosted not in standing.items:
+            return False
+        return election.voters.counts(standing.sender, standing.directory)
+
+    def _confirm(self, standing: Standing, generation: int) -> None:
+        standing.confirmed_ms = max(standing.confirmed_ms, standing.answered[generation])
+        for earlier in [each for each in standing.answered if each <= generation]:
+            del standing.answered[earlier]
+
+    def prompt(self, hosted: Hosted, since_ms: int) -> None:
+        """Every voter that follows here shall say that it has done so since then: an ask that is answered is
+        followed by the next.
+        """
+        for standing in self._standing.values():
+            if standing.parked and standing.confirmed_ms < since_ms and self._is_voter(standing, hosted):
+                self._answer_standing(standing, [])
 
     def _count(self, standing: Standing, ask: FetchAsk, now_ms: int) -> list[FetchPart]:
         """An item acknowledges everything before its offset. What cannot stand is refused."""
@@ -167,10 +201,16 @@ class Serving:
                 election.voter_heard(follower, standing.heard_ms)
 
     def note_alive(self, hosted: Hosted) -> None:
-        """The same for everybody who fetches a log whose voters may change."""
+        """The same for everybody who fetches a log whose voters may change. Who had everything before they
+        were to change does not ask again: what it asked for stands.
+        """
         for follower, standing in self._standing.items():
-            if hosted in standing.items:
-                hosted.note_alive(follower, standing.directory, standing.heard_ms)
+            item = standing.items.get(hosted)
+            if item is None:
+                continue
+            if item.epoch == hosted.replica.epoch and follower not in hosted.seen:
+                hosted.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
+            hosted.note_alive(follower, standing.directory, standing.heard_ms)
 
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         hosted = self._hosted.get(ask.key)
@@ -233,8 +273,7 @@ class Serving:
             if standing.parked and standing.news:
                 self._reply(standing, [])
             if standing.parked and now_ms >= standing.deadline_ms:
-                standing.parked = False
-                self._answer(standing.sender, standing.generation, ErrorCode.NONE, [])
+                self._answer_standing(standing, [])
 
     def _reply(self, standing: Standing, parts: list[FetchPart]) -> None:
         """Send what is new; leave the ask standing when that is nothing."""
@@ -259,11 +298,25 @@ class Serving:
                     if self.throttle.limits and self._is_throttled(hosted, standing.sender):
                         self.throttle.spend(part.records.size)
         if parts:
-            standing.parked = False
-            self._answer(standing.sender, standing.generation, ErrorCode.NONE, parts)
+            self._answer_standing(standing, parts)
+
+    def _answer_standing(self, standing: Standing, parts: list[FetchPart]) -> None:
+        standing.parked = False
+        if len(standing.answered) >= ANSWERED_MAX:
+            standing.answered.clear()  # It does not tell what it has.
+        standing.answered[standing.generation] = self._services.uptime_ms()
+        self._answer(standing.sender, standing.generation, ErrorCode.NONE, parts)
 
     def _answer(self, to: int, generation: int, error: ErrorCode, parts: list[FetchPart]) -> None:
         self._peers.send(to, FetchGot(self._me, generation, error, parts))
+
+
+def _anew(standing: Standing | None, sender: int) -> Standing:
+    """Nothing stands of what was asked before; what was answered, it may have all the same."""
+    anew = Standing(sender)
+    if standing is not None:
+        anew.answered, anew.confirmed_ms = standing.answered, standing.confirmed_ms
+    return anew
 
 
 def _part(hosted: Hosted, item: FetchItem, room: int, asker: int) -> FetchPart | None:

@@ -29,9 +29,9 @@ class Voter(msgspec.Struct, frozen=True):
     directory: UUID | None = None  # None: not learnt yet, any will do
     host: str = ""
     port: int = 0
-    # Of a broker that came back without its memory: the registration with which it was taken in anew. -1: it
-    # has been a voter from the beginning.
-    run: int = -1
+    # Of a replica that lost data and was readmitted: the number of the loss that this heals. -1: it has been
+    # a voter from the beginning.
+    heals: int = -1
 
 
 class _Record(msgspec.Struct, omit_defaults=True):

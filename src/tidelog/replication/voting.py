@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 
-from tidelog.replication.election import NEVER_MS, Election, State
+from tidelog.replication.election import FOREVER_MS, NEVER_MS, Election, State
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import LeaderBegan, PartitionKey, Peers, StandNow, VoteAnswered, VoteAsked
@@ -23,7 +23,6 @@ from tidelog.services import Services
 from tidelog.types import NO_BROKER
 
 TICK_MS = 20
-FOREVER_MS = 1 << 62
 NO_TAIL = Tail(-1, 0)
 
 

@@ -8,7 +8,7 @@ changed is taken back by :meth:`Nemesis.calm`.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tidelog.controller.messages import InSyncAsk, OfflineAsk, RegisterAsk
+from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk, RegisterAsk
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered
 from tidelog.sim.clients.client import Reply
@@ -44,7 +44,7 @@ def is_promise(message: Any) -> bool:
 
 def is_report(message: Any) -> bool:
     """What a broker wants of the controllers, heartbeats apart."""
-    return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk)
+    return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk | KeptAsk)
 
 
 class Nemesis:

@@ -44,6 +44,9 @@ class Network:
         # What finds a second way, on which it takes long: a copy arrives within OLD_MS.
         self.copied: Callable[[Any], bool] | None = None
         self.on_send: Callable[[Any], None] | None = None  # for whoever counts what is said
+        # What stays on its way until it is released, for stories: (sender, receiver, message).
+        self.withheld: Callable[[int, int, Any], bool] | None = None
+        self._on_its_way: list[Callable[[], None]] = []
 
     # --- who is there ---------------------------------------------------------------------------------------
 
@@ -115,6 +118,9 @@ class Network:
         if link in self._cuts or (weather.lost and chance() < weather.lost):
             return
         arrival = partial(self._deliver, link, self._closed.get(link, 0), message)
+        if self.withheld is not None and self.withheld(sender, receiver, message):
+            self._on_its_way.append(arrival)
+            return
         if self.copied is not None and self.copied(message):
             world.after(chance() * OLD_MS, arrival)
         copies = 2 if weather.doubled and chance() < weather.doubled and not in_order else 1
@@ -132,6 +138,15 @@ class Network:
                 world.at(arrives_ms, arrival)
             else:
                 world.after(delay, arrival)
+
+    def release(self, count: int | None = None) -> None:
+        """What was withheld arrives: all of it, or so many of the oldest."""
+        released, self._on_its_way = (
+            self._on_its_way[:count],
+            self._on_its_way[len(self._on_its_way[:count]) :],
+        )
+        for arrival in released:
+            self._world.after(self._delay(), arrival)
 
     def _deliver(self, link: Link, connection: int, message: Any) -> None:
         deliver = self._nodes.get(link[1])

@@ -28,6 +28,7 @@ from tidelog.sim.controllers_run import draw as draw_controllers
 from tidelog.sim.decay import Decay
 from tidelog.sim.faults import Nemesis
 from tidelog.sim.machine import Machine
+from tidelog.sim.operator import Operator
 from tidelog.sim.plan import BY_MODE, Plan, ProducerPlan, draw
 from tidelog.sim.result import RunResult
 
@@ -96,6 +97,7 @@ class Simulation:
         self.transactors: list[Transactor] = []
         self.readers: list[Reader] = []
         self.members: list[Member] = []
+        self.operator = Operator(self.cluster)
         self.admin = Admin(self.cluster, TOPIC, self.cluster.config, plan.mode)
         self.admin.on_created = self._serve_topic
         self.admin.on_deleted = self._leave_topic
@@ -120,6 +122,8 @@ class Simulation:
         world.run_until(world.now_ms + self.plan.faults_ms)
         self.nemesis.calm()
         self.admin.stopped = True
+        if not self.operator.looks:
+            self.operator.start()
 
     def _begin(self) -> None:
         cluster = self.cluster

@@ -179,6 +179,16 @@ class Story(Telling):
         self.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=False))
         self.until(lambda: self.leader() == letter, "the election")
 
+    def elect_unclean(self) -> None:
+        """An operator gives up whoever led, and what only it holds."""
+        rules = Rulebook(self.cluster.config)
+        epoch = self.partition().leader_epoch
+        place = Place(self.cluster.checker.metadata.newest.topics[TOPIC], 0)
+        self.cluster.checker.may_force(place)
+        self.tell("an operator has another one lead, whatever it lacks")
+        self.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=True))
+        self.until(lambda: self.is_led_anew(epoch), "the election")
+
     def be_damaged(self) -> Self:
         """A has a damaged record in an old segment, and leads: nobody gets it, and A has it again from the
         others.

@@ -50,7 +50,7 @@ class Telling:
     def machine_of(self, letter: str) -> Machine:
         return next(self._machines[node] for node, name in self._names.items() if name == letter)
 
-    def _nodes(self, letters: str) -> list[int]:
+    def nodes(self, letters: str) -> list[int]:
         return [self.machine_of(letter).node_id for letter in letters]
 
     # --- time -----------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Telling:
 
     def cut(self, ones: str, others: str) -> None:
         self.tell(f"cut {spoken(ones)} off from {spoken(others)}")
-        self.network.part(self._nodes(ones), self._nodes(others))
+        self.network.part(self.nodes(ones), self.nodes(others))
 
     def heal(self) -> None:
         self.tell("heal the network")
@@ -110,7 +110,7 @@ class Telling:
 
     def slow_down(self, one: str, other: str, extra_ms: float) -> None:
         self.tell(f"the way between {one} and {other} becomes slow: {extra_ms:.0f} ms more for each message")
-        nodes = self._nodes(one + other)
+        nodes = self.nodes(one + other)
         self.network.slow_links[nodes[0], nodes[1]] = self.network.slow_links[nodes[1], nodes[0]] = extra_ms
 
     def fill_disk(self, letter: str) -> None:

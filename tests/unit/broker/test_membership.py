@@ -32,3 +32,47 @@ def test_that_records_were_forgotten_is_told_until_it_was_heard_and_not_again() 
     registrations = [ask for ask in asked if isinstance(ask, RegisterAsk)]
     assert registrations
     assert not any(ask.forgot for ask in registrations)
+
+
+class TestSessions:
+    """What an answer is worth: a session, from when the heartbeat that it answers was sent."""
+
+    def make(self) -> tuple[FakeServices, Membership, list[HeartbeatAsk]]:
+        services = FakeServices()
+        asked: list[ControllerAsk] = []
+        membership = Membership(
+            RegisterAsk(ME, RUN, "here", 9092, None, forgot=False),
+            services, asked.append, lambda: 0, SESSION_MS,
+        )  # fmt: skip
+        membership.start()
+        membership.answered(RegisterGot(ME, RUN, ErrorCode.NONE, 7))
+        membership.metadata_says(7, fenced=False)
+        services.advance(3 * HEARTBEAT_MS)
+        return services, membership, [ask for ask in asked if isinstance(ask, HeartbeatAsk)]
+
+    def answer(self, membership: Membership, ask: HeartbeatAsk, *, fenced: bool = False) -> None:
+        membership.answered(HeartbeatGot(ME, 7, ErrorCode.NONE, fenced, number=ask.number))
+
+    def test_an_answer_counts_from_its_own_heartbeat(self) -> None:
+        services, membership, (first, *_, last) = self.make()
+        assert membership.alone()
+        self.answer(membership, last)
+        assert not membership.alone()
+        self.answer(membership, first)  # Late: it says nothing about what was sent since.
+        services.advance(SESSION_MS - HEARTBEAT_MS - 1)
+        assert not membership.alone()
+        services.advance(HEARTBEAT_MS + 1)
+        assert membership.alone()
+
+    def test_a_late_answer_to_an_old_one_does_not_count_for_a_new_one(self) -> None:
+        services, membership, (first, second, *_) = self.make()
+        self.answer(membership, second)
+        services.advance(SESSION_MS - 2 * HEARTBEAT_MS)
+        self.answer(membership, first)
+        services.advance(2 * HEARTBEAT_MS)
+        assert membership.alone()
+
+    def test_who_is_fenced_was_given_up(self) -> None:
+        _, membership, (*_, last) = self.make()
+        self.answer(membership, last, fenced=True)
+        assert membership.alone()

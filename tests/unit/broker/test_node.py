@@ -11,6 +11,7 @@ from tidelog.broker.metadata_opening import MetadataSettings
 from tidelog.broker.node import PROPOSAL_REPEAT_MS, Node, NodeMessage
 from tidelog.broker.partition import Partition
 from tidelog.config import BrokerConfig
+from tidelog.controller import configs
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.messages import OfflineAsk, RegisterAsk
@@ -21,6 +22,7 @@ from tidelog.controller.records import (
     TopicConfigChanged,
     TopicCreated,
 )
+from tidelog.controller.rules import Rulebook
 from tidelog.errors import StorageError
 from tidelog.log.directory import DataDirectory
 from tidelog.log.log import Log
@@ -302,3 +304,59 @@ def test_where_silence_may_last_longer_votes_are_waited_for_longer(silence_ms: i
     config = BrokerConfig.parse({"controller.quorum.fetch.timeout.ms": silence_ms})
     timing = MetadataSettings.of(config, Voter(ME, None, "here", 9092)).timing
     assert (timing.silence_ms, timing.round_ms) == (silence_ms, round_ms)
+
+
+class TestKeptPromises:
+    def configure(self, lone: LoneNode, **settings: str) -> None:
+        wanted = {name.replace("_", "."): value for name, value in settings.items()}
+        rules = Rulebook(lone.node.config)
+        lone.node.metadata.submit(
+            lambda image: configs.change_topic(image, "t", {**image.topics["t"].configs, **wanted}, rules),
+            lambda error: None,
+        )
+        lone.services.settle()
+
+    def test_it_is_told_when_all_of_the_log_is_synced(self, lone: LoneNode) -> None:
+        partition = lone.create((ME,))
+        fill(partition)
+        assert partition.log.synced_end_offset < partition.log.end_offset
+        self.configure(lone, flush_messages="1")
+        lone.services.advance(1000)
+        assert partition.log.synced_end_offset == partition.log.end_offset
+        assert lone.image.unsynced == (OTHER,)
+
+    def test_not_while_the_log_is_damaged(self, lone: LoneNode) -> None:
+        partition = lone.create((ME,))
+        fill(partition)
+        partition.hosted.damaged_from = 3
+        self.configure(lone, flush_messages="1")
+        lone.services.advance(1000)
+        assert lone.image.unsynced == (ME, OTHER)
+
+    def test_it_is_told_again_until_the_metadata_says_so(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fill(lone.create((ME,)))
+        with monkeypatch.context() as patch:
+            patch.setattr(lone.node._kept_promises, "_ask_controller", lambda ask: None)
+            self.configure(lone, flush_messages="1")
+            lone.services.advance(1000)
+            assert lone.image.unsynced == (ME, OTHER)
+        lone.services.advance(1000)
+        assert lone.image.unsynced == (OTHER,)
+
+    def test_a_leader_tells_when_others_have_its_log(self, lone: LoneNode) -> None:
+        partition = lone.create((ME,))
+        lone.decide(PartitionChanged(TOPIC, 0, ME, 1, [ME], [], ME, mode="primary-backup"))
+        self.configure(lone, replication_mode="primary-backup")
+        fill(partition)
+        self.configure(lone, min_insync_replicas="2")
+        lone.services.advance(1000)
+        assert lone.image.copies == 1
+        replica, end = partition.replica, partition.log.end_offset
+        replica.fetched(OTHER, replica.epoch, end - 1, replica.last_epoch, 0, 0)
+        lone.services.advance(1000)
+        assert lone.image.copies == 1
+        replica.fetched(OTHER, replica.epoch, end, replica.last_epoch, 0, 0)
+        lone.services.advance(1000)
+        assert lone.image.copies == 0

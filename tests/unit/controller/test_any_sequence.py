@@ -21,7 +21,7 @@ from tidelog.controller.records import BrokerRegistered, MetadataRecord, TopicCr
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.standing import DRAIN_SETTING, Standing
 from tidelog.controller.successions.steps import minimum
-from tidelog.errors import TidelogError
+from tidelog.errors import ErrorCode, TidelogError
 
 TOPIC_ID = UUID(int=9)
 BROKERS = range(1, 6)
@@ -41,6 +41,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.committed = 0
         self.holds = dict.fromkeys(BROKERS, 0)
         self.runs = 0
+        self.given_up: list[InSyncWish] = []  # Proposals that were refused.
 
     @initialize(replicas=targets)
     def found(self, replicas: tuple[int, ...]) -> None:
@@ -143,9 +144,29 @@ class ClusterMachine(RuleBasedStateMachine):
         held = self.holds[broker]
         if joined:
             self.holds[broker] = self.holds[now.leader]
-        taken = self.decide(lambda: elections.change_in_sync(self.image, wish, self.rules_of))
-        if joined and not taken:
+        if joined and not self.propose(wish):
             self.holds[broker] = held
+        elif not joined:
+            self.propose(wish)
+
+    def propose(self, wish: InSyncWish) -> bool:
+        """Whether it was taken. Who was refused is given up: no copy of that proposal may be taken later."""
+        error = ErrorCode.NONE
+
+        def decide() -> list[MetadataRecord]:
+            nonlocal error
+            records, error = elections.change_in_sync(self.image, wish, self.rules_of)
+            return records
+
+        taken = self.decide(decide) and error is ErrorCode.NONE
+        if error is ErrorCode.INELIGIBLE_REPLICA and not set(wish.members) <= set(self.partition.in_sync):
+            self.given_up.append(wish)
+        return taken
+
+    @precondition(lambda self: self.given_up)
+    @rule(place=st.integers(0, 99))
+    def copy_arrives_late(self, place: int) -> None:
+        assert not self.propose(self.given_up[place % len(self.given_up)])
 
     @rule(broker=broker_ids)
     def fail_log(self, broker: int) -> None:

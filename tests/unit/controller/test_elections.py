@@ -2,12 +2,13 @@
 
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from tidelog.controller import brokers, elections, logs
 from tidelog.controller.elections import InSyncWish, Rules, next_state
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.controller.records import BrokerRegistered, TopicCreated
+from tidelog.controller.records import BrokerRegistered, PartitionChanged, TopicCreated
 from tidelog.controller.standing import Standing
 from tidelog.errors import ErrorCode, TidelogError
 
@@ -149,9 +150,7 @@ class TestFailedLogs:
     def test_it_cannot_join_again(self, image: ClusterImage) -> None:
         after = self.offline(image, A)
         wish = InSyncWish(B, B, TOPIC_ID, 0, 1, 1, (A, B, C))
-        with pytest.raises(TidelogError) as refusal:
-            elections.change_in_sync(after, wish, rules_of)
-        assert refusal.value.code is ErrorCode.INELIGIBLE_REPLICA
+        assert elections.change_in_sync(after, wish, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
 
     def test_a_new_run_of_the_broker_begins_as_one_that_forgot(self, image: ClusterImage) -> None:
         after = self.offline(image, A)
@@ -180,7 +179,7 @@ class TestInSync:
         return InSyncWish(A, A, TOPIC_ID, 0, 0, 0, (A, B))._replace(**change)  # type: ignore[arg-type]
 
     def test_a_member_leaves(self, image: ClusterImage) -> None:
-        after = image.apply(elections.change_in_sync(image, self.wish(), rules_of))
+        after = image.apply(elections.change_in_sync(image, self.wish(), rules_of).records)
         assert (partition(after).in_sync, partition(after).partition_epoch) == ((A, B), 1)
         assert partition(after).leader_epoch == 0
 
@@ -203,6 +202,34 @@ class TestInSync:
 
     def test_a_fenced_broker_cannot_join(self, image: ClusterImage) -> None:
         image = image.apply(brokers.fence(image, C, rules_of))
+        wish = self.wish(members=(A, B, C), partition_epoch=1)
+        assert elections.change_in_sync(image, wish, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
+
+    def test_a_copy_of_a_refused_proposal_is_not_taken_later(self, image: ClusterImage) -> None:
+        image = image.apply(brokers.fence(image, C, rules_of))
+        wish = self.wish(members=(A, B, C), partition_epoch=1)
+        refused = image.apply(elections.change_in_sync(image, wish, rules_of).records)
+        before, after = partition(image), partition(refused)
+        assert after == msgspec.structs.replace(before, partition_epoch=2)
+        back = refused.apply(brokers.unfence(refused, C, rules_of))
         with pytest.raises(TidelogError) as refusal:
-            elections.change_in_sync(image, self.wish(members=(A, B, C), partition_epoch=1), rules_of)
-        assert refusal.value.code is ErrorCode.INELIGIBLE_REPLICA
+            elections.change_in_sync(back, wish, rules_of)
+        assert refusal.value.code is ErrorCode.INVALID_UPDATE_VERSION
+        again = self.wish(members=(A, B, C), partition_epoch=partition(back).partition_epoch)
+        assert partition(back.apply(elections.change_in_sync(back, again, rules_of).records)).in_sync == (
+            A, B, C,
+        )  # fmt: skip
+
+    def test_a_refusal_without_a_new_member_leaves_no_record(self, image: ClusterImage) -> None:
+        """The leader waits for the same members as before: nothing is given up."""
+        broker = msgspec.structs.replace(image.brokers[B], fenced=True)
+        doubted = msgspec.structs.replace(image, brokers={**image.brokers, B: broker})
+        assert elections.change_in_sync(doubted, self.wish(), rules_of) == ([], ErrorCode.INELIGIBLE_REPLICA)
+
+    def test_a_refused_leader_to_be_leaves_no_record(self, image: ClusterImage) -> None:
+        """It commits nothing before it is taken, and asks again at once."""
+        leaving = msgspec.structs.replace(image.brokers[A], leaving=True)
+        named = image.apply([PartitionChanged(TOPIC_ID, 0, A, 1, [], [B, C], B)])
+        named = msgspec.structs.replace(named, brokers={**named.brokers, A: leaving})
+        wish = self.wish(members=(A,), leader_epoch=1, partition_epoch=1)
+        assert elections.change_in_sync(named, wish, rules_of) == ([], ErrorCode.INELIGIBLE_REPLICA)

@@ -41,7 +41,7 @@ def partition(image: ClusterImage, index: int = 0) -> PartitionImage:
 def join(image: ClusterImage, *members: int) -> ClusterImage:
     now = partition(image)
     wish = InSyncWish(now.leader, now.leader, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, members)
-    return image.apply(elections.change_in_sync(image, wish, rules_of))
+    return image.apply(elections.change_in_sync(image, wish, rules_of).records)
 
 
 class TestPreferredLeader:
@@ -183,4 +183,5 @@ def test_records_carry_everything() -> None:
     assert isinstance(record, PartitionChanged)
     image = ClusterImage().apply([TopicCreated("t", TOPIC_ID, [[9]], {}), record])
     rebuilt = partition(image)
-    assert rebuilt == PartitionImage((1, 2, 3), (1, 2), 1, 7, 1, (3,), 1, 7, (3,), (2,), (3,))
+    expected = PartitionImage((1, 2, 3), (1, 2), 1, 7, 1, (3,), 1, 7, (3,), (2,), (3,), acted_epoch=7)
+    assert rebuilt == expected

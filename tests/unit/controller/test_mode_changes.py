@@ -62,7 +62,7 @@ def propose(
         members,
         sealed=sealed,
     )
-    return image.apply(elections.change_in_sync(image, asked, RULES.at(image)))
+    return image.apply(elections.change_in_sync(image, asked, RULES.at(image)).records)
 
 
 def waits(image: ClusterImage) -> dict[int, str]:
@@ -190,7 +190,7 @@ class TestQuorumToIsr:
         appointed = propose(wish(voted, "isr"), B, (B, C), epoch=7, sealed=True)
         topic_id, epoch = appointed.topics["t"].topic_id, appointed.brokers[C].broker_epoch
         late = InSyncWish(C, epoch, topic_id, 0, 5000, -1, (A, B, C), elected=True)
-        after = one(appointed.apply(elections.change_in_sync(appointed, late, RULES.at(appointed))))
+        after = one(appointed.apply(elections.change_in_sync(appointed, late, RULES.at(appointed)).records))
         assert (after.mode, after.leader, after.leader_epoch) == ("isr", B, 5000 + EPOCHS_AHEAD)
         with pytest.raises(TidelogError) as refusal:
             elections.change_in_sync(appointed, late._replace(leader_epoch=8), RULES.at(appointed))

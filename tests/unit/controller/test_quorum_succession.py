@@ -1,15 +1,26 @@
 """Partitions whose replicas vote, as the controllers write them down."""
 
+from uuid import UUID
+
 import msgspec
 import pytest
 from clusters import cluster, created, topic_id
 
 from tidelog.config.modes import QUORUM
-from tidelog.controller import brokers, leadership, reassignment
+from tidelog.controller import brokers, leadership, logs, reassignment
 from tidelog.controller.elections import InSyncWish, change_in_sync
 from tidelog.controller.image import ClusterImage, PartitionImage
-from tidelog.controller.records import BrokerFencingChanged, TopicCreated
-from tidelog.controller.successions.steps import Rules
+from tidelog.controller.records import (
+    BrokerFencingChanged,
+    BrokerRegistered,
+    Loss,
+    PartitionChanged,
+    TopicCreated,
+    decode,
+    encode,
+)
+from tidelog.controller.snapshot import image_of, texts_of
+from tidelog.controller.successions.steps import Rules, record_of
 from tidelog.errors import TidelogError
 
 RULES = Rules(1, False, synced=True)
@@ -33,10 +44,11 @@ def partition(image: ClusterImage) -> PartitionImage:
 
 
 def told(
-    image: ClusterImage, leader: int, epoch: int, *voters: int, runs: tuple[int, ...] = ()
+    image: ClusterImage, leader: int, epoch: int, *voters: int, healed: tuple[int, ...] = (), known: int = -1
 ) -> ClusterImage:
-    wish = InSyncWish(leader, 0, topic_id(1), 0, epoch, -1, voters, runs or (-1,) * len(voters), elected=True)
-    return image.apply(change_in_sync(image, wish, rules_of))
+    healed = healed or (-1,) * len(voters)
+    wish = InSyncWish(leader, 0, topic_id(1), 0, epoch, known, voters, healed, elected=True)
+    return image.apply(change_in_sync(image, wish, rules_of).records)
 
 
 def test_the_winner_of_an_election_is_written_down(image: ClusterImage) -> None:
@@ -59,15 +71,91 @@ def test_fencing_raises_no_epoch_and_elects_nobody(image: ClusterImage) -> None:
     assert (now.in_sync, now.eligible) == ((1, 3), (2,))
 
 
-def test_who_forgot_counts_when_its_leader_has_taken_in_this_very_run(image: ClusterImage) -> None:
+def lost(image: ClusterImage, broker: int, *, forgot: bool = False, empty: bool = False) -> ClusterImage:
+    """The broker starts anew, without some of its data."""
+    epoch = image.last_broker_epoch + 1
+    registration = BrokerRegistered(broker, UUID(int=1000 + epoch), "host", 9092, None, epoch, fenced=True)
+    rules = RULES._replace(synced=False)
+    return image.apply(brokers.register(image, registration, lambda topic: rules, forgot=forgot, empty=empty))
+
+
+def loss(image: ClusterImage, replica: int) -> Loss:
+    found = partition(image).loss_of(replica)
+    assert found is not None
+    return found
+
+
+def test_a_replica_counts_again_when_it_was_readmitted_for_its_latest_loss(image: ClusterImage) -> None:
+    after = lost(told(image, 2, 7, 1, 2, 3), 3, empty=True)
+    assert partition(after).remember == {1, 2}
+    first = loss(after, 3).number
+    assert partition(told(after, 2, 7, 1, 2, 3)).remember == {1, 2}
+    assert partition(told(after, 2, 7, 1, 2, 3, healed=(-1, -1, first))).remember == {1, 2, 3}
+    again = lost(after, 3, empty=True)
+    assert loss(again, 3).number > first
+    assert partition(told(again, 2, 7, 1, 2, 3, healed=(-1, -1, first))).remember == {1, 2}
+    healed = told(again, 2, 7, 1, 2, 3, healed=(-1, -1, loss(again, 3).number))
+    assert partition(healed).losses == ()
+
+
+def test_every_replica_that_does_not_remember_has_a_number(image: ClusterImage) -> None:
+    after = told(image, 1, 1, 1, 2, 3)
+    after = after.apply(reassignment.begin(after, "t", 0, [1, 4, 5], rules_of))
+    assert {each.replica for each in partition(after).losses} == {4, 5}
+
+
+def test_only_who_remembered_can_lose_no_more_than_a_tail(image: ClusterImage) -> None:
+    after = lost(told(image, 2, 7, 1, 2, 3), 3, forgot=True)
+    assert loss(after, 3).tail
+    assert loss(lost(after, 3, forgot=True), 3).tail
+    emptied = lost(after, 3, empty=True)
+    assert not loss(emptied, 3).tail
+    again = lost(lost(emptied, 3, forgot=True), 3, forgot=True)
+    assert loss(again, 3).base == loss(emptied, 3).number
+    assert not loss(lost(again, 3, empty=True), 3).tail
+
+
+def test_a_log_that_was_repaired_lost_more_than_a_tail(image: ClusterImage) -> None:
     after = told(image, 2, 7, 1, 2, 3)
-    forgot = msgspec.structs.replace(partition(after), in_sync=(1, 2))
-    topics = {"t": msgspec.structs.replace(after.topics["t"], partitions=(forgot,))}
-    after = msgspec.structs.replace(after, topics=topics)
-    assert partition(told(after, 2, 7, 1, 2, 3)).in_sync == (1, 2)
-    assert partition(told(after, 2, 7, 1, 2, 3, runs=(-1, -1, 99))).in_sync == (1, 2)
-    run = after.brokers[3].broker_epoch
-    assert partition(told(after, 2, 7, 1, 2, 3, runs=(-1, -1, run))).in_sync == (1, 2, 3)
+    key = [(topic_id(1), 0)]
+    after = after.apply(logs.take_offline(after, 3, 0, key, rules_of))
+    after = after.apply(logs.bring_online(after, 3, 0, key, rules_of))
+    assert not loss(after, 3).tail
+
+
+def test_a_winner_that_has_lost_data_since_does_not_count(image: ClusterImage) -> None:
+    after = told(image, 2, 7, 1, 2, 3)
+    key = [(topic_id(1), 0)]
+    after = after.apply(logs.take_offline(after, 3, 0, key, rules_of))
+    after = after.apply(logs.bring_online(after, 3, 0, key, rules_of))
+    assert partition(told(after, 3, 8, 1, 2, 3)).remember == {1, 2}
+    # It knows of the loss, and was elected all the same: by voters that lost no more than their tails.
+    known = partition(after).partition_epoch
+    assert partition(told(after, 3, 8, 1, 2, 3, known=known)).remember == {1, 2, 3}
+
+
+def test_losses_survive_a_snapshot_and_older_records_have_none(image: ClusterImage) -> None:
+    after = lost(told(image, 2, 7, 1, 2, 3), 3, forgot=True)
+    assert image_of(texts_of(after)) == after
+    record = record_of(topic_id(1), 0, partition(after))
+    assert isinstance(again := decode(encode(record)), PartitionChanged)
+    assert again.losses == [loss(after, 3)]
+    assert b"losses" not in encode(msgspec.structs.replace(record, losses=[]))
+
+
+def test_who_was_away_when_the_topic_was_created_has_nothing_to_forget() -> None:
+    new = msgspec.structs.replace(topic(1, 2, 3), away=[2, 3], away_counts=True)
+    image = cluster(1, 2, 3, records=[BrokerFencingChanged(2, True), BrokerFencingChanged(3, True), new])
+    assert partition(image).in_sync == (1,)
+    assert partition(image).remember == {1, 2, 3}
+
+
+def test_a_leader_with_an_old_picture_costs_nobody_its_vote(image: ClusterImage) -> None:
+    after = told(image, 2, 7, 1, 2, 3)
+    assert partition(told(after, 2, 8, 1, 2, known=0)).remember == {1, 2, 3}
+    known = partition(after).partition_epoch
+    assert partition(told(after, 2, 8, 1, 2, -1, known=known)).remember == {1, 2, 3}
+    assert partition(told(after, 2, 8, 1, 2, known=known)).remember == {1, 2}
 
 
 def test_a_leader_that_wants_to_stop_gets_an_heir(image: ClusterImage) -> None:
@@ -90,18 +178,33 @@ def test_the_preferred_leader_is_asked_for(image: ClusterImage) -> None:
     assert partition(settled).heir == -1
 
 
-def test_nobody_can_enforce_an_election(image: ClusterImage) -> None:
+def test_nobody_can_enforce_an_election_while_a_majority_can_vote(image: ClusterImage) -> None:
     after = image.apply(brokers.fence(image, 1, rules_of))
     with pytest.raises(TidelogError):
         leadership.elect(after, "t", 0, rules_of, unclean=True)
+
+
+def test_a_forced_leader_votes_alone_and_the_others_begin_anew(image: ClusterImage) -> None:
+    after = told(image, 1, 7, 1, 2, 3)
+    after = after.apply(brokers.fence(after, 1, rules_of))
+    after = after.apply(brokers.fence(after, 2, rules_of))
+    after = after.apply(leadership.elect(after, "t", 0, rules_of, unclean=True))
+    now = partition(after)
+    assert (now.leader, now.in_sync, now.eligible, now.adding) == (3, (3,), (), (1, 2))
+    assert now.leader_epoch == now.mode_epoch == now.unclean_epoch > 7
+    assert {each.replica for each in now.losses} == {1, 2}
+    healed = (loss(after, 1).number, loss(after, 2).number, -1)
+    whole = partition(told(after, 3, now.leader_epoch + 1, 1, 2, 3, healed=healed))
+    assert not whole.is_moving
+    assert whole.remember == {1, 2, 3}
 
 
 def test_a_move_ends_when_the_leader_tells_of_the_target(image: ClusterImage) -> None:
     after = told(image, 1, 1, 1, 2, 3)
     after = after.apply(reassignment.begin(after, "t", 0, [1, 4, 5], rules_of))
     assert partition(after).replicas == (1, 4, 5, 2, 3)
-    runs = tuple(after.brokers[broker].broker_epoch for broker in (1, 4, 5))
-    after = told(after, 1, 1, 1, 4, 5, runs=runs)
+    healed = (-1, loss(after, 4).number, loss(after, 5).number)
+    after = told(after, 1, 1, 1, 4, 5, healed=healed)
     assert partition(after).replicas == (1, 4, 5)
     assert not partition(after).is_moving
 

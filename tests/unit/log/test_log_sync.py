@@ -204,3 +204,15 @@ def test_tickets_run_in_another_thread(disk: SimulatedDisk) -> None:
         thread.join()
         log.finish_sync(ticket, 1000)
         assert log.synced_end_offset == round_number * 7
+
+
+def test_a_sync_does_not_rely_on_names_that_another_one_has_yet_to_sync() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    append_many(log, 5)
+    log.begin_sync()  # Still waiting for its thread.
+    append_many(log, 5)
+    log.sync_now()
+    assert log.synced_end_offset == 10
+    disk.crash()
+    assert open_log(disk).end_offset == 10

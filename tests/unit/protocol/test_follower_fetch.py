@@ -63,6 +63,10 @@ class Part(NamedTuple):
 ITEMS = st.lists(st.builds(Item, KEYS, INT32, INT64, INT32, INT64, INT64))
 ASKS = st.builds(
     Ask, INT32, INT64, INT64, INT64, st.integers(0, 10_000), st.integers(0, 1 << 30), DIRECTORIES
+).flatmap(
+    lambda ask: (
+        st.sampled_from([-1, 0]) | st.integers(1, 1000).map(lambda behind: max(ask.generation - behind, 0))
+    ).map(lambda heard: ask._replace(heard=heard))
 )
 PARTS = st.lists(
     st.builds(
@@ -132,7 +136,9 @@ class TestAsks:
         request = read_by_kio(load_request_schema(1, 18), frame, HEADER_SIZE)
         assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == ask[:2]
         assert messages.milliseconds(request.max_wait) == ask.max_wait_ms
-        assert (request.max_bytes, request.min_bytes, request.isolation_level) == (ask.max_bytes, 1, 0)
+        assert (request.max_bytes, request.isolation_level) == (ask.max_bytes, 0)
+        behind = request.min_bytes - 1
+        assert ask.heard == (0 if behind < 0 else -1 if behind == 0 else ask.generation - behind)
         assert (request.session_id, request.session_epoch) == (0, -1)
         assert request.cluster_id == "the clüster"
         found = [
@@ -201,7 +207,7 @@ class TestAsks:
             },
         )
         found = follower_fetch.decode_ask(memoryview(body), 0, Item)
-        assert found == (ask._replace(generation=0, since=0, directory=None), items, [], None)
+        assert found == (ask._replace(generation=0, since=0, directory=None, heard=-1), items, [], None)
 
     def test_an_unknown_watermark_is_told_as_such(self) -> None:
         body = request_body(

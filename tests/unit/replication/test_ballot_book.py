@@ -118,3 +118,41 @@ def test_a_long_file_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert on.open("data/ballots").size() < 2000
     again, _ = opened(on)
     assert (again.of((TOPIC, 0)), again.of((TOPIC, 1))) == (Ballot(59, 1), Ballot(59, 2))
+
+
+def test_a_log_that_was_gone_is_remembered_until_the_controllers_know() -> None:
+    on, key = disk(), (TOPIC, 0)
+    on.sync_directory("")
+    book, services = opened(on)
+    book.save(key, Ballot(3, 1), lambda result: None)
+    noted: list[object] = []
+    book.note_lost(key, noted.append)
+    services.run()
+    assert noted == [None]
+    on.crash()
+    book, services = opened(on)
+    assert book.is_lost(key)
+    assert book.of(key) == Ballot(3, 1)
+    book.save(key, Ballot(4, 2), lambda result: None)
+    services.run()
+    assert opened(on)[0].is_lost(key)
+    book.save(key, Ballot(5, 2), lambda result: None)
+    book.confessed(key)
+    services.run()
+    assert not opened(on)[0].is_lost(key)
+    assert opened(on)[0].of(key) == Ballot(5, 2)
+
+
+def test_a_new_log_is_on_disk_before_its_first_ballot() -> None:
+    """Else a ballot without a log would look like a log that is gone."""
+    on = disk()
+    on.sync_directory("")
+    book, services = opened(on)
+    book.save((TOPIC, 1), Ballot(1, 1), lambda result: None)
+    services.run()
+    on.make_directory("data/t-0")
+    book.log_begun()
+    book.save((TOPIC, 0), Ballot(1, 1), lambda result: None)
+    services.run()
+    on.crash()
+    assert on.exists("data/t-0")

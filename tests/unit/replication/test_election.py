@@ -342,6 +342,37 @@ class TestLeading:
         assert not answer.got.granted
 
 
+class TestConfirming:
+    def leader(self, voters: VoterSet = VOTERS) -> Election:
+        election = voter(Ballot(4), voters)
+        election.state = State.LEADER
+        return election
+
+    def test_until_then_a_majority_followed(self) -> None:
+        election = self.leader(VoterSet.of([1, 2, 3, 4, 5]))
+        election.voter_confirmed(2, 700)
+        assert election.confirmed_ms() < 0
+        election.voter_confirmed(3, 500)
+        assert election.confirmed_ms() == 500
+        election.voter_confirmed(4, 600)
+        election.voter_confirmed(4, 400)  # An earlier one that arrives late.
+        assert election.confirmed_ms() == 600
+
+    def test_that_a_voter_is_heard_says_nothing_about_when_it_spoke(self) -> None:
+        election = self.leader()
+        election.voter_heard(2, 900)
+        assert election.confirmed_ms() < 0
+
+    def test_a_voter_on_its_own_needs_nobody(self) -> None:
+        assert self.leader(VoterSet.of([1])).confirmed_ms() > 1 << 60
+
+    def test_who_leads_no_more_is_sure_of_nothing(self) -> None:
+        election = self.leader()
+        election.voter_confirmed(2, 500)
+        election.resign(600)
+        assert election.confirmed_ms() < 0
+
+
 class TestLosingTheLeader:
     def test_a_closed_connection_is_noticed_before_the_silence(self) -> None:
         election = follower(heard_ms=1000)

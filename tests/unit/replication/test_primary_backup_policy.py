@@ -195,5 +195,19 @@ def test_what_a_backup_holds_is_on_two_disks(limits: dict[str, int], confirmed: 
     driven.log.write(1, 3)
     driven.run(driven.replica.received(1, 1))
     driven.run(driven.replica.follow(2, -1, (1, 2), 1))
-    driven.run(driven.replica.stand_in())
+    driven.run(driven.replica.stand_in(acted_epoch=1))
     assert driven.replica.high_watermark == confirmed
+
+
+@pytest.mark.parametrize(("agreed", "acted"), [(1, 2), (2, 1), (None, 1)])
+def test_a_backup_that_has_not_agreed_with_the_last_primary_serves_what_it_knows(
+    agreed: int | None, acted: int
+) -> None:
+    driven = Driven("primary-backup", me=2, min_in_sync=2)
+    driven.log.write(1, 3)
+    if agreed is not None:
+        driven.run(driven.replica.follow(agreed, 1, (1, 2), 0))
+        driven.run(driven.replica.received(agreed, 1))
+    driven.run(driven.replica.follow(3, -1, (1, 2), 1))
+    driven.run(driven.replica.stand_in(acted_epoch=acted))
+    assert driven.replica.high_watermark == (0 if agreed is None else 1)

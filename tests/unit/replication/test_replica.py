@@ -212,6 +212,41 @@ class TestMembers:
         invited = leader.run(leader.replica.invite())
         assert [effect.members for effect in invited if isinstance(effect, ProposeInSync)] == [(1, 2)]
 
+    def test_one_that_is_refused_is_not_proposed_again_before_it_is_invited(self) -> None:
+        """Each refusal is a record of the metadata log: a follower that goes on fetching must not make one
+        with every fetch, whether the answer or the record comes first.
+        """
+        answered, recorded = Driven().lead(in_sync=(1, 2)), Driven().lead(in_sync=(1, 2))
+        for leader in (answered, recorded):
+            leader.fetched(3, 0)
+            leader.seen.clear()
+        answered.run(answered.replica.proposal_refused(recorded=True))
+        for leader in (answered, recorded):
+            leader.lead(in_sync=(1, 2), partition_epoch=1)
+            assert leader.replica.maximal_in_sync == {1, 2}
+            leader.fetched(3, 0, now_ms=20)
+            assert leader.seen == []
+            assert leader.run(leader.replica.invite()) == [ProposeInSync((1, 2, 3), 1, 1)]
+
+    def test_one_that_was_given_up_for_old_metadata_is_proposed_with_the_news(self) -> None:
+        """Its log had failed, as far as was known here. That it has not any more changes no member."""
+        leader = Driven().lead(in_sync=(1, 2))
+        leader.fetched(3, 0)
+        leader.run(leader.replica.proposal_refused())
+        leader.seen.clear()
+        leader.lead(in_sync=(1, 2), partition_epoch=1)
+        assert leader.seen == [ProposeInSync((1, 2, 3), 1, 1)]
+
+    def test_the_same_state_again_does_not_end_a_proposal(self) -> None:
+        """A snapshot of the metadata tells it once more, while the proposal is under way."""
+        driven = Driven().lead(in_sync=(1, 2), partition_epoch=3)
+        driven.fetched(3, 0)
+        driven.lead(in_sync=(1, 2), partition_epoch=3)
+        assert driven.replica.proposed == (1, 2, 3)
+        driven.produce()
+        driven.fetched(2, 1)
+        assert driven.replica.high_watermark == 0
+
     def test_a_late_message_about_older_members_is_ignored(self) -> None:
         driven = Driven().lead(in_sync=(1, 2), partition_epoch=3)
         driven.lead(in_sync=(1, 2, 3), partition_epoch=2)

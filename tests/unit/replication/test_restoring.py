@@ -127,9 +127,9 @@ def test_a_backup_that_comes_back_with_less_is_not_waited_for() -> None:
     restoring = group.at(A).restoring
     assert restoring is not None
     restoring.got(TailGot(B, KEY, ErrorCode.NONE, 9, 0, 5))  # Then it lost power, and two of its records.
-    group.silent.clear()
     group.clock.advance(2000)
     assert not group.proposals
+    group.silent.clear()
     group.hosts[A].broker_restarted(B)
     group.clock.advance(500)
     assert group.confirm().ends() == [3, 3]
@@ -227,8 +227,66 @@ def test_one_replica_alone_has_nobody_to_ask() -> None:
 def test_news_of_the_partition_repeat_the_wish() -> None:
     group = Group(a="00", b="00").appoint()
     assert [each.partition_epoch for each in group.proposals] == [0]
-    group.hosts[A].restore(group.at(A), Mandate(9, group.replicas, 5, A))
+    group.hosts[A].restore(group.at(A), Mandate(9, group.replicas, 5, A, frozenset({B})))
     assert [each.partition_epoch for each in group.proposals] == [0, 5]
+
+
+def test_who_forgets_is_asked_again() -> None:
+    """It may have told of its log after it had lost records, and before that was known here."""
+    group = Group(copies=2, a="00", b="00", c="00").appoint()
+    group.silent.add(B)
+    group.hosts[A].restore(group.at(A), Mandate(9, group.replicas, 5, A, frozenset({C})))
+    group.clock.advance(1000)
+    assert [each.partition_epoch for each in group.proposals] == [0]
+    group.silent.clear()
+    group.clock.advance(1000)
+    assert [each.partition_epoch for each in group.proposals] == [0, 5]
+
+
+def test_whom_it_copies_from_may_forget() -> None:
+    """It waits for what B once had, and takes what is left."""
+    group = Group(copies=2, a="0", b="0000", c="0")
+    group.silent.add(C)
+    group.appoint()
+    group.at(B).log.truncate_to(2)
+    group.silent.clear()
+    group.clock.advance(1000)
+    assert group.ends() == [2, 2, 1]
+    assert group.proposals
+
+
+def test_a_log_that_became_shorter_is_no_other_history() -> None:
+    group = Group(copies=2, a="00", b="0000", c="0")
+    group.silent.add(C)
+    group.appoint()
+    group.at(B).log.truncate_to(1)
+    group.silent.clear()
+    group.clock.advance(1000)
+    assert group.ends() == [2, 1, 1]
+    assert group.proposals
+
+
+@pytest.mark.parametrize(("copies", "needed"), [(0, 1), (1, 2), (2, 2)])
+def test_fewer_copies_that_were_enough_before_count(copies: int, needed: int) -> None:
+    """Of three copies on three replicas one other is enough; where one or two were, all must be heard."""
+    group = Group(copies=3, a="00", b="00", c="00")
+    group.silent.add(C)
+    for backup in group.replicas[1:]:
+        group.at(backup).follow(9, A, group.replicas, 0)
+    mandate = Mandate(9, group.replicas, 0, -1, frozenset({B, C}), copies=copies)
+    group.hosts[A].restore(group.at(A), mandate._replace(last_leader=A))
+    group.clock.advance(1000)
+    assert bool(group.proposals) is (needed == 1)
+    group.silent.clear()
+    group.clock.advance(1000)
+    assert group.proposals
+
+
+def test_the_last_leader_is_enough() -> None:
+    """What was acknowledged, it held: one that was put in its place need not wait for anybody else."""
+    mandate = Mandate(9, (A, B, C), 0, B, frozenset({B}))
+    assert has_heard_enough(mandate, 1, {B})
+    assert not has_heard_enough(mandate._replace(sound=frozenset()), 1, {B})
 
 
 def test_a_primary_that_lost_records_unnoticed_steps_back() -> None:

@@ -370,6 +370,40 @@ def test_a_member_that_was_quiet_for_long_is_not_late_with_the_first_record() ->
     assert pair.at(LEADER, pair.keys[0]).replica.proposed is None
 
 
+class TestConfirming:
+    def test_an_ask_tells_which_answer_the_follower_has(self) -> None:
+        pair = Pair()
+        pair.append()
+        pair.clock.advance(50)
+        first, *_, newest = pair.asks()
+        assert first.heard == 0
+        assert newest.heard == pair.answers()[-1].generation
+
+    def test_what_was_under_way_confirms_nothing_newer(self) -> None:
+        """The follower's next ask crosses the answer: it does not know that answer yet."""
+        pair = Pair()
+        serving = pair.hosts[LEADER].serving
+        (standing,) = serving._standing.values()
+        pair.clock.advance(20)
+        asked_ms, generation = pair.clock.uptime_ms(), standing.generation
+        ask = pair.asks()[-1]
+        serving._answer_standing(standing, [])
+        crossing = ask._replace(generation=generation + 1, since=generation, items=[], heard=0)
+        serving.ask(crossing)
+        assert standing.confirmed_ms < asked_ms
+        serving.ask(crossing._replace(generation=generation + 2, since=generation + 1, heard=generation))
+        assert standing.confirmed_ms == asked_ms
+
+    def test_who_never_says_so_costs_no_memory(self) -> None:
+        pair = Pair()
+        serving = pair.hosts[LEADER].serving
+        (standing,) = serving._standing.values()
+        for number in range(1000):
+            standing.generation = number
+            serving._answer_standing(standing, [])
+        assert len(standing.answered) <= 100
+
+
 class TestSuccessors:
     """Who is cut off from the controllers serves on while everybody who could replace it follows it."""
 

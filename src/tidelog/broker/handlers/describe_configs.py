@@ -9,8 +9,8 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.resources import BROKER, TOPIC, check_broker, settings_in_force
 from tidelog.broker.request import RequestContext
 from tidelog.config import ConfigSource, ConfigType, DescribedSetting, describe_broker
-from tidelog.config.topic import MODE_CHANGE
-from tidelog.controller import mode_changes, topics
+from tidelog.config.topic import MODE_CHANGE, UNCONFIRMED
+from tidelog.controller import mode_changes, promises, topics
 from tidelog.controller.image import TopicImage
 from tidelog.controller.standing import Standing
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
@@ -47,7 +47,7 @@ def _settings(broker: Broker, kind: int, name: str) -> list[DescribedSetting]:
         topics.check_name(name)
         topic = topics.require(broker.image, name)
         settings = settings_in_force(topic.configs, len(topic.partitions[0].target), broker.config)
-        return [*settings, *_mode_change(broker, topic)]
+        return [*settings, *_mode_change(broker, topic), *_unconfirmed(topic)]
     if kind == BROKER:
         check_broker(broker, name)
         dynamic = broker.image.broker_configs
@@ -63,17 +63,37 @@ def _mode_change(broker: Broker, topic: TopicImage) -> Iterator[DescribedSetting
     """
     left = [each._asdict() for each in mode_changes.waiting(topic, Standing.of(broker.image))]
     if left:
-        yield DescribedSetting(
-            name=MODE_CHANGE,
-            value=msgspec.json.encode(left).decode(),
-            source=ConfigSource.DEFAULT_CONFIG,
-            read_only=True,
-            sensitive=False,
-            type=ConfigType.STRING,
-            documentation="Partitions that are not yet replicated as replication.mode says, and what each of "
-            "them waits for; shown only while the mode changes.",
-            synonyms=(),
+        yield _told(
+            MODE_CHANGE,
+            left,
+            "Partitions that are not yet replicated as replication.mode says, and what each of them waits "
+            "for; shown only while the mode changes.",
         )
+
+
+def _unconfirmed(topic: TopicImage) -> Iterator[DescribedSetting]:
+    """The same for settings that promise more than before."""
+    left = [each._asdict() for each in promises.unconfirmed(topic)]
+    if left:
+        yield _told(
+            UNCONFIRMED,
+            left,
+            "Partitions for which flush.messages=1 or more copies do not count yet, and what each of them "
+            "waits for; shown only until it is confirmed.",
+        )
+
+
+def _told(name: str, value: object, documentation: str) -> DescribedSetting:
+    return DescribedSetting(
+        name=name,
+        value=msgspec.json.encode(value).decode(),
+        source=ConfigSource.DEFAULT_CONFIG,
+        read_only=True,
+        sensitive=False,
+        type=ConfigType.STRING,
+        documentation=documentation,
+        synonyms=(),
+    )
 
 
 def _fields(setting: DescribedSetting, synonyms: bool, documented: bool) -> Fields:

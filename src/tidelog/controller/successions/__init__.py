@@ -12,6 +12,7 @@ from tidelog.controller import mode_changes
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions import isr, primary_backup, quorum
+from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules, led_by
 from tidelog.types import NO_BROKER
 
@@ -29,6 +30,9 @@ FORCED: dict[str, Succession] = {
     QUORUM: quorum.force,
 }
 """What an operator can enforce when nobody can lead without a possible loss."""
+
+IS_LED: dict[str, Callable[[PartitionImage, Standing], bool]] = {QUORUM: quorum.is_led}
+"""Where a leader in the metadata does not say enough about whether one acts."""
 
 MEMBERS: dict[str, Callable[[PartitionImage, tuple[int, ...], Rules], PartitionImage]] = {
     ISR: isr.with_members,
@@ -51,11 +55,16 @@ HAND_OVERS: dict[str, Callable[[PartitionImage, int], PartitionImage]] = {
 SELF_ELECTING = frozenset({QUORUM})
 """Modes in which the replicas tell the controller who leads."""
 
+COUNTING_COPIES = frozenset({PRIMARY_BACKUP, QUORUM})
+"""Modes in which so many copies are enough, whoever has them: a member may lack what is acknowledged."""
+
 
 def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
     settled = BY_MODE[partition.mode](partition, standing, rules)
-    return mode_changes.step(settled, standing, rules.mode)
+    stepped = mode_changes.step(settled, standing, rules.mode)
+    new = stepped if stepped is partition else promised(partition, rules, stepped, rules)
+    return quorum.numbered(new) if elects_itself(new) else new
 
 
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
@@ -66,6 +75,12 @@ def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rul
 def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition with somebody who leads, though acknowledged records may be missing then."""
     return FORCED[partition.mode](partition, standing, rules)
+
+
+def is_led(partition: PartitionImage, standing: Standing) -> bool:
+    """Whether somebody leads or will, so that nothing has to be forced."""
+    judge = IS_LED.get(partition.mode)
+    return partition.leader in partition.in_sync if judge is None else judge(partition, standing)
 
 
 def acting_leader(partition: PartitionImage) -> int:
@@ -98,6 +113,23 @@ def hand_over(partition: PartitionImage, leader: int) -> PartitionImage:
     return HAND_OVERS[partition.mode](partition, leader)
 
 
+def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionImage:
+    """The partition as it remembers that a replica may lack what it acknowledged. Where the controllers name
+    the leader, there is nothing to remember: the replica is no member until it has caught up.
+    """
+    return quorum.lost(partition, replica, tail=tail) if elects_itself(partition) else partition
+
+
+def votes(mode: str) -> bool:
+    """Whether the replicas of such a topic elect their leaders."""
+    return mode in SELF_ELECTING
+
+
 def elects_itself(partition: PartitionImage) -> bool:
     """Whether the replicas vote and tell who leads."""
     return partition.mode in SELF_ELECTING
+
+
+def members_hold_all(partition: PartitionImage) -> bool:
+    """Whether every member of the in-sync set holds everything that was acknowledged."""
+    return partition.mode not in COUNTING_COPIES

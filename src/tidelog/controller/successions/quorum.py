@@ -6,8 +6,10 @@ in the metadata             means
 leader, leader epoch        the newest election its winner has told of; the controller raises no epoch and
                             elects nobody. No leader while the winner's broker is fenced
 in-sync set, eligible       voters that remember what they acknowledged and how they voted: with brokers that
-                            serve, and without. Who is missing here came back without its memory,
-                            and does not vote until its leader has taken it in anew
+                            serve, and without
+losses                      all other replicas, each with the number of its latest loss. Such a replica does
+                            not vote until its leader has readmitted it for that loss: a readmission names the
+                            loss it heals, since a replica may lose data again meanwhile
 heir                        who shall lead instead: the leader hands over as soon as the heir holds everything
 adding, removing            voters that the leader takes in, one at a time as they have caught up, and then
                             lets go, one at a time; done when it tells of the target's set
@@ -18,9 +20,11 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from tidelog.config.modes import majority
 from tidelog.controller.image import PartitionImage
+from tidelog.controller.records import Loss
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions.steps import Rules, serves
+from tidelog.controller.successions.steps import EPOCHS_AHEAD, Rules, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
@@ -57,8 +61,79 @@ def hand_over(partition: PartitionImage, heir: int) -> PartitionImage:
 
 
 def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
-    """Nobody can enforce an election: a minority does not know what the majority acknowledged."""
-    return msgspec.structs.replace(partition, leader=NO_BROKER)
+    """By an operator's wish: the first replica that serves votes alone, in a new time of votes, and goes on
+    with the records it has. All others begin as newcomers and are taken in as they catch up, so every voter
+    set that an earlier log tells of is void. What the others hold beyond is given up.
+    """
+    serving = [replica for replica in partition.target if serves(partition, replica, standing)]
+    if not serving:
+        return msgspec.structs.replace(partition, leader=NO_BROKER)
+    first = serving[0]
+    others = tuple(replica for replica in partition.target if replica != first)
+    # Voters that have not heard of it may still elect somebody; no epoch may be led twice.
+    epoch = partition.leader_epoch + EPOCHS_AHEAD
+    alone = msgspec.structs.replace(
+        partition,
+        replicas=(first, *others),
+        adding=others,
+        removing=(),
+        leader=first,
+        last_leader=first,
+        heir=NO_BROKER,
+        leader_epoch=epoch,
+        mode_epoch=epoch,
+        unclean_epoch=epoch,
+        in_sync=(first,),
+        eligible=(),
+        losses=(),
+    )
+    return numbered(alone)
+
+
+def is_led(partition: PartitionImage, standing: Standing) -> bool:
+    """Whether enough voters that remember are there to elect a leader. Whether one leads at this moment says
+    less: it steps down without a word to the controllers when it hears no majority.
+    """
+    passing = (
+        *partition.adding,
+        *partition.removing,
+    )  # Those of them that do not remember may never have voted.
+    voters = [each for each in partition.replicas if each in partition.remember or each not in passing]
+    able = [voter for voter in partition.remember if serves(partition, voter, standing)]
+    return len(able) >= majority(len(voters))
+
+
+def numbered(partition: PartitionImage) -> PartitionImage:
+    """Whoever does not remember can be readmitted only by a number: newcomers, and those that a change of
+    mode found behind, have lost nothing, but must not be taken for an earlier self of theirs.
+    """
+    number = partition.partition_epoch + 1
+    losses = tuple(
+        partition.loss_of(replica) or Loss(replica, number)
+        for replica in partition.replicas
+        if replica not in partition.remember
+    )
+    return partition if losses == partition.losses else msgspec.structs.replace(partition, losses=losses)
+
+
+def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionImage:
+    """A replica may lack what it acknowledged. A new number also for one that has not been readmitted yet:
+    the readmission under way may count on what is gone now. Who once lost more than its unsynced tail does
+    not become one that lost only that by another power failure, unless its log shows that it was readmitted
+    in between.
+    """
+    if replica not in partition.replicas:
+        return partition
+    before = partition.loss_of(replica)
+    number = partition.partition_epoch + 1
+    if not tail or (before is None and replica not in partition.remember):
+        loss = Loss(replica, number)
+    elif before is None or replica in partition.remember:
+        loss = Loss(replica, number, tail=True)
+    else:
+        loss = Loss(replica, number, tail=True, base=before.base if before.tail else before.number)
+    others = (each for each in partition.losses if each.replica != replica)
+    return msgspec.structs.replace(partition, losses=(*others, loss))
 
 
 def told(

@@ -11,6 +11,10 @@ from tidelog.controller.records import PartitionChanged
 from tidelog.controller.standing import Standing
 from tidelog.types import NO_BROKER
 
+EPOCHS_AHEAD = 1000
+"""By so much the controllers begin above the last election they have heard of. Replicas may go on voting for
+each other until they hear of the change, and no epoch may be led twice."""
+
 
 class Rules(NamedTuple):
     """The topic's settings that decide here."""
@@ -20,6 +24,9 @@ class Rules(NamedTuple):
     # An ok means "on disk": a machine that lost power has forgotten nothing that counts.
     synced: bool = False
     mode: str | None = None  # How the topic shall be replicated. None: as it is.
+    # The modes in which an ok means "on disk", with the topic's other settings as they are.
+    synced_modes: frozenset[str] = frozenset()
+    degrades: bool = False  # Where too few copies keep up, fewer are enough.
 
 
 RulesOf = Callable[[TopicImage], Rules]
@@ -80,4 +87,9 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         mode=new.mode,
         mode_epoch=new.mode_epoch,
         heir=new.heir,
+        losses=list(new.losses),
+        unsynced=list(new.unsynced),
+        copies=new.copies,
+        promise_epoch=new.promise_epoch,
+        synced_since=new.synced_since,
     )

@@ -12,11 +12,14 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    KeptAsk,
+    KeptGot,
     OfflineAsk,
     OfflineGot,
     RegisterAsk,
     RegisterGot,
 )
+from tidelog.controller.promises import Kept
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.protocol.wire import Malformed
@@ -27,6 +30,8 @@ PLAINTEXT = 0
 ELECTED, SEALED = 1, 2
 LOST = UUID(int=1)  # Kafka's id for a directory that cannot be used any more
 HERE = UUID(int=2)  # and for one that needs no name because there is one only
+# No directory of Kafka's: what is kept there, and since which promise epoch, in its lower bits.
+KEPT, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
 
 
 class Registering(Exchange[Asked, Answered]):
@@ -118,7 +123,10 @@ class Heartbeats(Exchange[Asked, Answered]):
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
         ask = cast(HeartbeatAsk, asks[0].ask)
         error = ErrorCode(answer.error_code)
-        got = HeartbeatGot(ask.broker_id, ask.broker_epoch, error, answer.is_fenced, answer.should_shut_down)
+        # The wire has no room for the number, and needs none: an answer finds its request.
+        got = HeartbeatGot(
+            ask.broker_id, ask.broker_epoch, error, answer.is_fenced, answer.should_shut_down, ask.number
+        )
         yield Answered(peer, got)
 
     def token(self, message: Asked | Answered) -> Hashable:
@@ -211,13 +219,15 @@ class InSyncChanges(Exchange[Asked, Answered]):
 
 class FailedLogs(Exchange[Asked, Answered]):
     """Kafka's brokers tell with this request on which of their disks a replica lies; ours have one, and tell
-    what is lost.
+    what is lost, and what is kept there as the topic's settings promise.
     """
 
     api_key = 73
 
     def body(self, to: int, cluster_id: str, asks: Sequence[Asked]) -> Fields:
-        ask = cast(OfflineAsk, asks[0].ask)
+        ask = cast(OfflineAsk | KeptAsk, asks[0].ask)
+        if isinstance(ask, KeptAsk):
+            return _kept_body(ask)
         topics = by_topic(ask.partitions, lambda key: key, lambda key: {"partition_index": key[1]})
         where = HERE if ask.healed else LOST
         there = {
@@ -227,6 +237,8 @@ class FailedLogs(Exchange[Asked, Answered]):
         return {"broker_id": ask.broker_id, "broker_epoch": ask.broker_epoch, "directories": [there]}
 
     def asks(self, request: Any) -> list[Asked]:
+        if request.directories and all(_is_kept(directory.id_) for directory in request.directories):
+            return [Asked(request.broker_id, _kept_ask(request))]
         if len(request.directories) != 1 or request.directories[0].id_ not in (LOST, HERE):
             raise Malformed("replicas lie on the one disk of their broker, or are lost")
         directory = request.directories[0]
@@ -237,18 +249,70 @@ class FailedLogs(Exchange[Asked, Answered]):
         return [Asked(request.broker_id, ask)]
 
     def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
-        error = UNANSWERED if gots[0] is None else cast(OfflineGot, gots[0].got).error
+        error = UNANSWERED if gots[0] is None else cast(OfflineGot | KeptGot, gots[0].got).error
         return {"error_code": error, "directories": []}
 
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
-        ask = cast(OfflineAsk, asks[0].ask)
+        ask = cast(OfflineAsk | KeptAsk, asks[0].ask)
         error = ErrorCode(answer.error_code)
+        if isinstance(ask, KeptAsk):
+            yield Answered(peer, KeptGot(ask.broker_id, ask.broker_epoch, ask.kept, error))
+            return
         yield Answered(peer, OfflineGot(ask.broker_id, ask.broker_epoch, ask.partitions, error, ask.healed))
 
     def token(self, message: Asked | Answered) -> Hashable:
-        said = cast(OfflineAsk | OfflineGot, message.ask if isinstance(message, Asked) else message.got)
+        said = message.ask if isinstance(message, Asked) else message.got
+        if isinstance(said, KeptAsk | KeptGot):
+            return said.broker_epoch, said.kept
+        said = cast(OfflineAsk | OfflineGot, said)
         return said.broker_epoch, said.partitions, said.healed
 
 
 def _wish_key(wish: InSyncWish) -> tuple[UUID, int]:
     return wish.topic_id, wish.partition
+
+
+def _kept_body(ask: KeptAsk) -> Fields:
+    """One directory for each promise epoch and what is kept of it."""
+    directories: dict[int, list[Kept]] = {}
+    for kept in ask.kept:
+        what = KEPT | SYNCED * kept.synced | COPIED * kept.copied | kept.promise_epoch
+        directories.setdefault(what, []).append(kept)
+    return {
+        "broker_id": ask.broker_id,
+        "broker_epoch": ask.broker_epoch,
+        "directories": [
+            {
+                "id_": UUID(int=what),
+                "topics": [
+                    {"topic_id": topic, "partitions": parts}
+                    for topic, parts in by_topic(
+                        kept,
+                        lambda each: (each.topic_id, each.partition),
+                        lambda each: {"partition_index": each.partition},
+                    )
+                ],
+            }
+            for what, kept in directories.items()
+        ],
+    }
+
+
+def _is_kept(directory: UUID) -> bool:
+    return directory.int & ~(SYNCED | COPIED | EPOCH_BITS) == KEPT
+
+
+def _kept_ask(request: Any) -> KeptAsk:
+    kept = tuple(
+        Kept(
+            topic.topic_id,
+            part.partition_index,
+            directory.id_.int & EPOCH_BITS,
+            bool(directory.id_.int & SYNCED),
+            bool(directory.id_.int & COPIED),
+        )
+        for directory in request.directories
+        for topic in directory.topics
+        for part in topic.partitions
+    )
+    return KeptAsk(request.broker_id, request.broker_epoch, kept)

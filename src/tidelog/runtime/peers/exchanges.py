@@ -12,6 +12,7 @@ RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is -1 when 
 HeartbeatAsk        BrokerHeartbeat        –
 InSyncAsk           AlterPartition         "recovering" when a leader that was voted in tells so
 OfflineAsk          AssignReplicasToDirs   the directory is Kafka's "lost"
+KeptAsk             AssignReplicasToDirs   the directory says what is kept there
 SnapshotAsk         FetchSnapshot          as for votes
 TailAsk             OffsetForLeaderEpoch   as for votes; the end of any epoch is that of the log
 =================== ====================== ===============================================================
@@ -28,6 +29,8 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    KeptAsk,
+    KeptGot,
     OfflineAsk,
     OfflineGot,
     RegisterAsk,
@@ -86,6 +89,8 @@ _BY_TYPE: dict[type, Exchange[Any, Any]] = {
     InSyncGot: IN_SYNC_CHANGES,
     OfflineAsk: FAILED_LOGS,
     OfflineGot: FAILED_LOGS,
+    KeptAsk: FAILED_LOGS,
+    KeptGot: FAILED_LOGS,
     SnapshotAsk: SNAPSHOTS,
     SnapshotGot: SNAPSHOTS,
     TailAsk: TAILS,

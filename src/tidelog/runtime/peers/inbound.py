@@ -79,13 +79,13 @@ class Inbound:
             )
             reply(cast(list[Part | bytes], refusal))
             return None
-        sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory = head
+        sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory, heard = head
         waiting = WaitingFetch(self, sender, generation, context.correlation_id, reply)
         previous = self._newest.get(sender)
         self._fetches[sender, generation] = self._newest[sender] = waiting
         ask = FetchAsk(
             sender, broker_epoch, generation, since, items, cast(list[PartitionKey], forgotten), max_wait_ms,
-            max_bytes, directory,
+            max_bytes, directory, heard,
         )  # fmt: skip
         try:
             self.receive(ask)

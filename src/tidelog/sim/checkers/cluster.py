@@ -18,6 +18,7 @@ from tidelog.sim.checkers.history import PartitionHistory
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
 from tidelog.sim.checkers.promises.losses import Losses
+from tidelog.sim.checkers.promises.place import Key
 from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.checkers.transactions import TransactionHistory
 from tidelog.sim.checkers.violation import Violation
@@ -35,12 +36,15 @@ class ClusterChecker:
         self.metadata.on_described = self._described
         self.metadata.on_decided = self._decided
         self._losses = Losses()
+        self._may_be_forced: set[Key] = set()
         around = Surroundings(
-            self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end, self._losses
-        )
+            self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end,
+            self.replicas.agreed_end, self.replicas.voters, self._losses, self._may_be_forced,
+        )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
+        self.replaced: set[int] = set()  # nodes whose disks were
         self.transactions = TransactionHistory()
         self.groups: list[GroupChecker] = []
         self._names: dict[PartitionKey, str] = {METADATA_KEY: "metadata"}
@@ -105,6 +109,10 @@ class ClusterChecker:
 
     def role_changed(self, hosted: Hosted) -> None:
         self.replicas.role_changed(hosted)
+        if hosted.replica.role is Role.LEADER and hosted.key != METADATA_KEY:
+            place = self._place_of(hosted.key)
+            if place is not None:
+                self.promise(place).leads(place, hosted)
 
     def committed(self, hosted: Hosted) -> None:
         self.replicas.committed(hosted)
@@ -129,6 +137,8 @@ class ClusterChecker:
         disk_too: bool = False,
     ) -> None:
         """``promised``: up to where the node has told leaders that it holds their logs."""
+        if disk_too:
+            self.replaced.add(node_id)
         for place in self.places():
             end = end_on_disk(disk, f"{DATA}/{place.name}")
             if not disk_too:
@@ -139,11 +149,15 @@ class ClusterChecker:
 
     def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
         """Where an ok means synced, a fetch that acknowledges leaves only after the sync."""
-        if end < told and self.promise(place).is_synced(place.topic):
+        if end < told and self.promise(place).is_synced(place, node_id):
             raise Violation(
                 f"{place.name}: node {node_id} acknowledged everything before {told}, and holds {end} after "
                 "a power failure"
             )
+
+    def may_force(self, place: Place) -> None:
+        """An operator asks for a leader, whatever is lost then."""
+        self._may_be_forced.add(place.key)
 
     def damaged(self, place: Place, damage: Damage) -> None:
         """A bit flipped: as long as the node has not fetched the records again, it may drop them and all that

@@ -107,6 +107,19 @@ class ReplicaChecker:
         for node, (hosted, epoch, watermark) in known.seen.items():
             known.seen[node] = hosted, epoch, min(watermark, floor)
 
+    def agreed_end(self, hosted: Hosted) -> int:
+        """Up to where a log is what was committed: where it parts from that, or ends."""
+        log = hosted.log
+        found = dict(batches_between(log, log.start_offset, log.end_offset))
+        for base_offset, batch in sorted(self._known(hosted.key).committed.items()):
+            if base_offset >= log.start_offset and found.get(base_offset) != batch:
+                return min(base_offset, log.end_offset)
+        return log.end_offset
+
+    def voters(self, key: PartitionKey, since_epoch: int) -> frozenset[int] | None:
+        """Who votes, as the last committed record says; None when there is none."""
+        return self._voters.latest(key, since_epoch)
+
     def committed_end(self, key: PartitionKey) -> int:
         """Behind the last record that anybody took for committed."""
         return self._known(key).end

@@ -15,6 +15,7 @@ class VoterChecker:
     def __init__(self) -> None:
         # How far, the epoch with which they began to vote, and the set of there.
         self._seen: dict[PartitionKey, tuple[int, int, VoterSet | None]] = {}
+        self._latest: dict[PartitionKey, tuple[int, frozenset[int]]] = {}  # since which epoch they vote, who
 
     def committed(self, hosted: Hosted, name: str) -> None:
         """Everything before the replica's watermark is committed."""
@@ -39,7 +40,13 @@ class VoterChecker:
                         f"{sorted(known.ids)} to {sorted(voters.ids)}"
                     )
                 known = voters
+                self._latest[hosted.key] = begins, voters.ids
         self._seen[hosted.key] = end, begins, known
+
+    def latest(self, key: PartitionKey, since_epoch: int) -> frozenset[int] | None:
+        """The last set that was committed since they began to vote; None when none was."""
+        began, voters = self._latest.get(key, (-1, frozenset()))
+        return voters if began == since_epoch else None
 
     def forget(self, key: PartitionKey, floor: int) -> None:
         """Everything from ``floor`` on was given up, and with it sets of voters."""

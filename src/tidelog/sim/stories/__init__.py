@@ -9,10 +9,14 @@ from tidelog.sim.stories import (
     changes,
     controllers,
     damage,
+    durability,
     isr,
     primary_backup,
     primary_backup_async,
+    proposals,
+    quorum_memory,
     quorum_topics,
+    stand_ins,
 )
 from tidelog.sim.telling import Telling
 
@@ -27,9 +31,12 @@ STORIES: dict[str, Told] = (
     _named("isr", isr.STORIES)
     | _named("primary_backup", (*primary_backup_async.STORIES, *primary_backup.STORIES))
     | _named("controllers", controllers.STORIES)
-    | _named("quorum", quorum_topics.STORIES)
+    | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
     | _named("change", changes.STORIES)
     | _named("damage", damage.STORIES)
+    | _named("durability", durability.STORIES)
+    | _named("stand_in", stand_ins.STORIES)
+    | _named("proposal", proposals.STORIES)
 )
 """Name → what tells it."""
 

@@ -5,7 +5,6 @@ from tidelog.controller.rules import Rulebook
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
 from tidelog.sim.checkers.promises import Place
-from tidelog.sim.checkers.promises.primary_backup import PrimaryBackupPromise
 from tidelog.sim.story import TOPIC, Story
 from tidelog.sim.telling import expect
 
@@ -103,7 +102,5 @@ def force(story: Story) -> None:
     story.tell("the operator gives up what cannot be had")
     rules, checker = Rulebook(story.cluster.config), story.cluster.checker
     place = Place(checker.metadata.newest.topics[TOPIC], 0)
-    promise = checker.promise(place)
-    if isinstance(promise, PrimaryBackupPromise):
-        promise.may_be_forced.add(place.key)
+    checker.may_force(place)
     story.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=True))

@@ -17,11 +17,14 @@ from tidelog.controller.messages import (
     HeartbeatGot,
     InSyncAsk,
     InSyncGot,
+    KeptAsk,
+    KeptGot,
     OfflineAsk,
     OfflineGot,
     RegisterAsk,
     RegisterGot,
 )
+from tidelog.controller.promises import Kept
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages, requests
 from tidelog.replication.messages import (
@@ -70,6 +73,14 @@ TAKEN = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 Pair = tuple[NodeMessage, NodeMessage]
 
 
+KEPT = (
+    Kept(DISK, 1, 3, synced=True),
+    Kept(TOPIC, 0, 3, synced=True),
+    Kept(TOPIC, 2, 3, copied=True),
+    Kept(TOPIC, 3, 70_000, synced=True, copied=True),
+)
+
+
 def pairs(me: int, other: int) -> dict[str, Pair]:
     """What one node asks another, and what that one answers."""
     return {
@@ -106,6 +117,10 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
         "failed logs": (
             Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), True)),
             Answered(other, OfflineGot(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), ErrorCode.NONE, True)),
+        ),
+        "kept promises": (
+            Asked(me, KeptAsk(me, 77, KEPT)),
+            Answered(other, KeptGot(me, 77, KEPT, ErrorCode.STALE_BROKER_EPOCH)),
         ),
         "snapshot": (
             SnapshotAsk(me, METADATA, 5, DISK, SNAPSHOT, 4096, 1 << 20),

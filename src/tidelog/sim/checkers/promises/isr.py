@@ -76,15 +76,16 @@ class IsrPromise(Promise):
 
     def _elected_uncleanly(self, place: Place) -> None:
         """An unclean election gives up what the elected one lacks, but only where the topic allows it, or
-        nobody is left who is known to be whole.
+        an operator has asked for it, or nobody is left who is known to be whole.
         """
         partition = place.partition
-        if place.topic.configs.get("unclean.leader.election.enable") != "true":
+        allowed = place.topic.configs.get("unclean.leader.election.enable") == "true"
+        if not allowed and place.key not in self._around.may_be_forced:
             elected = partition.leader if partition.leader >= 0 else partition.last_leader
             if elected not in self._around.losses.of(place.key):
                 raise Violation(f"{place.name}: an unclean election without leave: {partition}")
             return
-        floor = self.end_of(place.key, partition.leader)
+        floor = self.kept_by(place.key, partition.leader)
         self._around.note(f"{place.name}: unclean election, from {floor} on all is given up")
         self._around.forgive(place, floor)
 

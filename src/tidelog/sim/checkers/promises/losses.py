@@ -14,8 +14,11 @@ class Losses:
     def __init__(self) -> None:
         # By node: where its log ended when it happened; NOTHING_LOST where the controllers may not know so.
         self._unsound: dict[Key, dict[int, int]] = {}
+        self._for_good: dict[Key, set[int]] = {}  # those of them that also lost what they had synced
         self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
         self._count: dict[Key, int] = {}
+        # What the controllers have yet to hear of: whether it is lost for good, or only if it was not synced.
+        self._unheard: dict[tuple[Key, int], bool] = {}
 
     def keys(self) -> list[Key]:
         """Partitions of which somebody may lack something."""
@@ -28,20 +31,33 @@ class Losses:
         """Without those that only count as if they had lost something."""
         return {node: end for node, end in self.of(key).items() if end < NOTHING_LOST}
 
+    def tails(self, key: Key) -> dict[int, int]:
+        """Those that lost no more than what they had not synced."""
+        gone = self._for_good.get(key, set())
+        return {node: end for node, end in self.real(key).items() if node not in gone}
+
     def count(self, key: Key) -> int:
         """How often anything was lost, ever: whoever has judged once must judge again after the next time."""
         return self._count.get(key, 0)
 
-    def note(self, key: Key, node: int, end: int) -> None:
-        """A replica may have lost everything from ``end`` on."""
+    def note(self, key: Key, node: int, end: int, *, for_good: bool) -> None:
+        """A replica may have lost everything from ``end`` on; ``for_good``: also what it had synced."""
+        if for_good:
+            self._for_good.setdefault(key, set()).add(node)
+        if end < NOTHING_LOST:
+            self._unheard[key, node] = for_good or self._unheard.get((key, node), False)
         known = self._unsound.setdefault(key, {})
         known[node] = min(known.get(node, NOTHING_LOST), end)
         self._out.setdefault(key, set()).discard(node)
         self._count[key] = self.count(key) + 1
 
-    def confessed(self, key: Key, node: int) -> bool:
-        """The controllers have heard that it may have lost something; whether it has."""
-        return self._unsound.setdefault(key, {}).setdefault(node, NOTHING_LOST) < NOTHING_LOST
+    def confessed(self, key: Key, node: int, *, synced: bool) -> bool:
+        """The controllers have heard that it may have lost something; whether it has since they last did.
+        ``synced``: it had said before that nothing of it was unsynced.
+        """
+        self._unsound.setdefault(key, {}).setdefault(node, NOTHING_LOST)
+        for_good = self._unheard.pop((key, node), None)
+        return for_good is not None and (for_good or not synced)
 
     def note_joined(self, place: Place, damaged: Container[int]) -> None:
         """Whoever has left the set and is a member again has caught up with a leader, or copied back from
@@ -55,7 +71,9 @@ class Losses:
                 out.add(node)
             elif node in out and node in place.partition.in_sync:
                 del unsound[node]
+                self._for_good.get(place.key, set()).discard(node)
                 out.discard(node)
+                self._unheard.pop((place.key, node), None)
 
 
 def trusted(partition: PartitionImage) -> set[int]:

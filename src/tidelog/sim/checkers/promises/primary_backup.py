@@ -9,7 +9,8 @@ by default             the primary and ``copies - 1`` backups have lost power, a
                        the primary alone is enough
 ``flush.messages=1``   the same, but for lost disks instead of lost power
 degradation allowed    as with one copy
-an operator forces it  the primary that is to lead lacks them then (not done in the seeds)
+an operator forces it  the primary that is to lead lacks them then (in the seeds: only when its disk was
+                       replaced and one copy was enough)
 ====================== ====================================================================================
 
 Whoever lost something gets it back: a backup when it has caught up, a primary before it leads. Kept from
@@ -31,7 +32,6 @@ class PrimaryBackupPromise(Promise):
         super().__init__(around)
         self._judged: dict[Key, tuple[int, dict[int, int], int]] = {}  # copies, who lost what, at which loss
         self._copies: dict[Key, int] = {}  # the fewest that were ever enough
-        self.may_be_forced: set[Key] = set()  # where an operator has asked for it
 
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
@@ -40,12 +40,12 @@ class PrimaryBackupPromise(Promise):
     def can_do_without(self, place: Place, node: int) -> bool:
         """With one copy, an operator would have to say what becomes of what only the primary had."""
         partition = place.partition
-        return len(partition.replicas) > 1 and (self._enough(place) > 1 or node not in _primaries(partition))
+        return len(partition.replicas) > 1 and (self.enough(place) > 1 or node not in _primaries(partition))
 
     # --- losses ---------------------------------------------------------------------------------------------
 
     def judge(self, place: Place) -> None:
-        copies, lost = self._enough(place), self._around.losses.real(place.key)
+        copies, lost = self.enough(place), self._around.losses.real(place.key)
         primaries = _primaries(place.partition) & lost.keys()
         now = copies, lost, self._around.losses.count(place.key)
         if len(lost) < copies or not primaries or self._judged.get(place.key) == now:
@@ -57,7 +57,7 @@ class PrimaryBackupPromise(Promise):
         self._around.note(f"{place.name}: all {copies} copies may be gone from {floor} on")
         self._around.forgive(place, floor)
 
-    def _enough(self, place: Place) -> int:
+    def enough(self, place: Place) -> int:
         """How few copies were ever enough for an ok."""
         now = _copies(place.topic, len(place.partition.target))
         return min(now, self._copies.get(place.key, now))
@@ -65,7 +65,7 @@ class PrimaryBackupPromise(Promise):
     # --- decisions and commits ------------------------------------------------------------------------------
 
     def described(self, place: Place) -> None:
-        self._copies[place.key] = self._enough(place)
+        self._copies[place.key] = self.enough(place)
 
     def decided(self, place: Place, before: PartitionImage) -> None:
         partition = place.partition
@@ -80,9 +80,9 @@ class PrimaryBackupPromise(Promise):
             self._check_leader(place, leader)
 
     def _forced(self, place: Place) -> None:
-        if place.key not in self.may_be_forced:
+        if place.key not in self._around.may_be_forced:
             raise Violation(f"{place.name}: forced, and nobody asked for it: {place.partition}")
-        floor = self.end_of(place.key, place.partition.leader)
+        floor = self.kept_by(place.key, place.partition.leader)
         self._around.note(f"{place.name}: forced, from {floor} on all is given up")
         self._around.forgive(place, floor)
 
@@ -107,7 +107,7 @@ class PrimaryBackupPromise(Promise):
             return
         lost = self._around.losses.real(place.key)
         copies = sum(node in lost or held[node] >= replica.high_watermark for node in replica.replicas)
-        if copies < self._enough(place):
+        if copies < self.enough(place):
             raise Violation(
                 f"{place.name}: node {replica.me} takes all before {replica.high_watermark} for confirmed, "
                 f"of which there are {copies} copies: {held}"

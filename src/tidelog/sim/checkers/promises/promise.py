@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tidelog.broker.node import Node
-from tidelog.controller.image import PartitionImage, TopicImage
+from tidelog.controller.image import PartitionImage
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises.losses import NOTHING_LOST, Losses, trusted
@@ -28,7 +28,11 @@ class Surroundings(NamedTuple):
     note: Callable[[str], None]  # a line of the trace
     forgive: Callable[[Place, int], None]  # everything in the partition from this offset on may be gone
     committed_end: Callable[[Key], int]  # behind the last record that anybody took for committed
+    agreed_end: Callable[[Hosted], int]  # up to where a log is what was committed
+    # As committed since an epoch; None: not changed since.
+    voters: Callable[[Key, int], frozenset[int] | None]
     losses: Losses  # shared: a topic may change its mode before everybody has got back what it lost
+    may_be_forced: set[Key]  # partitions for which an operator has asked for a leader at any price
 
 
 class Promise:
@@ -39,9 +43,14 @@ class Promise:
 
     # --- what a mode means ----------------------------------------------------------------------------------
 
-    def is_synced(self, topic: TopicImage) -> bool:
-        """Whether whatever a replica acknowledges has been synced before."""
-        return topic.configs.get("flush.messages") == "1"
+    flush_default = ""  # of the mode
+
+    def is_synced(self, place: Place, node: int) -> bool:
+        """Whether whatever a replica has acknowledged is synced. Where the topic began to ask for that while
+        it was in use, it is so from the replica's word on, which the controllers have written down.
+        """
+        flush = place.topic.configs.get("flush.messages", self.flush_default)
+        return flush == "1" and node not in place.partition.unsynced
 
     def is_safe(self, acks: int) -> bool:
         """Whether an ok for such a write means that it is committed."""
@@ -65,16 +74,17 @@ class Promise:
         """A replica lost what was not synced, or (``for_good``) also what was; its log ends at ``end``."""
         # A power failure takes nothing that was synced; the controllers, which do not know what was, may
         # still take such a replica for one that forgot.
-        if self.is_synced(place.topic) and not for_good:
+        if self.is_synced(place, node) and not for_good:
             end = NOTHING_LOST
-        self._around.losses.note(place.key, node, end)
+        self._around.losses.note(place.key, node, end, for_good=for_good)
         self.judge(place)
 
     def confessed(self, place: Place, node: int) -> None:
         """The controllers have heard that the node lost power. They trust it no more with any topic, also
         not with one that was created since.
         """
-        lost = self._around.losses.confessed(place.key, node)
+        synced = self.is_synced(place, node)  # Its word may have arrived when it was dead already.
+        lost = self._around.losses.confessed(place.key, node, synced=synced)
         if lost and node in trusted(place.partition) and not self.must_trust(place):
             raise Violation(f"{place.name}: node {node} lost power and is trusted on: {place.partition}")
 
@@ -91,14 +101,19 @@ class Promise:
     def decided(self, place: Place, before: PartitionImage) -> None:
         """The controllers changed the partition."""
 
+    def leads(self, place: Place, leader: Hosted) -> None:
+        """A replica begins to lead."""
+
     def committed(self, place: Place, leader: Hosted) -> None:
         """A leader takes something more for committed."""
 
     # --- for promises ---------------------------------------------------------------------------------------
 
-    def end_of(self, key: Key, node_id: int) -> int:
-        """Where a living node's log ends; 0 when there is none."""
+    def kept_by(self, key: Key, node_id: int) -> int:
+        """How much of what was committed a living node has: up to where its log ends, or goes on with records
+        of its own from a time when it led; 0 when there is none.
+        """
         for node in self._around.nodes():
             if node.me == node_id and key in node.host.hosted:
-                return node.host.hosted[key].log.end_offset
+                return self._around.agreed_end(node.host.hosted[key])
         return 0

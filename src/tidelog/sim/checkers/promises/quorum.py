@@ -7,12 +7,14 @@ brokers killed, frozen, cut off, in any number   never
 power lost, in any number, ``flush.messages=1``  never: what a majority acknowledged is on a majority's disks
 power lost, ``flush.messages`` above 1           when a majority has lost the unsynced ends of its logs before
                                                  it could catch up; a minority does not vote until it has
-one disk replaced at a time                      never: who lost it does not vote before it was taken in anew
-one replica damaged at a time                    never: who drops records does not vote before, likewise
+disks replaced or damaged, in any number         never by itself: who came back empty or dropped records does
+                                                 not vote before it was readmitted; without a majority that
+                                                 remembers nobody leads
+an operator takes a log that is left             from where that log ends
 ================================================ =============================================================
 """
 
-from tidelog.controller.image import TopicImage
+from tidelog.controller.image import PartitionImage
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import Promise, Surroundings
@@ -20,13 +22,12 @@ from tidelog.sim.checkers.violation import Violation
 
 
 class QuorumPromise(Promise):
+    flush_default = "1"
+
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._judged: dict[Key, tuple[dict[int, int], int]] = {}  # who lost what, at which loss
-
-    def is_synced(self, topic: TopicImage) -> bool:
-        """Unless the topic says otherwise."""
-        return topic.configs.get("flush.messages", "1") == "1"
+        self._founders: dict[tuple[Key, int], frozenset[int]] = {}  # who voted first, since that epoch
 
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
@@ -42,16 +43,16 @@ class QuorumPromise(Promise):
     def bears(self, place: Place, node: int) -> bool:
         """Where voters do not sync, a minority of them may forget at a time, and nothing is lost."""
         lost = {*self._around.losses.of(place.key), node}
-        return self.is_synced(place.topic) or not self._is_majority(place, lost)
+        return self.is_synced(place, node) or not self._is_majority(place, lost)
 
     # --- losses ---------------------------------------------------------------------------------------------
 
     def must_trust(self, place: Place) -> bool:
-        """Where a majority has forgotten, everybody counts with what it has."""
-        return self._is_majority(place, set(self._around.losses.of(place.key)))
+        """Where a majority has lost its unsynced tails, they count with what they have."""
+        return self._is_majority(place, set(self._around.losses.tails(place.key)))
 
     def judge(self, place: Place) -> None:
-        lost = self._around.losses.real(place.key)
+        lost = self._around.losses.tails(place.key)
         now = lost, self._around.losses.count(place.key)
         if not self._is_majority(place, set(lost)) or self._judged.get(place.key) == now:
             return
@@ -61,10 +62,40 @@ class QuorumPromise(Promise):
         self._around.forgive(place, floor)
 
     def _is_majority(self, place: Place, nodes: set[int]) -> bool:
-        voters = set(place.partition.replicas)
+        voters = self._voters(place)
         return 2 * len(nodes & voters) > len(voters)
 
-    # --- commits --------------------------------------------------------------------------------------------
+    def _voters(self, place: Place) -> frozenset[int]:
+        """Replicas that a move brings do not vote before a record in the log says so."""
+        since = place.partition.mode_epoch
+        founders = frozenset(place.partition.replicas) - set(place.partition.adding)
+        founders = self._founders.setdefault((place.key, since), founders)
+        return self._around.voters(place.key, since) or founders
+
+    def described(self, place: Place) -> None:
+        self._voters(place)
+
+    # --- leaders and commits --------------------------------------------------------------------------------
+
+    def decided(self, place: Place, before: PartitionImage) -> None:
+        """An operator may have taken a log that is left: nobody else does."""
+        partition = place.partition
+        self._voters(place)
+        if partition.unclean_epoch > before.unclean_epoch:
+            floor = self.kept_by(place.key, partition.leader)
+            self._around.note(f"{place.name}: by force, from {floor} on all is given up")
+            self._around.forgive(place, floor)
+
+    def leads(self, place: Place, leader: Hosted) -> None:
+        """Whoever is elected holds everything that was ever committed. A replica that lost data and votes
+        all the same is seen here, before anybody truncates to the one it helped to elect.
+        """
+        end, committed = leader.log.end_offset, self._around.committed_end(place.key)
+        if end < committed:
+            raise Violation(
+                f"{place.name}: all before {committed} is committed, and node {leader.replica.me}, which was "
+                f"elected, holds {end}"
+            )
 
     def committed(self, place: Place, leader: Hosted) -> None:
         """So many of the voters whose logs are open lack it at most that the others can be a majority. Who
@@ -72,18 +103,17 @@ class QuorumPromise(Promise):
         """
         voters = set(leader.replica.replicas)
         offset = leader.replica.high_watermark
-        synced = self.is_synced(place.topic)
         lacking = {
             node.me
             for node in self._around.nodes()
             if node.me in voters - self._around.losses.real(place.key).keys()
             and place.key in node.host.hosted
-            and _end(node.host.hosted[place.key], synced=synced) < offset
+            and _end(node.host.hosted[place.key], synced=self.is_synced(place, node.me)) < offset
         }
         if 2 * (len(voters) - len(lacking)) <= len(voters):
             raise Violation(
                 f"{place.name}: broker {leader.replica.me} takes {offset} for committed, "
-                f"and {sorted(lacking)} of {sorted(voters)} do not have it{' on disk' if synced else ''}"
+                f"and {sorted(lacking)} of {sorted(voters)} do not have it as they should"
             )
 
 

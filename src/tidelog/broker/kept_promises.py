@@ -1,0 +1,132 @@
+"""What settings promise since lately, and when it is so here: this broker tells the controllers, until the
+metadata says so.
+
+All of a replica's log is synced, or all of a leader's log has its copies, when that is so for what the log
+held at the moment in which the replica heard of the setting, or began to lead after it: what came later was
+acknowledged under it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.messages import ControllerAsk, KeptAsk
+from tidelog.controller.promises import Kept
+from tidelog.controller.successions import acting_leader
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import PartitionKey
+from tidelog.services import Services
+from tidelog.types import NO_EPOCH
+
+LOOK_AGAIN_MS = 10
+REPEAT_MS = 500
+AT_ONCE_MAX = 1000
+
+Key = tuple[UUID, int]
+
+
+class Standing(Protocol):
+    """What a node knows of itself and of the cluster."""
+
+    @property
+    def me(self) -> int: ...
+
+    @property
+    def stopped(self) -> bool: ...
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+
+class Mark(NamedTuple):
+    promise_epoch: int
+    led_epoch: int  # in which this replica leads and has to have its log copied; -1: it does not
+    end_offset: int  # of the log when that was heard of
+
+
+class KeptPromises:
+    def __init__(
+        self,
+        standing: Standing,
+        hosted: Callable[[PartitionKey], Hosted | None],
+        services: Services,
+        ask_controller: Callable[[ControllerAsk], None],
+    ) -> None:
+        self._standing = standing
+        self._hosted = hosted
+        self._services = services
+        self._ask_controller = ask_controller
+        self._open: dict[Key, Mark] = {}  # What is not so yet, or not known to be so.
+        self._seen: dict[UUID, TopicImage] = {}
+        self._looking = False
+        self._pause_ms = LOOK_AGAIN_MS
+        self._asked: tuple[Kept, ...] = ()
+        self._asked_ms = 0
+
+    def metadata_changed(self, image: ClusterImage) -> None:
+        """The replicas know of the settings already."""
+        seen, self._seen = self._seen, {topic.topic_id: topic for topic in image.topics.values()}
+        for topic_id, topic in self._seen.items():
+            if seen.get(topic_id) is not topic:
+                for index, partition in enumerate(topic.partitions):
+                    if self._concerns(partition):
+                        self._note((topic_id, index), partition)
+        self._pause_ms = LOOK_AGAIN_MS
+        if self._open and not self._looking:
+            self._looking = True
+            self._services.soon(self._look)
+
+    def _concerns(self, partition: PartitionImage) -> bool:
+        return self._standing.me in partition.unsynced or self._has_to_copy(partition)
+
+    def _has_to_copy(self, partition: PartitionImage) -> bool:
+        return partition.copies > 0 and acting_leader(partition) == self._standing.me
+
+    def _note(self, key: Key, partition: PartitionImage) -> None:
+        hosted = self._hosted(key)
+        known = self._open.get(key)
+        if hosted is not None and (known is None or known[:2] != self._heard(partition)):
+            self._open[key] = Mark(*self._heard(partition), hosted.log.end_offset)
+
+    def _heard(self, partition: PartitionImage) -> tuple[int, int]:
+        """A leader that has just begun may have got back what nobody else has."""
+        epoch = partition.leader_epoch if self._has_to_copy(partition) else NO_EPOCH
+        return partition.promise_epoch, epoch
+
+    def _look(self) -> None:
+        if self._standing.stopped:
+            return
+        kept = tuple(self._kept())[:AT_ONCE_MAX]
+        if not self._open:
+            self._looking = False
+            return
+        now_ms = self._services.uptime_ms()
+        due = kept != self._asked or now_ms - self._asked_ms >= REPEAT_MS
+        if kept and due and self._standing.broker_epoch >= 0:
+            self._asked, self._asked_ms = kept, now_ms
+            self._ask_controller(KeptAsk(self._standing.me, self._standing.broker_epoch, kept))
+        # A backup that is away may keep many partitions waiting for long.
+        self._pause_ms = min(2 * self._pause_ms, REPEAT_MS)
+        self._services.later(self._pause_ms, self._look)
+
+    def _kept(self) -> Iterator[Kept]:
+        """What is so, and the metadata does not say it yet."""
+        image, me = self._standing.image, self._standing.me
+        for key, mark in list(self._open.items()):
+            topic, hosted = image.topic_by_id(key[0]), self._hosted(key)
+            if topic is None or hosted is None or not self._concerns(topic.partitions[key[1]]):
+                del self._open[key]
+                continue
+            partition = topic.partitions[key[1]]
+            if mark[:2] != self._heard(partition):
+                continue  # The replica has not heard of it yet, and may acknowledge without it.
+            # The end may have been dropped since, with what another leader did not have.
+            end_offset = min(mark.end_offset, hosted.log.end_offset)
+            synced = me in partition.unsynced and hosted.is_synced_to(end_offset)
+            copied = self._has_to_copy(partition) and hosted.replica.has_copies_of(end_offset)
+            if synced or copied:
+                yield Kept(*key, mark.promise_epoch, synced, copied)

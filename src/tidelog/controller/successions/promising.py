@@ -1,0 +1,47 @@
+"""What a change promises and is not yet so; see :mod:`tidelog.controller.promises`."""
+
+import msgspec
+
+from tidelog.config.modes import PRIMARY_BACKUP
+from tidelog.controller.image import PartitionImage
+from tidelog.controller.successions.steps import Rules
+
+AS_ASKED = 0
+
+
+def promised(before: PartitionImage, old: Rules, after: PartitionImage, new: Rules) -> PartitionImage:
+    """The partition after a change, with what is promised from now on and not yet so."""
+    syncs = after.mode in new.synced_modes
+    more_syncs = syncs and before.mode not in old.synced_modes
+    unsynced = tuple(each for each in before.unsynced if syncs and each in after.replicas)
+    if more_syncs:
+        unsynced = after.replicas
+    copies = _copies(before, old, after, new)
+    if (unsynced, copies) == (after.unsynced, after.copies) and not more_syncs:
+        return after
+    since = after.synced_since
+    if before.unsynced and not unsynced:
+        since = after.leader_epoch  # The last one that had not confirmed has left.
+    more_copies = copies != AS_ASKED and copies != before.copies
+    return msgspec.structs.replace(
+        after,
+        unsynced=unsynced,
+        copies=copies,
+        promise_epoch=after.promise_epoch + (more_syncs or more_copies),
+        synced_since=since,
+    )
+
+
+def _copies(before: PartitionImage, old: Rules, after: PartitionImage, new: Rules) -> int:
+    if after.mode != PRIMARY_BACKUP:
+        return AS_ASKED
+    wanted = asked(after, new)
+    # Where every member holds all that is committed, there are as many copies as members.
+    had = asked(before, old) if before.mode == PRIMARY_BACKUP else len(before.in_sync)
+    fewest = min(had, before.copies or had)
+    return fewest if fewest < wanted else AS_ASKED
+
+
+def asked(partition: PartitionImage, rules: Rules) -> int:
+    """How many copies are enough for an ok under all circumstances."""
+    return 1 if rules.degrades else min(rules.min_in_sync, len(partition.replicas))

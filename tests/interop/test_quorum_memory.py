@@ -1,0 +1,71 @@
+"""Replicas of a quorum topic that lose their data, on real brokers, and the operator's way out."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidelog.testing import Cluster, running_cluster
+
+from .calls import eventually
+from .cluster_load import create_topic
+from .test_quorum_topics import Ledger
+
+pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
+
+TOPIC = "orders"
+NOBODY_S = 3.0  # So long nobody may be elected; elections take a tenth of a second.
+
+
+def recover(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*(sys.executable, "-m", "tidelog", "topic", "recover", TOPIC, "--partition", "0", "--json")]
+    place = ["--bootstrap", cluster.bootstrap]
+    return subprocess.run(
+        [*command, *place, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def told(cluster: Cluster, *arguments: str) -> dict[str, Any]:
+    done = recover(cluster, "--unsafe", *arguments)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.mark.timeout(240)
+def test_two_removed_directories_do_not_outvote_the_intact_third(tmp_path: Path) -> None:
+    """``rm -r`` of the topic's directory on two of three brokers, and two starts while the third is away."""
+    with running_cluster(tmp_path, 3) as cluster:
+        create_topic(cluster.bootstrap, TOPIC, 1, replication_mode="quorum")
+        cluster.await_in_sync(TOPIC)
+        ledger = Ledger(cluster, (TOPIC,), 1)
+        for _ in range(3):
+            assert ledger.write(30) == set()
+        refused = recover(cluster, "--unsafe", "--yes")
+        assert refused.returncode != 0
+        assert "ELECTION_NOT_NEEDED" in refused.stderr
+        for broker in cluster:
+            broker.kill()
+        for number in (1, 2):
+            shutil.rmtree(cluster[number].data_directory / f"{TOPIC}-0")
+        for _ in range(2):
+            cluster[1].launch()  # Alone it does not answer: its controllers need a majority.
+            cluster[2].start()
+            assert ledger.write(NOBODY_S) == {TOPIC}
+            for number in (1, 2):
+                cluster[number].kill()
+        cluster[1].launch()
+        cluster[2].launch()
+        cluster[3].start()
+        eventually(lambda: len(told(cluster)["unheard"]) == 0, "all brokers are let in")
+        assert ledger.write(2) == {TOPIC}
+        plan = told(cluster)
+        assert (plan["executed"], plan["leader"]) == (False, 3)
+        assert told(cluster, "--yes")["executed"]
+        cluster.await_in_sync(TOPIC)
+        assert ledger.write(30) == set()
+        ledger.check()

@@ -1,0 +1,120 @@
+"""Stories about late proposals and late heartbeats can fail: each mutation takes one rule away, and the story
+that tells why the rule is there must notice.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidelog.broker.heartbeat_gate import HeartbeatGate
+from tidelog.broker.membership import Membership
+from tidelog.controller import elections
+from tidelog.controller.controller import Controller
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.messages import InSyncGot
+from tidelog.errors import ErrorCode, InvariantViolation
+from tidelog.replication.replica import Replica
+from tidelog.replication.serving import Serving
+from tidelog.sim.checkers import Violation
+from tidelog.sim.checkers.replicas import ReplicaChecker
+from tidelog.sim.stories import proposals as stories
+from tidelog.sim.story import Story
+from tidelog.sim.telling import StoryFailed
+
+NONE = ErrorCode.NONE
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def refuse_without_a_trace(patch: pytest.MonkeyPatch) -> None:
+    """A refused proposal leaves the partition epoch as it was: an earlier copy still fits."""
+    patch.setattr(elections, "_refused", lambda image, wish: [])
+
+
+def refuse_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """A leader is told that its proposal is refused before the controllers agree."""
+
+    def change(self: Controller, wish: Any, answer: Any) -> None:
+        def decide(image: ClusterImage) -> Any:
+            records, error = elections.change_in_sync(image, wish, self._rules.at(image), self._rank)
+            if error:
+                answer(InSyncGot(wish, error))
+            return records
+
+        self._store.submit(decide, lambda error: answer(InSyncGot(wish, error.code if error else NONE)))
+
+    patch.setattr(Controller, "_change_in_sync", change)
+
+
+def begin_again_with_a_snapshot(patch: pytest.MonkeyPatch) -> None:
+    """The state that a proposal was made on, told once more, ends the proposal."""
+    original = Replica._members_changed
+
+    def changed(self: Replica, replicas: Any, in_sync: Any, partition_epoch: int, now_ms: int) -> Any:
+        if partition_epoch == self.partition_epoch:
+            self._proposed = None
+            self._set_members(in_sync)
+        return original(self, replicas, in_sync, partition_epoch, now_ms)
+
+    patch.setattr(Replica, "_members_changed", changed)
+
+
+def answer_heartbeats_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A controller that was replaced goes on telling brokers that they are alive."""
+    patch.setattr(HeartbeatGate, "pass_on", lambda self, since_ms, got, answer: answer(got))
+
+
+def take_old_words_for_new_ones(patch: pytest.MonkeyPatch) -> None:
+    """Whatever arrives from a voter shows that it follows now."""
+    original = Serving.ask
+    patch.setattr(Serving, "ask", lambda self, ask: original(self, ask._replace(heard=-1)))
+
+
+def credit_the_newest_heartbeat(patch: pytest.MonkeyPatch) -> None:
+    """An answer is taken for one to the oldest heartbeat since the last answer."""
+    original = Membership._heartbeat_answered
+
+    def answered(self: Membership, got: Any) -> None:
+        oldest = min(self._sent_ms, default=got.number)
+        original(self, got._replace(number=oldest))
+        self._sent_ms.clear()
+
+    patch.setattr(Membership, "_heartbeat_answered", answered)
+
+
+def take_being_fenced_for_being_heard(patch: pytest.MonkeyPatch) -> None:
+    """Whatever the controllers answer, a broker takes it for a sign that it may lead on."""
+    original = Membership._heartbeat_answered
+
+    def answered(self: Membership, got: Any) -> None:
+        original(self, got._replace(fenced=False))
+
+    patch.setattr(Membership, "_heartbeat_answered", answered)
+
+
+def give_up_behind_the_end_only(patch: pytest.MonkeyPatch) -> None:
+    """The checker takes all of an uncleanly elected leader's log for what was committed."""
+    patch.setattr(ReplicaChecker, "agreed_end", lambda self, hosted: hosted.log.end_offset)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "story"),
+    [
+        (refuse_without_a_trace, stories.late_copy_of_a_refused_proposal),
+        (refuse_before_the_commit, stories.refusal_that_was_not_committed),
+        (begin_again_with_a_snapshot, stories.snapshot_with_a_proposal_under_way),
+        (answer_heartbeats_at_once, stories.leader_beside_the_old_controller),
+        (take_old_words_for_new_ones, stories.leader_beside_a_controller_that_hears_old_news),
+        (credit_the_newest_heartbeat, stories.late_answers_to_heartbeats),
+        (take_being_fenced_for_being_heard, stories.fenced_leader_that_cannot_hear_of_it),
+        (give_up_behind_the_end_only, stories.former_leader_elected_uncleanly),
+    ],
+    ids=lambda each: each.__name__,
+)
+def test_a_story_notices(
+    mutation: Patch, story: Callable[[], Story], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutation(monkeypatch)
+    with pytest.raises((Violation, InvariantViolation, StoryFailed)):
+        story()
