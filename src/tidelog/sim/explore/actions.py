@@ -1,0 +1,251 @@
+"""The steps of a small world. A scope names those it uses; what costs a budget ends when that is used up.
+
+A step that changes nothing leads to a state that was visited already, so nobody has to say when a step is of
+use, only when it is possible.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+from tidelog.sim.explore.node import CONTROLLER
+from tidelog.sim.explore.search import Action, Actions
+from tidelog.sim.explore.world import SILENCE_MS, Flight, World
+
+Kind = Callable[[World], Iterator[Action]]
+
+ROUNDS = 4  # of asking, in one election
+
+
+def _has(world: World, budget: str) -> bool:
+    return world.budgets.get(budget, 0) > 0
+
+
+def _paid(budget: str, run: Callable[[World], None]) -> Callable[[World], None]:
+    def paid(world: World) -> None:
+        world.spend(budget)
+        run(world)
+
+    return paid
+
+
+# --- records ------------------------------------------------------------------------------------------------
+
+
+def produce(world: World) -> Iterator[Action]:
+    if not _has(world, "records"):
+        return
+    value = f"r{world.seen.produced + 1}"
+    for number in world.running:
+        if world.node(number).leads():
+
+            def run(child: World, number: int = number) -> None:
+                child.seen = child.seen._replace(produced=child.seen.produced + 1)
+                child.touch(number).produce(value)
+
+            yield Action(f"node {number} takes {value}", _paid("records", run))
+
+
+def fetch(world: World) -> Iterator[Action]:
+    """A follower asks its leader, and takes the answer."""
+    for number in world.running:
+        leader = world.node(number).follows()
+        if leader in world.running:
+
+            def run(child: World, number: int = number, leader: int = leader) -> None:
+                ask = child.touch(number).ask()
+                part = child.touch(leader).count(ask)
+                child.touch(number).take(leader, part)
+
+            yield Action(f"node {number} fetches from node {leader}", run)
+
+
+def fetch_unanswered(world: World) -> Iterator[Action]:
+    """The ask arrives, the answer does not."""
+    if not _has(world, "lost answers"):
+        return
+    for number in world.running:
+        leader = world.node(number).follows()
+        if leader in world.running:
+
+            def run(child: World, number: int = number, leader: int = leader) -> None:
+                ask = child.touch(number).ask()
+                child.touch(leader).count(ask)
+
+            label = f"node {number} asks node {leader}, and the answer is lost"
+            yield Action(label, _paid("lost answers", run))
+
+
+# --- time ---------------------------------------------------------------------------------------------------
+
+
+def pass_time(world: World) -> Iterator[Action]:
+    """What a node repeats, or does after a while, comes up."""
+    for number in world.running:
+        if world.node(number).has_to_do:
+            yield Action(
+                f"time passes at node {number}", lambda child, number=number: child.touch(number).pass_time()
+            )
+
+
+def repeat(world: World) -> Iterator[Action]:
+    """The same where nothing else is to come up: repeated messages fill the network."""
+    if _has(world, "repeats"):
+        for action in pass_time(world):
+            yield Action(action.label, _paid("repeats", action.run))
+
+
+def stand(world: World) -> Iterator[Action]:
+    """After a long silence a node asks for votes, and hears some of the others."""
+    if not _has(world, "elections"):
+        return
+    for number in world.running:
+        hosted = world.node(number).hosted
+        if hosted is None or hosted.election is None:
+            continue
+        others = [other for other in world.running if other != number]
+        for size in range(len(others) + 1):
+            for heard in combinations(others, size):
+                names = " and ".join(map(str, heard)) or "nobody"
+                yield Action(
+                    f"after a silence node {number} asks for votes, and hears {names}",
+                    _paid("elections", _election(number, frozenset((number, *heard)))),
+                )
+
+
+def _election(number: int, reach: frozenset[int]) -> Callable[[World], None]:
+    def run(child: World) -> None:
+        child.clock_ms += SILENCE_MS
+        for other in child.running:
+            child.touch(other)
+        for _ in range(ROUNDS):
+            goes_on = child.touch(number).stand(child.clock_ms)
+            child.settle(reach)
+            hosted = child.touch(number).hosted
+            if not goes_on or hosted is None or hosted.election is None or child.node(number).leads():
+                break
+            child.clock_ms = max(child.clock_ms, hosted.election.deadline_ms)
+
+    return run
+
+
+# --- faults -------------------------------------------------------------------------------------------------
+
+
+def kill(world: World) -> Iterator[Action]:
+    if _has(world, "kills"):
+        for number in world.running:
+            run = _paid("kills", lambda child, number=number: child.kill(number))  # type: ignore[misc]
+            yield Action(f"node {number} is killed", run)
+
+
+def start(world: World) -> Iterator[Action]:
+    for number in world.nodes:
+        if number not in world.running:
+            yield Action(f"node {number} starts", lambda child, number=number: child.start(number))
+
+
+def start_empty(world: World) -> Iterator[Action]:
+    if not _has(world, "disks"):
+        return
+    for number in world.nodes:
+        if number not in world.running:
+
+            def run(child: World, number: int = number) -> None:
+                child.replace_disk(number)
+                child.start(number)
+
+            yield Action(f"node {number} starts with an empty disk", _paid("disks", run))
+
+
+def damage(world: World) -> Iterator[Action]:
+    if not _has(world, "damage"):
+        return
+    for number in world.running:
+        hosted = world.node(number).hosted
+        if hosted is not None and hosted.damaged_from is None and hosted.log.end_offset > 0:
+            run = _paid("damage", lambda child, number=number: child.touch(number).damage())  # type: ignore[misc]
+            yield Action(f"node {number} finds its log damaged", run)
+
+
+# --- the controllers ----------------------------------------------------------------------------------------
+
+
+def fence(world: World) -> Iterator[Action]:
+    if not _has(world, "fences"):
+        return
+    for number, broker in world.image.brokers.items():
+        if not broker.fenced:
+
+            def run(child: World, number: int = number) -> None:
+                child.decided(child.around.controller.fence(child.image, number))
+
+            yield Action(f"node {number} is fenced", _paid("fences", run))
+
+
+def unfence(world: World) -> Iterator[Action]:
+    """A node that has heard everything is let in again."""
+    for number in world.running:
+        if world.image.brokers[number].fenced and not world.unheard.get(number):
+
+            def run(child: World, number: int = number) -> None:
+                child.decided(child.around.controller.unfence(child.image, number))
+
+            yield Action(f"node {number} is fenced no more", run)
+
+
+def hear(world: World) -> Iterator[Action]:
+    for number in world.running:
+        if world.unheard.get(number):
+            yield Action(
+                f"node {number} hears of the metadata", lambda child, number=number: child.hear(number)
+            )
+
+
+def deliver(world: World) -> Iterator[Action]:
+    """A message arrives. One that never does is lost."""
+    for flight in dict.fromkeys(world.flights):
+
+        def run(child: World, flight: Flight = flight) -> None:
+            flights = list(child.flights)
+            flights.remove(flight)
+            child.flights = tuple(flights)
+            _arrive(child, flight)
+
+        yield Action(_named(flight), run)
+
+
+def deliver_twice(world: World) -> Iterator[Action]:
+    """A message arrives, and its double is still on its way."""
+    if _has(world, "doubles"):
+        for flight in dict.fromkeys(world.flights):
+            run = _paid("doubles", lambda child, flight=flight: _arrive(child, flight))  # type: ignore[misc]
+            yield Action(f"{_named(flight)}; a double of it is under way", run)
+
+
+def _arrive(child: World, flight: Flight) -> None:
+    message = flight.message
+    if flight.to == CONTROLLER:
+        for answer in child.handle(message):  # type: ignore[arg-type]
+            child.flights = (*child.flights, Flight(message.sender, answer))  # type: ignore[union-attr]
+    elif flight.to in child.running:
+        child.touch(flight.to).told(message)  # type: ignore[arg-type]
+
+
+def _named(flight: Flight) -> str:
+    message = flight.message
+    ask = getattr(message, "ask", message)
+    wish = getattr(ask, "wish", None)
+    if wish is None:
+        return f"{type(ask).__name__} arrives at {flight.to or 'the controllers'}"
+    said = f"of node {wish.broker_id} for members {', '.join(map(str, wish.members))}"
+    if flight.to == CONTROLLER:
+        return f"the proposal {said} arrives at the controllers"
+    return f"the answer {message.error.name} to the proposal {said} arrives"  # type: ignore[union-attr]
+
+
+def all_of(*kinds: Kind) -> Actions:
+    def actions(world: World) -> Iterator[Action]:
+        for kind in kinds:
+            yield from kind(world)
+
+    return actions

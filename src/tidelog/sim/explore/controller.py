@@ -1,0 +1,76 @@
+"""The controllers of a small world: the real active controller over a metadata log that commits at once."""
+
+from collections.abc import Sequence
+
+from tidelog.config import BrokerConfig
+from tidelog.controller import elections
+from tidelog.controller.controller import Controller, SessionTiming
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.messages import ControllerAsk, ControllerGot
+from tidelog.controller.records import MetadataRecord
+from tidelog.controller.store import Decide, Done
+from tidelog.errors import TidelogError
+from tidelog.sim.explore.node import CONTROLLER
+
+
+class _Store:
+    """A metadata log with a majority that is always there."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self.committed_offset = 0
+        self.leader = CONTROLLER
+
+    def submit(self, decide: Decide, done: Done) -> None:
+        try:
+            self.commit(decide(self.image))
+        except TidelogError as error:
+            done(error)
+        else:
+            done(None)
+
+    def commit(self, records: Sequence[MetadataRecord]) -> None:
+        if records:
+            self.image = self.image.apply(records)
+
+
+class SmallController:
+    """Keeps nothing between two steps but the image that is handed in."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._store = _Store()
+        self._controller = self._fresh()
+
+    def _fresh(self) -> Controller:
+        controller = Controller(self._store, self._config, SessionTiming())
+        controller.active = True
+        controller._doubt = -1  # Everybody was heard a moment ago.
+        return controller
+
+    def commit(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> ClusterImage:
+        self._store.image = image
+        self._store.commit(records)
+        return self._store.image
+
+    def handle(self, image: ClusterImage, ask: ControllerAsk) -> tuple[ClusterImage, list[ControllerGot]]:
+        self._store.image = image
+        answers: list[ControllerGot] = []
+        self._controller._registered_ms.clear()
+        self._controller.handle(ask, 0, answers.append)
+        return self._store.image, answers
+
+    def fence(self, image: ClusterImage, broker_id: int) -> ClusterImage:
+        self._store.image = image
+        self._controller._fence(broker_id)
+        return self._store.image
+
+    def unfence(self, image: ClusterImage, broker_id: int) -> ClusterImage:
+        self._store.image = image
+        self._controller._unfence(broker_id, image.brokers[broker_id].broker_epoch)
+        return self._store.image
+
+    def settle(self, image: ClusterImage) -> ClusterImage:
+        """What follows from changed settings."""
+        records = list(elections.settle_all(image, self._controller._rules.at(image)))
+        return self.commit(image, records)

@@ -1,0 +1,223 @@
+"""The disk of a small node: one log of a few batches, ballots, and small files. Everything written is durable.
+
+Modelled, because the real log's segments and indexes would make every state a hundred times as large, and
+have their own tests: the same questions are answered in the same words as by :class:`tidelog.log.log.Log`.
+Every batch holds one record, so an offset is a place in the row.
+"""
+
+from collections.abc import Hashable
+from typing import cast
+from uuid import UUID
+
+from tidelog.config import TopicConfig
+from tidelog.errors import CorruptBatch, OffsetOutOfRange, StorageError
+from tidelog.log.epochs import EpochCache
+from tidelog.log.log import Log
+from tidelog.log.storage import Buffer, Storage
+from tidelog.protocol import batch as batches
+from tidelog.replication.ballot_book import BallotBook, Key, Saved
+from tidelog.replication.votes import Ballot
+from tidelog.types import TopicPartition
+
+PATH = "data"
+
+
+class Region:
+    """Some batches of a log, read."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.position = 0
+        self.size = len(data)
+        self.file = self
+
+    def read(self) -> bytes:
+        return self._data
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return self._data[position : position + size]
+
+
+class _Producers:
+    """Nobody here is idempotent."""
+
+    expiration_ms = 0
+    producers_max = 0
+
+
+class SmallLog:
+    """As much of a log as replication asks for."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.rows: tuple[bytes, ...] = ()
+        self.start_offset = 0
+        self.epochs = EpochCache()
+        self.failure: StorageError | None = None
+        self.closed = False
+        self.config: TopicConfig | None = None
+        self.producers = _Producers()
+
+    def fingerprint(self) -> Hashable:
+        return self.rows, self.start_offset, tuple(self.epochs.entries), self.closed
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.rows)
+
+    @property
+    def synced_end_offset(self) -> int:
+        return len(self.rows)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(len, self.rows))
+
+    def sync_due(self, now_ms: int) -> bool:
+        return False
+
+    def append(self, batch: Buffer, last_offset: int, max_timestamp: int, epoch: int, now_ms: int) -> None:
+        self.epochs.assign(epoch, self.end_offset)
+        self.rows = (*self.rows, bytes(batch))
+
+    def append_batches(self, data: memoryview, now_ms: int) -> int:
+        for position, header in batches.iterate_checked(data):
+            if header.base_offset != self.end_offset or header.leader_epoch < self._last_epoch:
+                raise CorruptBatch(f"offset {header.base_offset} cannot follow {self.end_offset - 1}")
+            if header.leader_epoch != self.epochs.latest:
+                # An epoch in which this replica led without writing is no part of the leader's history.
+                self.epochs.truncate_from(self.end_offset)
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+            self.rows = (*self.rows, bytes(data[position : position + header.size]))
+        return self.end_offset
+
+    @property
+    def _last_epoch(self) -> int:
+        return self.epochs.epoch_at(self.end_offset - 1)
+
+    def truncate_to(self, end_offset: int) -> None:
+        self.rows = self.rows[:end_offset]
+        self.epochs.truncate_from(end_offset)
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Region:
+        if not 0 <= offset <= self.end_offset:
+            raise OffsetOutOfRange(f"offset {offset} is not in a log of {self.end_offset}")
+        return Region(b"".join(self.rows[offset:end_offset]))
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        return high_watermark
+
+
+class Book:
+    """The ballots of a node; see :class:`tidelog.replication.ballot_book.BallotBook`."""
+
+    def __init__(self) -> None:
+        self.ballots: dict[Key, Ballot] = {}
+
+    def of(self, key: Key) -> Ballot | None:
+        return self.ballots.get(key)
+
+    def forget(self, key: Key) -> None:
+        self.ballots.pop(key, None)
+
+    def save(self, key: Key, ballot: Ballot, saved: Saved) -> None:
+        self.ballots[key] = ballot
+        saved(None)
+
+    def as_real(self) -> BallotBook:
+        return cast(BallotBook, self)
+
+
+class _File:
+    def __init__(self, files: dict[str, bytes], path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def size(self) -> int:
+        return len(self._files[self._path])
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return self._files[self._path][position : position + size]
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        before = self._files[self._path]
+        self._files[self._path] = before[:position] + bytes(data) + before[position + len(data) :]
+
+    def truncate(self, size: int) -> None:
+        self._files[self._path] = self._files[self._path][:size]
+
+    def sync(self) -> None: ...
+
+
+class _Files:
+    """Small whole files."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+
+    def fingerprint(self) -> Hashable:
+        return tuple(sorted(self.contents.items()))
+
+    def open(self, path: str, *, create: bool = False) -> _File:
+        if path not in self.contents:
+            if not create:
+                raise FileNotFoundError(path)
+            self.contents[path] = b""
+        return _File(self.contents, path)
+
+    def exists(self, path: str) -> bool:
+        return path in self.contents
+
+    def remove(self, path: str) -> None:
+        self.contents.pop(path, None)
+
+    def rename(self, old: str, new: str) -> None:
+        self.contents[new] = self.contents.pop(old)
+
+    def sync_directory(self, path: str) -> None: ...
+
+
+class Disk:
+    """What a process leaves behind when it is killed."""
+
+    def __init__(self, identity: UUID) -> None:
+        self.identity = identity  # A replaced disk has another one.
+        self.log: SmallLog | None = None
+        self.high_watermark = 0  # As of the last checkpoint.
+        self.book = Book()
+        self.files = _Files()
+
+    @property
+    def storage(self) -> Storage:
+        return cast(Storage, self.files)
+
+    @property
+    def rows(self) -> tuple[bytes, ...]:
+        return () if self.log is None else self.log.rows
+
+
+class SmallLogs:
+    """The data directory of a node, with one partition in it."""
+
+    path = PATH
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def open_log(self, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log:
+        if self._disk.log is None:
+            self._disk.log = SmallLog(f"{PATH}/{name.topic}-{name.partition}")
+        self._disk.log.config = config
+        return cast(Log, self._disk.log)
+
+    def remove_log(self, name: TopicPartition, now_ms: int) -> None:
+        self._disk.log = None
+
+    def high_watermark(self, name: TopicPartition) -> int:
+        return self._disk.high_watermark
+
+    def lower_high_watermark(self, name: TopicPartition, offset: int) -> None:
+        self._disk.high_watermark = min(self._disk.high_watermark, offset)
+
+    def usage(self) -> tuple[int, int]:
+        return 1 << 40, 1 << 40

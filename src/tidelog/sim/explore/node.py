@@ -1,0 +1,331 @@
+"""A small node: the code of a real broker around one replica, with a thin driver in the place of its edges.
+
+Real: everything that decides. :class:`~tidelog.broker.node.Node` itself (proposals, metadata, repeats), the
+table of partitions, the replicas that vote and their voters, failed and repaired logs, seals, the replica.
+Modelled: membership and the metadata log (metadata is handed in as an image), the disk
+(:mod:`~tidelog.sim.explore.disk`), and the loops that carry fetches: an exchange of ask and answer is one
+step, in which the real server counts the ask and the real follower takes the answer.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import UUID
+
+from tidelog.broker.failed_logs import FailedLogs
+from tidelog.broker.node import Asked, Node, NodeMessage
+from tidelog.broker.partition import Partition
+from tidelog.broker.partitions import PartitionTable
+from tidelog.broker.quorum_partitions import QuorumPartitions
+from tidelog.config import BrokerConfig
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.messages import ControllerAsk, ControllerGot
+from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.election import State
+from tidelog.replication.fetching import MAX_BYTES, FetchLoop, _item
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import FetchAsk, FetchPart, Message
+from tidelog.replication.replica import Role
+from tidelog.replication.serving import Standing, _part
+from tidelog.replication.syncing import Synced, Syncer
+from tidelog.replication.votes import Timing
+from tidelog.replication.voting import Voting
+from tidelog.services import Timer
+from tidelog.sim.explore.disk import Disk, SmallLogs
+
+if TYPE_CHECKING:
+    from tidelog.broker.membership import Membership
+    from tidelog.broker.metadata_quorum import MetadataQuorum
+
+T = TypeVar("T")
+CONTROLLER = 0
+TOPIC = "t"
+TOPIC_ID = UUID(int=1)
+KEY = (TOPIC_ID, 0)
+PRODUCE_VERSION = 9
+WALL_CLOCK_MS = 1_000_000
+
+
+class _Timer:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class SmallServices:
+    """Time stands still within a step."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.clock_ms = now_ms
+        self._queue: list[Callable[[], None]] = []
+        self.timers: list[_Timer] = []
+
+    def now_ms(self) -> int:
+        return WALL_CLOCK_MS
+
+    def uptime_ms(self) -> int:
+        return self.clock_ms
+
+    def new_uuid(self) -> UUID:
+        raise NotImplementedError
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        self._queue.append(callback)
+
+    def later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        timer = _Timer(callback)
+        self.timers.append(timer)
+        return timer
+
+    def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        done(work())
+
+    def run(self) -> None:
+        """Everything that is at hand."""
+        while self._queue:
+            self._queue.pop(0)()
+
+    def fire(self) -> None:
+        """What waited for a time."""
+        due, self.timers = self.timers, []
+        for timer in due:
+            if timer.callback is not None:
+                timer.callback()
+                self.run()
+
+    @property
+    def waits(self) -> bool:
+        return any(timer.callback is not None for timer in self.timers)
+
+
+class _Mail:
+    """Leaves with the end of the step."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, NodeMessage]] = []
+
+    def send(self, to: int, message: NodeMessage) -> None:
+        self.sent.append((to, message))
+
+
+class _Syncer(Syncer):
+    """Disks are as quick as memory."""
+
+    def want(self, wanting: Synced) -> None:
+        self._services.soon(wanting.synced)
+
+
+class _Voting(Voting):
+    """Deadlines are met when the search says so."""
+
+    def _push(self, hosted: Hosted, deadline_ms: int) -> None: ...
+
+
+class _Host(Host):
+    def __init__(self, me: int, services: SmallServices, mail: _Mail) -> None:
+        super().__init__(me, services, mail, _no_chance)
+        self.syncer = _Syncer(services)
+        self.voting = _Voting(me, self.hosted, {}, self.serving, services, mail, _no_chance)
+
+    def wake(self, hosted: Hosted) -> None: ...
+
+    def _go_on(self, hosted: Hosted) -> None: ...
+
+
+def _no_chance() -> float:
+    return 0.0
+
+
+class _Membership:
+    """Registered, and heard of."""
+
+    def __init__(self, incarnation: UUID, broker_epoch: int) -> None:
+        self.incarnation = incarnation
+        self.broker_epoch = broker_epoch
+        self.fenced = True
+
+    def alone(self) -> bool:
+        return False
+
+    def metadata_says(self, broker_epoch: int, *, fenced: bool) -> None:
+        self.fenced = fenced
+
+    def show_life(self) -> None: ...
+
+    def hurry(self) -> None: ...
+
+
+class _Metadata:
+    """What this node has heard of the cluster."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self.leader = CONTROLLER
+        self.hosted: Hosted | None = None
+        self.committed_offset = 0
+
+
+class SmallNode(Node):
+    """One process. It lives in a step only; the search keeps copies."""
+
+    def __init__(
+        self, me: int, config: BrokerConfig, disk: Disk, incarnation: UUID, broker_epoch: int, now_ms: int
+    ) -> None:
+        self.me = me
+        self.config = config
+        self.disk = disk
+        self.clock = services = SmallServices(now_ms)
+        self.mail = mail = _Mail()
+        self._services = services
+        self._peers = mail
+        self.host = _Host(me, services, mail)
+        self.metadata = cast("MetadataQuorum", _Metadata())
+        self.membership = cast("Membership", _Membership(incarnation, broker_epoch))
+        self.partitions = PartitionTable(
+            self.host, SmallLogs(disk), services, self.membership.alone, self._may_be_decided
+        )
+        self.quorum = self.partitions.quorum = QuorumPartitions(
+            self.host, disk.storage, SmallLogs.path, services, mail, _no_chance, Timing(), disk.identity
+        )
+        self.quorum._book = disk.book.as_real()
+        self.quorum.image = lambda: self.image
+        self.quorum.broker_epoch = lambda: self.membership.broker_epoch
+        self.quorum.ask_controller = self._ask_controller
+        self.host.broker_epoch = lambda: self.membership.broker_epoch
+        self.host.serving.broker_epoch_of = self._registered_epoch
+        self.host.on_role = self._role_changed
+        self.host.on_proposal = self._proposed
+        self._failed_logs = FailedLogs(self, services, self._ask_controller)
+        self.host.on_failed = self._failed
+        self.host.on_damaged = self._damaged
+        self.partitions.on_offline = self._failed_logs.went_offline
+        self._proposals = {}
+        self.serving = set()
+        self._broker_epochs = {}
+        self._last_active = CONTROLLER
+        self.lost_peers = set()
+        self.stopped = False
+        self._registered = False
+        self.on_registered = _nothing
+        self.on_metadata = self._follow
+        self.on_role = _nothing
+
+    def _ask_controller(self, ask: ControllerAsk) -> None:
+        self.mail.send(CONTROLLER, Asked(self.me, ask))
+
+    def _may_be_decided(self) -> bool:
+        return False
+
+    # --- what the search looks at ---------------------------------------------------------------------------
+
+    @property
+    def hosted(self) -> Hosted | None:
+        return self.host.hosted.get(KEY)
+
+    @property
+    def partition(self) -> Partition | None:
+        return self.partitions.find(TOPIC, 0)[0]
+
+    def leads(self) -> bool:
+        hosted = self.hosted
+        return hosted is not None and hosted.replica.role is Role.LEADER
+
+    def follows(self) -> int:
+        """Whom it would fetch from; -1 for nobody."""
+        hosted = self.hosted
+        if hosted is None or hosted.replica.role is not Role.FOLLOWER or not hosted.may_fetch:
+            return -1
+        return -1 if hosted.replica.leader == self.me else hosted.replica.leader
+
+    @property
+    def has_to_do(self) -> bool:
+        """Whether something happens here when time passes."""
+        quorum = self.quorum
+        waits = bool(quorum._untold or quorum._changing or quorum._ahead)
+        return waits or self.clock.waits or bool(self._failed_logs._damaged)
+
+    # --- steps ----------------------------------------------------------------------------------------------
+
+    def hear(self, image: ClusterImage) -> None:
+        """Metadata has arrived."""
+        cast(Any, self.metadata).image = image
+        self._metadata_changed(image)
+        self.clock.run()
+
+    def told(self, got: ControllerGot) -> None:
+        self._controller_answered(got)
+        self.clock.run()
+
+    def receive(self, message: Message) -> None:  # type: ignore[override]
+        self.host.receive(message)
+        self.clock.run()
+
+    def produce(self, value: str) -> None:
+        """One record, if it is taken. Raises the refusal."""
+        partition = self.partition
+        if partition is not None:
+            record = Record(0, WALL_CLOCK_MS, None, value.encode(), ())
+            batch = memoryview(encode_batch([record], leader_epoch=-1))
+            partition.append(batch, WALL_CLOCK_MS, PRODUCE_VERSION)
+            self.clock.run()
+
+    def ask(self) -> FetchAsk:
+        """As the fetch loop would."""
+        hosted = cast(Hosted, self.hosted)
+        epoch, items = self.membership.broker_epoch, [_item(hosted)]
+        directory = None if hosted.election is None else hosted.election.directory
+        return FetchAsk(self.me, epoch, 1, 0, items, [], 0, MAX_BYTES, directory)
+
+    def count(self, ask: FetchAsk) -> FetchPart | None:
+        """A follower's ask: the answer, or None when there is nothing to say."""
+        standing = Standing(ask.sender)
+        standing.directory = ask.directory
+        refusals = self.host.serving._count(standing, ask, self.clock.clock_ms)
+        self.clock.run()
+        if refusals:
+            return refusals[0]
+        ((hosted, item),) = standing.items.items()
+        return _part(hosted, item, MAX_BYTES, ask.sender)
+
+    def take(self, leader: int, part: FetchPart | None) -> None:
+        """The leader's answer; an empty one is a sign of life."""
+        hosted = cast(Hosted, self.hosted)
+        if part is not None:
+            loop = FetchLoop(
+                self.me, leader, self.clock, self.mail, self.host.broker_epoch, self.host.voting.leader_named, 0
+            )  # fmt: skip
+            loop._take(hosted, part, self.clock.clock_ms)
+        if part is None or not part.error:
+            self.host.voting.leader_heard(hosted, leader, hosted.replica.epoch)
+        self.clock.run()
+
+    def stand(self, now_ms: int) -> bool:
+        """Its leader was silent for long, or it hears no majority. Whether it goes on asking."""
+        self.clock.clock_ms = now_ms
+        hosted = cast(Hosted, self.hosted)
+        election = hosted.election
+        if election is None:
+            return False
+        election.deadline_ms = min(election.deadline_ms, now_ms)
+        self.host.voting.look_at(hosted, now_ms)
+        self.clock.run()
+        return election.state in (State.PROSPECTIVE, State.CANDIDATE)
+
+    def damage(self) -> None:
+        """A bit of its first record has flipped, and it has noticed."""
+        cast(Hosted, self.hosted).damaged(0, "a bit has flipped")
+        self.clock.run()
+
+    def pass_time(self) -> None:
+        """Whatever waits or is repeated comes up."""
+        self.clock.fire()
+        self.quorum._stepped_ms = -1 << 62
+        self.quorum.tick(self.clock.clock_ms + 4000)
+        self.quorum._stepped_ms = -1 << 62
+        self._failed_logs.look()
+        self.clock.run()
+
+
+def _nothing(*_: object) -> None: ...

@@ -1,0 +1,86 @@
+"""Breadth first through all states of a small world: the first state that breaks a promise has been reached
+on a shortest way.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from tidelog.errors import InvariantViolation, TidelogError
+from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.explore.checks import look
+from tidelog.sim.explore.world import World
+
+
+class Action(NamedTuple):
+    """A step that is possible in a state."""
+
+    label: str
+    run: Callable[[World], None]
+
+
+Actions = Callable[[World], Iterator[Action]]
+
+
+class Found(NamedTuple):
+    """What a search has come to."""
+
+    states: int
+    steps: int  # that were tried
+    depth: int  # of the deepest state
+    complete: bool  # Whether no state within the budgets was left out.
+    problem: str = ""
+    trace: tuple[str, ...] = ()
+
+    def story(self) -> str:
+        """The shortest way to the problem, step by step."""
+        lines = [f"{number}. {step}" for number, step in enumerate(self.trace, 1)]
+        return "\n".join([*lines, f"=> {self.problem}"])
+
+
+def explore(begin: World, actions: Actions, *, depth_max: int, states_max: int) -> Found:
+    """All states that can be reached, up to these bounds, until one of them breaks a promise."""
+    visited = {begin.freeze()}
+    ways: list[tuple[int, str]] = [(-1, "")]  # how each state was reached: from which, and by what
+    frontier: list[tuple[int, World]] = [(0, begin)]
+    steps = depth = 0
+    complete = True
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        while frontier and depth < depth_max:
+            following: list[tuple[int, World]] = []
+            for number, world in frontier:
+                for action in actions(world):
+                    steps += 1
+                    child = world.child()
+                    try:
+                        action.run(child)
+                        child.settle()
+                        look(child)
+                    except (Violation, InvariantViolation) as problem:
+                        trace = (*_trace(ways, number), action.label)
+                        return Found(len(visited), steps, depth + 1, False, str(problem), trace)
+                    except TidelogError:
+                        continue  # Refused: nothing has happened.
+                    printed = child.freeze()
+                    if printed not in visited:
+                        visited.add(printed)
+                        ways.append((number, action.label))
+                        following.append((len(ways) - 1, child))
+                if len(visited) >= states_max:
+                    return Found(len(visited), steps, depth + 1, False)
+            depth += bool(following)
+            frontier = following
+        complete = not frontier
+        return Found(len(visited), steps, depth, complete)
+    finally:
+        logging.disable(disabled)
+
+
+def _trace(ways: list[tuple[int, str]], number: int) -> list[str]:
+    steps = []
+    while number > 0:
+        number, label = ways[number]
+        steps.append(label)
+    return steps[::-1]
