@@ -7,13 +7,16 @@ use, only when it is possible.
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
-from tidelog.sim.explore.node import CONTROLLER
+from tidelog.config.modes import MODES
+from tidelog.config.topic import REPLICATION_MODE
+from tidelog.sim.explore.node import CONTROLLER, TOPIC
 from tidelog.sim.explore.search import Action, Actions
 from tidelog.sim.explore.world import SILENCE_MS, Flight, World
 
 Kind = Callable[[World], Iterator[Action]]
 
-ROUNDS = 4  # of asking, in one election
+ROUNDS = 3  # of asking, in one election
+ROUND_MS = 1000
 
 
 def _has(world: World, budget: str) -> bool:
@@ -40,7 +43,7 @@ def produce(world: World) -> Iterator[Action]:
 
             def run(child: World, number: int = number) -> None:
                 child.seen = child.seen._replace(produced=child.seen.produced + 1)
-                child.touch(number).produce(value)
+                child.call(number, "produce", value)
 
             yield Action(f"node {number} takes {value}", _paid("records", run))
 
@@ -52,9 +55,8 @@ def fetch(world: World) -> Iterator[Action]:
         if leader in world.running:
 
             def run(child: World, number: int = number, leader: int = leader) -> None:
-                ask = child.touch(number).ask()
-                part = child.touch(leader).count(ask)
-                child.touch(number).take(leader, part)
+                part = child.call(leader, "count", child.node(number).ask())
+                child.call(number, "take", leader, part)
 
             yield Action(f"node {number} fetches from node {leader}", run)
 
@@ -68,8 +70,7 @@ def fetch_unanswered(world: World) -> Iterator[Action]:
         if leader in world.running:
 
             def run(child: World, number: int = number, leader: int = leader) -> None:
-                ask = child.touch(number).ask()
-                child.touch(leader).count(ask)
+                child.call(leader, "count", child.node(number).ask())
 
             label = f"node {number} asks node {leader}, and the answer is lost"
             yield Action(label, _paid("lost answers", run))
@@ -83,7 +84,7 @@ def pass_time(world: World) -> Iterator[Action]:
     for number in world.running:
         if world.node(number).has_to_do:
             yield Action(
-                f"time passes at node {number}", lambda child, number=number: child.touch(number).pass_time()
+                f"time passes at node {number}", lambda child, number=number: child.call(number, "pass_time")
             )
 
 
@@ -114,16 +115,13 @@ def stand(world: World) -> Iterator[Action]:
 
 def _election(number: int, reach: frozenset[int]) -> Callable[[World], None]:
     def run(child: World) -> None:
-        child.clock_ms += SILENCE_MS
-        for other in child.running:
-            child.touch(other)
-        for _ in range(ROUNDS):
-            goes_on = child.touch(number).stand(child.clock_ms)
+        begin_ms = child.clock_ms - child.clock_ms % SILENCE_MS + SILENCE_MS
+        for round_number in range(ROUNDS):
+            child.pass_silence(begin_ms + round_number * ROUND_MS)
+            goes_on = child.call(number, "stand")
             child.settle(reach)
-            hosted = child.touch(number).hosted
-            if not goes_on or hosted is None or hosted.election is None or child.node(number).leads():
+            if not goes_on or child.node(number).leads():
                 break
-            child.clock_ms = max(child.clock_ms, hosted.election.deadline_ms)
 
     return run
 
@@ -163,8 +161,21 @@ def damage(world: World) -> Iterator[Action]:
     for number in world.running:
         hosted = world.node(number).hosted
         if hosted is not None and hosted.damaged_from is None and hosted.log.end_offset > 0:
-            run = _paid("damage", lambda child, number=number: child.touch(number).damage())  # type: ignore[misc]
+            run = _paid("damage", lambda child, number=number: child.call(number, "damage"))  # type: ignore[misc]
             yield Action(f"node {number} finds its log damaged", run)
+
+
+# --- the operator -------------------------------------------------------------------------------------------
+
+
+def change_mode(world: World) -> Iterator[Action]:
+    if not _has(world, "modes"):
+        return
+    wanted = world.image.topics[TOPIC].configs[REPLICATION_MODE]
+    for mode in MODES:
+        if mode != wanted:
+            run = _paid("modes", lambda child, mode=mode: child.configure({REPLICATION_MODE: mode}))  # type: ignore[misc]
+            yield Action(f"the topic's mode is set to {mode}", run)
 
 
 # --- the controllers ----------------------------------------------------------------------------------------
@@ -228,7 +239,7 @@ def _arrive(child: World, flight: Flight) -> None:
         for answer in child.handle(message):  # type: ignore[arg-type]
             child.flights = (*child.flights, Flight(message.sender, answer))  # type: ignore[union-attr]
     elif flight.to in child.running:
-        child.touch(flight.to).told(message)  # type: ignore[arg-type]
+        child.call(flight.to, "told", message)
 
 
 def _named(flight: Flight) -> str:

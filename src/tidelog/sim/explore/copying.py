@@ -1,16 +1,18 @@
 """Copies and fingerprints of a node: an object graph of slots, dicts, deques, bound methods and closures.
 
-A step of the search changes one node, and the node before the step is still needed for the other steps. So
-the node is copied as a whole: everything it can reach that may change. What cannot change (numbers, images,
-settings, policies) is shared, and keeps its identity, which the code under test compares.
+A step of the search changes one node or two, and the nodes before the step are still needed for the other
+steps. So a node is copied as a whole: everything it can reach that may change. What cannot change (numbers,
+images, settings, policies) is shared, and keeps its identity, which the code under test compares.
 
-A fingerprint is the same graph as one tuple. Objects are numbered in the order in which they are met, so two
-graphs of the same shape have the same fingerprint. Times are told relative to the clock, and whatever is
-longer ago than any timeout is just "long ago": otherwise no state would ever be met twice.
+A fingerprint is the same graph as one flat row of values. Objects are numbered in the order in which they are
+met, so two graphs of the same shape have the same fingerprint. Times are told relative to the clock, and
+whatever is longer ago than any timeout is just "long ago": otherwise no state would ever be met twice.
+
+This is where a search spends its time, so both are written for speed.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from enum import Enum
 from itertools import count
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
@@ -27,39 +29,28 @@ from tidelog.replication.view import Wait, Yes
 LONG_AGO_MS = 5000
 """Longer than anything waits for, shorter than a step of the clock."""
 
-_ATOMS: frozenset[type] = frozenset(
-    {
-        int, str, bytes, bool, float, type(None), UUID, frozenset, BuiltinFunctionType, BrokerConfig,
-        TopicConfig, Wait, Yes, type, *(type(policy) for policy in BY_NAME.values()),
-    }
-)  # fmt: skip
+# Compared by their values.
+_VALUES: set[type] = {int, str, bytes, bool, float, type(None), UUID, frozenset}
+# Shared by all copies; these and all enums, structs, errors and classes that are met.
+_ATOMS: set[type] = {
+    *_VALUES, BuiltinFunctionType, BrokerConfig, TopicConfig, Wait, Yes, type,
+    *(type(policy) for policy in BY_NAME.values()),
+}  # fmt: skip
+_NEVER_CHANGE = (Enum, msgspec.Struct, TidelogError, type)
 
 # Mappings to times whose names do not say so.
 _TIMES_BY_KEY = frozenset({"_heard", "_untold", "_ahead"})
 # Say nothing about a node: the clock is told by the ages, and how often something changed is history.
-_UNTOLD = frozenset({"clock_ms", "version"})
-_kinds: dict[type, str] = {}
+# Who belongs to whom within a node never changes.
+_UNTOLD = frozenset(
+    {
+        "clock_ms", "version", "me", "_me", "_services", "_peers", "_chance", "_storage", "_listener", "_host",
+        "host", "mail", "timing", "throttle", "syncer", "directory", "_directory", "_path",
+    }
+)  # fmt: skip
+
 _slots: dict[type, tuple[str, ...]] = {}
-
-
-def _kind(of: type) -> str:
-    """How values of this type are copied."""
-    known = _kinds.get(of)
-    if known is None:
-        known = _kinds[of] = _classify(of)
-    return known
-
-
-def _classify(of: type) -> str:
-    if of in _ATOMS or issubclass(of, Enum | msgspec.Struct | TidelogError | type):
-        return "atom"
-    for base, kind in (
-        (tuple, "tuple"), (dict, "dict"), (list, "list"), (set, "set"), (deque, "deque"),
-        (FunctionType, "function"), (MethodType, "method"), (CellType, "cell"), (count, "count"),
-    ):  # fmt: skip
-        if issubclass(of, base):
-            return kind
-    return "object"
+_MISSING = object()
 
 
 def _slots_of(of: type) -> tuple[str, ...]:
@@ -68,14 +59,6 @@ def _slots_of(of: type) -> tuple[str, ...]:
         names = [name for base in of.__mro__ for name in getattr(base, "__slots__", ())]
         known = _slots[of] = tuple(name for name in names if name not in ("__dict__", "__weakref__"))
     return known
-
-
-def _fields(value: Any) -> Iterator[tuple[str, Any]]:
-    for name in _slots_of(type(value)):
-        if hasattr(value, name):
-            yield name, getattr(value, name)
-    if hasattr(value, "__dict__"):
-        yield from value.__dict__.items()
 
 
 # --- copies -------------------------------------------------------------------------------------------------
@@ -88,15 +71,26 @@ class Copier:
         self._copies: dict[int, Any] = {}
 
     def copy(self, value: Any) -> Any:
-        kind = _kind(type(value))
-        if kind == "atom":
+        of = type(value)
+        if of in _ATOMS:
             return value
         known = self._copies.get(id(value))
-        return known if known is not None else _COPIES[kind](self, value)
+        if known is not None:
+            return known
+        way = _ways.get(of)
+        if way is None:
+            way = _ways[of] = _way_for(of)
+        return way(self, value)
+
+    def _atom(self, value: Any) -> Any:
+        return value
 
     def _tuple(self, value: Any) -> Any:
-        parts = [self.copy(each) for each in value]
-        if all(new is old for new, old in zip(parts, value, strict=True)):
+        parts = [each if type(each) in _ATOMS else self.copy(each) for each in value]
+        for new, old in zip(parts, value, strict=True):
+            if new is not old:
+                break
+        else:
             return value
         made = getattr(type(value), "_make", tuple)(parts)
         self._copies[id(value)] = made
@@ -105,7 +99,8 @@ class Copier:
     def _list(self, value: Any) -> Any:
         made: list[Any] = []
         self._copies[id(value)] = made
-        made += [self.copy(each) for each in value]
+        if value:
+            made += [each if type(each) in _ATOMS else self.copy(each) for each in value]
         return made
 
     def _deque(self, value: Any) -> Any:
@@ -124,7 +119,9 @@ class Copier:
         made: dict[Any, Any] = {}
         self._copies[id(value)] = made
         for key, each in value.items():
-            made[self.copy(key)] = self.copy(each)
+            if type(key) not in _ATOMS:
+                key = self.copy(key)  # noqa: PLW2901
+            made[key] = each if type(each) in _ATOMS else self.copy(each)
         return made
 
     def _method(self, value: Any) -> Any:
@@ -135,10 +132,9 @@ class Copier:
     def _function(self, value: Any) -> Any:
         if value.__closure__ is None and not value.__defaults__:
             return value
-        cells = tuple(self.copy(cell) for cell in value.__closure__ or ())
+        cells = tuple([self.copy(cell) for cell in value.__closure__ or ()])
         defaults = self.copy(value.__defaults__)
         made = FunctionType(value.__code__, value.__globals__, value.__name__, defaults, cells)
-        made.__qualname__ = value.__qualname__
         self._copies[id(value)] = made
         return made
 
@@ -152,25 +148,44 @@ class Copier:
         return count()  # Orders what is due at the same time; nothing is told by it.
 
     def _object(self, value: Any) -> Any:
-        made = object.__new__(type(value))
+        of = type(value)
+        made = object.__new__(of)
         self._copies[id(value)] = made
-        for name, each in _fields(value):
-            object.__setattr__(made, name, self.copy(each))
+        for name in _slots_of(of):
+            each = getattr(value, name, _MISSING)
+            if each is not _MISSING:
+                object.__setattr__(made, name, each if type(each) in _ATOMS else self.copy(each))
+        fields = getattr(value, "__dict__", None)
+        if fields is not None:
+            mine = made.__dict__
+            for name, each in fields.items():
+                mine[name] = each if type(each) in _ATOMS else self.copy(each)
         return made
 
 
-_COPIES: dict[str, Callable[[Copier, Any], Any]] = {
-    "tuple": Copier._tuple,
-    "list": Copier._list,
-    "deque": Copier._deque,
-    "set": Copier._set,
-    "dict": Copier._dict,
-    "method": Copier._method,
-    "function": Copier._function,
-    "cell": Copier._cell,
-    "count": Copier._count,
-    "object": Copier._object,
+_Way = Callable[[Copier, Any], Any]
+_ways: dict[type, _Way] = {
+    list: Copier._list,
+    deque: Copier._deque,
+    set: Copier._set,
+    dict: Copier._dict,
+    MethodType: Copier._method,
+    FunctionType: Copier._function,
+    CellType: Copier._cell,
+    count: Copier._count,
 }
+
+
+def _way_for(of: type) -> _Way:
+    """How values of a type that was not met before are copied."""
+    if issubclass(of, _NEVER_CHANGE):
+        _ATOMS.add(of)
+        if issubclass(of, Enum):
+            _VALUES.add(of)
+        return Copier._atom
+    if issubclass(of, tuple):
+        return Copier._tuple
+    return Copier._object
 
 
 # --- fingerprints -------------------------------------------------------------------------------------------
@@ -183,7 +198,9 @@ class Fingerprints:
         self._structs: dict[int, tuple[Any, bytes]] = {}
 
     def of(self, value: Any, now_ms: int) -> Hashable:
-        return _Walk(self, now_ms).walk(value)
+        walk = _Walk(self, now_ms)
+        walk.walk(value)
+        return tuple(walk.row)
 
     def of_struct(self, value: Any) -> bytes:
         known = self._structs.get(id(value))
@@ -197,58 +214,107 @@ class _Walk:
         self._prints = prints
         self._now_ms = now_ms
         self._met: dict[int, int] = {}
+        self.row: list[Hashable] = []
 
-    def walk(self, value: Any) -> Hashable:
+    def walk(self, value: Any) -> None:
         of = type(value)
-        kind = _kind(of)
-        if kind == "atom":
-            return self._atom(of, value)
+        if of in _VALUES:
+            self.row.append(value)
+            return
         met = self._met.get(id(value))
         if met is not None:
-            return "met", met
-        if kind == "tuple":
-            return tuple(self.walk(each) for each in value)
-        if kind == "count":
-            return None
+            self.row.append(met)
+            return
+        if isinstance(value, tuple):
+            self.row.append(len(value))
+            for each in value:
+                self.walk(each)
+            return
         self._met[id(value)] = len(self._met)
-        return self._inside(kind, of, value)
+        inside = _insides.get(of)
+        if inside is None:
+            inside = _insides[of] = _inside_for(of)
+        inside(self, value)
 
-    def _atom(self, of: type, value: Any) -> Hashable:
-        if issubclass(of, msgspec.Struct):
-            return self._prints.of_struct(value)
-        if of is BrokerConfig or of is TopicConfig or issubclass(of, TidelogError):
-            return id(value)
-        return value  # type: ignore[no-any-return]
+    def _struct(self, value: Any) -> None:
+        self.row.append(self._prints.of_struct(value))
 
-    def _inside(self, kind: str, of: type, value: Any) -> Hashable:
-        if kind in ("list", "deque"):
-            return tuple(self.walk(each) for each in value)
-        if kind == "set":
-            return frozenset(self.walk(each) for each in value)
-        if kind == "dict":
-            return tuple((self.walk(key), self.walk(each)) for key, each in value.items())
-        if kind == "method":
-            return value.__func__.__qualname__, self.walk(value.__self__)
-        if kind == "function":
-            cells = value.__closure__ or ()
-            inside = tuple(self.walk(cell.cell_contents) for cell in cells)
-            return value.__qualname__, value.__code__.co_firstlineno, inside, self.walk(value.__defaults__)
-        own = getattr(value, "fingerprint", None)
-        if own is not None:
-            return own()  # type: ignore[no-any-return]
-        return of.__name__, tuple(self._field(name, each) for name, each in _fields(value))
+    def _same(self, value: Any) -> None:
+        self.row.append(id(value))
 
-    def _field(self, name: str, value: Any) -> Hashable:
-        if name in _UNTOLD:
-            return None
-        if type(value) is int and name.endswith("_ms"):
-            return self._age(value)
-        if name in _TIMES_BY_KEY and type(value) is dict:
-            return tuple(
-                (self.walk(key), self._age(each) if type(each) is int else self.walk(each))
-                for key, each in value.items()
-            )
-        return self.walk(value)
+    def _list(self, value: Any) -> None:
+        self.row.append(len(value))
+        for each in value:
+            self.walk(each)
+
+    def _set(self, value: Any) -> None:
+        self._list(sorted(value, key=repr) if len(value) > 1 else value)
+
+    def _dict(self, value: Any) -> None:
+        self.row.append(len(value))
+        for key, each in value.items():
+            self.walk(key)
+            self.walk(each)
+
+    def _method(self, value: Any) -> None:
+        self.row.append(value.__func__)
+        self.walk(value.__self__)
+
+    def _function(self, value: Any) -> None:
+        self.row.append(value.__code__)
+        for cell in value.__closure__ or ():
+            self.walk(cell.cell_contents)
+        self.walk(value.__defaults__)
+
+    def _nothing(self, value: Any) -> None: ...
+
+    def _own(self, value: Any) -> None:
+        self.row.append(value.fingerprint())
+
+    def _object(self, value: Any) -> None:
+        of = type(value)
+        self.row.append(of)
+        for name in _slots_of(of):
+            if name not in _UNTOLD:
+                self._field(name, getattr(value, name, None))
+        for name, each in getattr(value, "__dict__", {}).items():
+            if name not in _UNTOLD:
+                self._field(name, each)
+
+    def _field(self, name: str, value: Any) -> None:
+        of = type(value)
+        if of is int:
+            self.row.append(self._age(value) if name.endswith("_ms") else value)
+        elif of in _VALUES:
+            self.row.append(value)
+        elif of is MethodType or of is FunctionType:
+            return  # Who is told of what: that, too, is as it was made. Those that wait are in lists.
+        elif name in _TIMES_BY_KEY and type(value) is dict:
+            for key, each in value.items():
+                self.walk(key)
+                self.walk(self._age(each) if type(each) is int else each)
+        else:
+            self.walk(value)
 
     def _age(self, time_ms: int) -> int:
         return max(time_ms - self._now_ms, -LONG_AGO_MS)
+
+
+_Inside = Callable[[_Walk, Any], None]
+_insides: dict[type, _Inside] = {
+    list: _Walk._list,
+    deque: _Walk._list,
+    set: _Walk._set,
+    dict: _Walk._dict,
+    MethodType: _Walk._method,
+    FunctionType: _Walk._function,
+    count: _Walk._nothing,
+}
+
+
+def _inside_for(of: type) -> _Inside:
+    if issubclass(of, msgspec.Struct):
+        return _Walk._struct
+    if of in _ATOMS or issubclass(of, _NEVER_CHANGE):
+        return _Walk._same
+    return _Walk._own if hasattr(of, "fingerprint") else _Walk._object

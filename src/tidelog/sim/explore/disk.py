@@ -25,11 +25,21 @@ PATH = "data"
 class Region:
     """Some batches of a log, read."""
 
+    position = 0
+
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self.position = 0
         self.size = len(data)
-        self.file = self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Region) and other._data == self._data
+
+    def __hash__(self) -> int:
+        return hash(self._data)
+
+    @property
+    def file(self) -> "Region":
+        return self
 
     def read(self) -> bytes:
         return self._data

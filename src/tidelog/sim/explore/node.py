@@ -48,10 +48,10 @@ WALL_CLOCK_MS = 1_000_000
 
 class _Timer:
     def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
+        self.callbacks = [callback]
 
     def cancel(self) -> None:
-        self.callback = None
+        self.callbacks.clear()
 
 
 class SmallServices:
@@ -86,18 +86,19 @@ class SmallServices:
         """Everything that is at hand."""
         while self._queue:
             self._queue.pop(0)()
+        self.timers = [timer for timer in self.timers if timer.callbacks]
 
     def fire(self) -> None:
         """What waited for a time."""
         due, self.timers = self.timers, []
         for timer in due:
-            if timer.callback is not None:
-                timer.callback()
+            for callback in timer.callbacks:
+                callback()
                 self.run()
 
     @property
     def waits(self) -> bool:
-        return any(timer.callback is not None for timer in self.timers)
+        return any(timer.callbacks for timer in self.timers)
 
 
 class _Mail:
@@ -301,9 +302,9 @@ class SmallNode(Node):
             self.host.voting.leader_heard(hosted, leader, hosted.replica.epoch)
         self.clock.run()
 
-    def stand(self, now_ms: int) -> bool:
+    def stand(self) -> bool:
         """Its leader was silent for long, or it hears no majority. Whether it goes on asking."""
-        self.clock.clock_ms = now_ms
+        now_ms = self.clock.clock_ms
         hosted = cast(Hosted, self.hosted)
         election = hosted.election
         if election is None:

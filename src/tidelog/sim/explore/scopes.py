@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tidelog.config import BrokerConfig
-from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
+from tidelog.config.modes import ISR, QUORUM
 from tidelog.config.topic import REPLICATION_MODE
 from tidelog.sim.explore import actions
 from tidelog.sim.explore.checks import look
-from tidelog.sim.explore.search import Action, Actions, Found, explore
+from tidelog.sim.explore.search import Actions, Found, explore
 from tidelog.sim.explore.world import Surroundings, World
 
 NODES = (1, 2, 3)
@@ -22,35 +21,110 @@ class Scope(NamedTuple):
     states_max: int = 1_000_000
 
     def search(self, *, depth_max: int | None = None, states_max: int | None = None) -> Found:
+        """All of it, or as much as is asked for."""
         return explore(
             self.begin(),
             self.actions,
-            depth_max=depth_max or self.depth_max,
-            states_max=states_max or self.states_max,
+            depth_max=self.depth_max if depth_max is None else depth_max,
+            states_max=self.states_max if states_max is None else states_max,
         )
 
 
-def _world(mode: str, budgets: dict[str, int], *, instant: bool, **configs: str) -> World:
-    config = BrokerConfig.parse({"node.id": 1})
-    world = World(Surroundings(config, instant=instant), budgets)
-    overrides = {name.replace("_", "."): value for name, value in configs.items()}
-    world.found(NODES, mode, {REPLICATION_MODE: mode, **overrides})
+def _world(mode: str, *, instant: bool) -> World:
+    world = World(Surroundings(instant=instant), {})
+    world.found(NODES, mode, {REPLICATION_MODE: mode})
+    world.settle()
     return world
 
 
-def _do(world: World, run: Callable[[World], None]) -> None:
-    run(world)
-    world.settle()
-    look(world)
+_ANYTHING = actions.all_of(
+    actions.produce, actions.fetch, actions.stand, actions.kill, actions.start, actions.fence,
+    actions.unfence, actions.hear, actions.deliver, actions.pass_time,
+)  # fmt: skip
 
 
-def _fetch(world: World, number: int) -> None:
-    (action,) = [each for each in actions.fetch(world) if each.label.startswith(f"node {number} ")]
-    _do(world, action.run)
-
-
-def _run(world: World, *labels: str, kinds: Actions) -> None:
-    """Steps that every trace of a scope begins with."""
+def _do(world: World, *labels: str) -> None:
+    """Steps that every trace begins with, whatever they cost."""
+    world.budgets = dict.fromkeys(("records", "elections", "kills", "fences"), 1)
     for label in labels:
-        (action,) = [each for each in kinds(world) if each.label == label]
-        _do(world, action.run)
+        (action,) = [each for each in _ANYTHING(world) if each.label == label]
+        action.run(world)
+        world.settle()
+        look(world)
+        world.budgets = dict.fromkeys(world.budgets, 1)
+    world.budgets = {}
+
+
+# --- in-sync proposals --------------------------------------------------------------------------------------
+
+
+def _third_is_outside() -> World:
+    """Node 1 leads, node 2 is in sync and node 3 is not, though it lacks nothing but the first record."""
+    world = _world(ISR, instant=False)
+    hear = [f"node {number} hears of the metadata" for number in NODES]
+    while any(world.unheard.values()):
+        _do(world, next(label for label in hear if world.unheard[int(label[5])]))
+    _do(world, "node 3 is fenced", *hear, "node 3 is fenced no more", *hear)
+    _do(world, "node 1 takes r1", *["node 2 fetches from node 1"] * 2)
+    world.budgets = {"records": 1, "fences": 1, "repeats": 1, "doubles": 1, "kills": 1}
+    return world
+
+
+_PROPOSALS = actions.all_of(
+    actions.produce, actions.fetch, actions.repeat, actions.deliver, actions.deliver_twice, actions.hear,
+    actions.fence, actions.unfence, actions.kill, actions.start,
+)  # fmt: skip
+
+
+# --- forget, repair, readmit --------------------------------------------------------------------------------
+
+
+def _all_have_one() -> World:
+    """Node 1 leads, and all three have its first record."""
+    world = _world(QUORUM, instant=True)
+    _do(world, "after a silence node 1 asks for votes, and hears 2 and 3", "node 1 takes r1")
+    _do(world, *["node 2 fetches from node 1", "node 3 fetches from node 1"] * 3)
+    return world
+
+
+def _forget() -> World:
+    world = _all_have_one()
+    world.budgets = {"records": 0, "kills": 3, "disks": 2, "elections": 1, "damage": 0}
+    return world
+
+
+def _repair() -> World:
+    world = _all_have_one()
+    world.budgets = {"records": 0, "kills": 0, "disks": 0, "elections": 1, "damage": 2}
+    return world
+
+
+_VOTERS = actions.all_of(
+    actions.produce, actions.fetch, actions.stand, actions.kill, actions.start, actions.start_empty,
+    actions.damage, actions.pass_time,
+)  # fmt: skip
+
+
+# --- seal, change of mode, stand in -------------------------------------------------------------------------
+
+
+def _second_leads() -> World:
+    """Node 2 leads, though node 1 comes first in the placement; all are in sync."""
+    world = _world(ISR, instant=True)
+    _do(world, "node 1 is killed", "node 1 starts", "node 1 fetches from node 2", "node 3 fetches from node 2")
+    world.budgets = {"records": 2, "kills": 1, "modes": 1, "elections": 0}
+    return world
+
+
+_MODES = actions.all_of(
+    actions.produce, actions.fetch, actions.stand, actions.kill, actions.start, actions.change_mode,
+    actions.pass_time,
+)  # fmt: skip
+
+
+SCOPES: dict[str, Scope] = {
+    "proposals": Scope("in-sync proposals", _third_is_outside, _PROPOSALS, 30),
+    "forget": Scope("voters that come back empty", _forget, _VOTERS, 30),
+    "repair": Scope("voters that are repaired and readmitted", _repair, _VOTERS, 30),
+    "modes": Scope("seals, changes of mode and stand-ins", _second_leads, _MODES, 30),
+}

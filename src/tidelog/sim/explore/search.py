@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 def explore(begin: World, actions: Actions, *, depth_max: int, states_max: int) -> Found:
     """All states that can be reached, up to these bounds, until one of them breaks a promise."""
-    visited = {begin.freeze()}
+    visited = {begin.fingerprint()}
     ways: list[tuple[int, str]] = [(-1, "")]  # how each state was reached: from which, and by what
     frontier: list[tuple[int, World]] = [(0, begin)]
     steps = depth = 0
@@ -63,7 +63,7 @@ def explore(begin: World, actions: Actions, *, depth_max: int, states_max: int) 
                         return Found(len(visited), steps, depth + 1, False, str(problem), trace)
                     except TidelogError:
                         continue  # Refused: nothing has happened.
-                    printed = child.freeze()
+                    printed = child.fingerprint()
                     if printed not in visited:
                         visited.add(printed)
                         ways.append((number, action.label))

@@ -1,0 +1,122 @@
+"""Nodes as values: a node is never changed, a call to it makes another one.
+
+What a call leads to depends on nothing but the node and the call. So it is made once, however many worlds
+have a node in this state: a world is little more than the names of its nodes' states, and a step of the
+search is most often a look into a table.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from tidelog.broker.node import NodeMessage
+from tidelog.config import BrokerConfig
+from tidelog.controller.image import ClusterImage
+from tidelog.errors import TidelogError
+from tidelog.replication.messages import FetchAsk
+from tidelog.sim.explore.copying import Copier, Fingerprints
+from tidelog.sim.explore.disk import Disk
+from tidelog.sim.explore.node import SmallNode
+
+T = TypeVar("T")
+
+
+class Frozen:
+    """A node, or the disk of one that does not run, in one state at one time."""
+
+    __slots__ = ("clock_ms", "disk", "node", "printed")
+
+    def __init__(self, node: SmallNode | None, disk: Disk, clock_ms: int, printed: int) -> None:
+        self.node = node
+        self.disk = disk
+        self.clock_ms = clock_ms
+        self.printed = printed  # the fingerprint
+
+
+class Outcome(NamedTuple):
+    after: Frozen
+    sent: tuple[tuple[int, NodeMessage], ...]
+    result: Any
+    refusal: TidelogError | None
+
+
+class Table:
+    """All states of nodes that were met, and what became of them."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._prints = Fingerprints()
+        self._states: dict[tuple[int, int], Frozen] = {}
+        self._outcomes: dict[Hashable, Any] = {}
+        self._images: dict[bytes, ClusterImage] = {}
+
+    # --- states ---------------------------------------------------------------------------------------------
+
+    def freeze(self, node: SmallNode | None, disk: Disk, clock_ms: int) -> Frozen:
+        """Nobody may change it from now on."""
+        printed = hash(self._prints.of(node or disk, clock_ms))
+        key = (printed, clock_ms)
+        if key not in self._states:
+            self._states[key] = Frozen(node, disk, clock_ms, printed)
+        return self._states[key]
+
+    def image(self, image: ClusterImage) -> ClusterImage:
+        """The same object for the same picture of the cluster."""
+        return self._images.setdefault(self.print_of(image), image)
+
+    def print_of(self, image: ClusterImage) -> bytes:
+        return self._prints.of_struct(image)
+
+    # --- what can happen to them ----------------------------------------------------------------------------
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        if key not in self._outcomes:
+            self._outcomes[key] = make()
+        return self._outcomes[key]  # type: ignore[no-any-return]
+
+    def call(self, frozen: Frozen, name: str, arguments: tuple[Any, ...]) -> Outcome:
+        """One of the steps of a node."""
+        key = (frozen, name, tuple(map(self._name, arguments)))
+        return self._once(key, lambda: self._call(frozen, name, arguments))
+
+    def _call(self, frozen: Frozen, name: str, arguments: tuple[Any, ...]) -> Outcome:
+        node: SmallNode = Copier().copy(frozen.node)
+        node.clock.clock_ms = frozen.clock_ms
+        result, refusal = None, None
+        try:
+            result = getattr(node, name)(*arguments)
+        except TidelogError as error:
+            refusal = error
+        sent, node.mail.sent = tuple(node.mail.sent), []
+        return Outcome(self.freeze(node, node.disk, frozen.clock_ms), sent, result, refusal)
+
+    def _name(self, argument: Any) -> Hashable:
+        if isinstance(argument, ClusterImage):
+            return self.print_of(argument)
+        if isinstance(argument, FetchAsk):
+            return argument._replace(items=tuple(argument.items), forgotten=())  # type: ignore[arg-type]
+        return argument  # type: ignore[no-any-return]
+
+    def later(self, frozen: Frozen, clock_ms: int) -> Frozen:
+        """The same at another time."""
+        key = (frozen, clock_ms)
+        return self._once(key, lambda: self.freeze(frozen.node, frozen.disk, clock_ms))
+
+    def killed(self, frozen: Frozen) -> Frozen:
+        """What the process leaves behind; the watermark was noted a moment ago."""
+        return self._once((frozen, "killed"), lambda: self._killed(frozen))
+
+    def _killed(self, frozen: Frozen) -> Frozen:
+        node: SmallNode = Copier().copy(frozen.node)
+        if node.hosted is not None:
+            node.disk.high_watermark = node.hosted.replica.high_watermark
+        return self.freeze(None, node.disk, frozen.clock_ms)
+
+    def started(self, frozen: Frozen, number: int, incarnation: UUID, broker_epoch: int) -> Frozen:
+        key = (frozen, number, incarnation, broker_epoch)
+        return self._once(key, lambda: self._started(frozen, number, incarnation, broker_epoch))
+
+    def _started(self, frozen: Frozen, number: int, incarnation: UUID, broker_epoch: int) -> Frozen:
+        disk = Copier().copy(frozen.disk)
+        node = SmallNode(number, self._config, disk, incarnation, broker_epoch, frozen.clock_ms)
+        return self.freeze(node, disk, frozen.clock_ms)
