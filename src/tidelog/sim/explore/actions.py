@@ -104,9 +104,9 @@ def stand(world: World) -> Iterator[Action]:
         if hosted is None or hosted.election is None:
             continue
         others = [other for other in world.running if other != number]
-        for size in range(len(others) + 1):
+        for size in range(1, len(others) + 1):
             for heard in combinations(others, size):
-                names = " and ".join(map(str, heard)) or "nobody"
+                names = " and ".join(map(str, heard))
                 yield Action(
                     f"after a silence node {number} asks for votes, and hears {names}",
                     _paid("elections", _election(number, frozenset((number, *heard)))),
@@ -161,8 +161,12 @@ def damage(world: World) -> Iterator[Action]:
     for number in world.running:
         hosted = world.node(number).hosted
         if hosted is not None and hosted.damaged_from is None and hosted.log.end_offset > 0:
-            run = _paid("damage", lambda child, number=number: child.call(number, "damage"))  # type: ignore[misc]
-            yield Action(f"node {number} finds its log damaged", run)
+
+            def run(child: World, number: int = number) -> None:
+                child.call(number, "damage")
+                child.call(number, "notice_damage")
+
+            yield Action(f"node {number} finds its log damaged", _paid("damage", run))
 
 
 # --- the operator -------------------------------------------------------------------------------------------

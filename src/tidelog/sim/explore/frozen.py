@@ -33,6 +33,16 @@ class Frozen:
         self.printed = printed  # the fingerprint
 
 
+    def has_dropped_damage(self, before: "Frozen") -> bool:
+        """Whether a repair has come in between: otherwise only what no leader has is ever dropped."""
+        return before.is_damaged and not self.is_damaged
+
+    @property
+    def is_damaged(self) -> bool:
+        hosted = None if self.node is None else self.node.hosted
+        return hosted is not None and hosted.damaged_from is not None
+
+
 class Outcome(NamedTuple):
     after: Frozen
     sent: tuple[tuple[int, NodeMessage], ...]

@@ -315,8 +315,13 @@ class SmallNode(Node):
         return election.state in (State.PROSPECTIVE, State.CANDIDATE)
 
     def damage(self) -> None:
-        """A bit of its first record has flipped, and it has noticed."""
-        cast(Hosted, self.hosted).damaged(0, "a bit has flipped")
+        """A bit of its first record has flipped. It will notice when the step is over."""
+        cast(Hosted, self.hosted).damaged_from = 0
+
+    def notice_damage(self) -> None:
+        hosted = cast(Hosted, self.hosted)
+        hosted.damaged_from = None
+        hosted.damaged(0, "a bit has flipped")
         self.clock.run()
 
     def pass_time(self) -> None:

@@ -39,13 +39,13 @@ def _world(mode: str, *, instant: bool) -> World:
 
 _ANYTHING = actions.all_of(
     actions.produce, actions.fetch, actions.stand, actions.kill, actions.start, actions.fence,
-    actions.unfence, actions.hear, actions.deliver, actions.pass_time,
+    actions.unfence, actions.hear, actions.deliver, actions.pass_time, actions.damage,
 )  # fmt: skip
 
 
 def _do(world: World, *labels: str) -> None:
     """Steps that every trace begins with, whatever they cost."""
-    world.budgets = dict.fromkeys(("records", "elections", "kills", "fences"), 1)
+    world.budgets = dict.fromkeys(("records", "elections", "kills", "fences", "damage"), 1)
     for label in labels:
         (action,) = [each for each in _ANYTHING(world) if each.label == label]
         action.run(world)
@@ -89,13 +89,24 @@ def _all_have_one() -> World:
 
 def _forget() -> World:
     world = _all_have_one()
-    world.budgets = {"records": 0, "kills": 3, "disks": 2, "elections": 1, "damage": 0}
+    world.budgets = {"kills": 3, "disks": 2, "elections": 1}
     return world
 
 
 def _repair() -> World:
     world = _all_have_one()
-    world.budgets = {"records": 0, "kills": 0, "disks": 0, "elections": 1, "damage": 2}
+    world.budgets = {"records": 1, "kills": 1, "elections": 1, "damage": 1}
+    return world
+
+
+def _repair_again() -> World:
+    """Node 2 was damaged, repaired and readmitted, and its process still runs."""
+    world = _all_have_one()
+    second, third = "node 2 fetches from node 1", "node 3 fetches from node 1"
+    time = "time passes at node 1"
+    _do(world, "node 2 finds its log damaged", second, second, third, time)
+    _do(world, third, third, second, second, time, third, third, second, time, second)
+    world.budgets = {"records": 1, "kills": 1, "elections": 1, "damage": 1}
     return world
 
 
@@ -126,5 +137,6 @@ SCOPES: dict[str, Scope] = {
     "proposals": Scope("in-sync proposals", _third_is_outside, _PROPOSALS, 30),
     "forget": Scope("voters that come back empty", _forget, _VOTERS, 30),
     "repair": Scope("voters that are repaired and readmitted", _repair, _VOTERS, 30),
+    "repair-again": Scope("a voter that was readmitted and is damaged again", _repair_again, _VOTERS, 30),
     "modes": Scope("seals, changes of mode and stand-ins", _second_leads, _MODES, 30),
 }

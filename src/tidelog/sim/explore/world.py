@@ -106,8 +106,11 @@ class World:
 
     def call(self, number: int, name: str, *arguments: Any) -> Any:
         """A step of a node. Raises its refusal."""
-        outcome = self.around.table.call(self.nodes[number], name, arguments)
+        before = self.nodes[number]
+        outcome = self.around.table.call(before, name, arguments)
         self.nodes[number] = outcome.after
+        if len(outcome.after.disk.rows) < len(before.disk.rows) and outcome.after.has_dropped_damage(before):
+            self.seen = self.seen.lost_by(number)
         self._mail += outcome.sent
         if outcome.refusal is not None:
             raise outcome.refusal
