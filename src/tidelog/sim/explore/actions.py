@@ -155,6 +155,20 @@ def start_empty(world: World) -> Iterator[Action]:
             yield Action(f"node {number} starts with an empty disk", _paid("disks", run))
 
 
+def start_without_log(world: World) -> Iterator[Action]:
+    """Somebody has removed the directory of the partition, and of nothing else."""
+    if not _has(world, "logs"):
+        return
+    for number in world.nodes:
+        if number not in world.running and world.rows(number):
+
+            def run(child: World, number: int = number) -> None:
+                child.remove_log(number)
+                child.start(number)
+
+            yield Action(f"node {number} starts, and its log was removed", _paid("logs", run))
+
+
 def damage(world: World) -> Iterator[Action]:
     if not _has(world, "damage"):
         return

@@ -1,4 +1,4 @@
-"""The disk of a small node: one log of a few batches, ballots, and small files. Everything written is durable.
+"""The disk of a small node: one log of a few batches, and small files. Everything written is durable.
 
 Modelled, because the real log's segments and indexes would make every state a hundred times as large, and
 have their own tests: the same questions are answered in the same words as by :class:`tidelog.log.log.Log`.
@@ -6,8 +6,11 @@ Every batch holds one record, so an offset is a place in the row.
 """
 
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import cast
 from uuid import UUID
+
+import msgspec
 
 from tidelog.config import TopicConfig
 from tidelog.errors import CorruptBatch, OffsetOutOfRange, StorageError
@@ -15,8 +18,7 @@ from tidelog.log.epochs import EpochCache
 from tidelog.log.log import Log
 from tidelog.log.storage import Buffer, Storage
 from tidelog.protocol import batch as batches
-from tidelog.replication.ballot_book import BallotBook, Key, Saved
-from tidelog.replication.votes import Ballot
+from tidelog.replication.ballot_book import FILE_NAME as BALLOTS
 from tidelog.types import TopicPartition
 
 PATH = "data"
@@ -118,26 +120,6 @@ class SmallLog:
         return high_watermark
 
 
-class Book:
-    """The ballots of a node; see :class:`tidelog.replication.ballot_book.BallotBook`."""
-
-    def __init__(self) -> None:
-        self.ballots: dict[Key, Ballot] = {}
-
-    def of(self, key: Key) -> Ballot | None:
-        return self.ballots.get(key)
-
-    def forget(self, key: Key) -> None:
-        self.ballots.pop(key, None)
-
-    def save(self, key: Key, ballot: Ballot, saved: Saved) -> None:
-        self.ballots[key] = ballot
-        saved(None)
-
-    def as_real(self) -> BallotBook:
-        return cast(BallotBook, self)
-
-
 class _File:
     def __init__(self, files: dict[str, bytes], path: str) -> None:
         self._files = files
@@ -159,6 +141,18 @@ class _File:
     def sync(self) -> None: ...
 
 
+@lru_cache(maxsize=10_000)
+def _meaning(path: str, text: bytes) -> Hashable:
+    """What a file says. Of the ballots the last one of each partition counts, not the number of the write."""
+    if not path.endswith(BALLOTS):
+        return text
+    last = {}
+    for line in text.splitlines():
+        _, topic, partition, *ballot = msgspec.json.decode(line[9:])
+        last[topic, partition] = tuple(ballot)
+    return tuple(last.items())
+
+
 class _Files:
     """Small whole files."""
 
@@ -166,7 +160,7 @@ class _Files:
         self.contents: dict[str, bytes] = {}
 
     def fingerprint(self) -> Hashable:
-        return tuple(sorted(self.contents.items()))
+        return tuple(sorted((path, _meaning(path, text)) for path, text in self.contents.items()))
 
     def open(self, path: str, *, create: bool = False) -> _File:
         if path not in self.contents:
@@ -194,7 +188,6 @@ class Disk:
         self.identity = identity  # A replaced disk has another one.
         self.log: SmallLog | None = None
         self.high_watermark = 0  # As of the last checkpoint.
-        self.book = Book()
         self.files = _Files()
 
     @property
@@ -204,6 +197,13 @@ class Disk:
     @property
     def rows(self) -> tuple[bytes, ...]:
         return () if self.log is None else self.log.rows
+
+    def remove_log(self) -> None:
+        """The directory of the partition is gone."""
+        if self.log is not None:
+            for path in [path for path in self.files.contents if path.startswith(self.log.directory + "/")]:
+                self.files.remove(path)
+        self.log = None
 
 
 class SmallLogs:
@@ -220,8 +220,11 @@ class SmallLogs:
         self._disk.log.config = config
         return cast(Log, self._disk.log)
 
+    def has_log(self, name: TopicPartition, topic_id: UUID) -> bool:
+        return self._disk.log is not None
+
     def remove_log(self, name: TopicPartition, now_ms: int) -> None:
-        self._disk.log = None
+        self._disk.remove_log()
 
     def high_watermark(self, name: TopicPartition) -> int:
         return self._disk.high_watermark

@@ -122,6 +122,11 @@ class Table:
             node.disk.high_watermark = node.hosted.replica.high_watermark
         return self.freeze(None, node.disk, frozen.clock_ms)
 
+    def without_log(self, frozen: Frozen) -> Frozen:
+        disk: Disk = Copier().copy(frozen.disk)
+        disk.remove_log()
+        return self.freeze(None, disk, frozen.clock_ms)
+
     def started(self, frozen: Frozen, number: int, incarnation: UUID, broker_epoch: int) -> Frozen:
         key = (frozen, number, incarnation, broker_epoch)
         return self._once(key, lambda: self._started(frozen, number, incarnation, broker_epoch))

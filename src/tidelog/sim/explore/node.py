@@ -190,7 +190,6 @@ class SmallNode(Node):
         self.quorum = self.partitions.quorum = QuorumPartitions(
             self.host, disk.storage, SmallLogs.path, services, mail, _no_chance, Timing(), disk.identity
         )
-        self.quorum._book = disk.book.as_real()
         self.quorum.image = lambda: self.image
         self.quorum.broker_epoch = lambda: self.membership.broker_epoch
         self.quorum.ask_controller = self._ask_controller
@@ -202,6 +201,8 @@ class SmallNode(Node):
         self.host.on_failed = self._failed
         self.host.on_damaged = self._damaged
         self.partitions.on_offline = self._failed_logs.went_offline
+        if hasattr(self._failed_logs, "lost"):
+            self.partitions.on_lost = self._failed_logs.lost
         self._proposals = {}
         self.serving = set()
         self._broker_epochs = {}

@@ -112,7 +112,7 @@ def _repair_again() -> World:
 
 _VOTERS = actions.all_of(
     actions.produce, actions.fetch, actions.stand, actions.kill, actions.start, actions.start_empty,
-    actions.damage, actions.pass_time,
+    actions.start_without_log,    actions.damage, actions.pass_time,
 )  # fmt: skip
 
 

@@ -157,6 +157,11 @@ class World:
         self.nodes[number] = self.around.table.freeze(None, disk, self.clock_ms)
         self.seen = self.seen.lost_by(number)
 
+    def remove_log(self, number: int) -> None:
+        """Of a node that does not run: its directory and all in it."""
+        self.nodes[number] = self.around.table.without_log(self.nodes[number])
+        self.seen = self.seen.lost_by(number)
+
     # --- the controllers ------------------------------------------------------------------------------------
 
     def decided(self, image: ClusterImage) -> None:
