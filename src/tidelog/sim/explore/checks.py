@@ -86,7 +86,8 @@ def lacks(world: "World", number: int, end_offset: int) -> str:
 
 def _look_at_members(world: "World") -> None:
     partition = world.partition
-    members = (*partition.in_sync, *partition.eligible)
+    # A replica whose log has failed is passed over, and dropped with the word that it is repaired.
+    members = [each for each in (*partition.in_sync, *partition.eligible) if each not in partition.offline]
     if elects_itself(partition):
         losses = dict(world.seen.losses)
         for member in members:
