@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.explore import explore as explore_scope
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import flag
 
@@ -109,6 +110,18 @@ def sim(
             help="Tell what happens in one scripted fault instead; `all` names them.",
         ),
     ] = None,
+    explore: Annotated[
+        str | None,
+        typer.Option(
+            "--explore",
+            metavar="SCOPE",
+            help="Visit all states of one small world instead; `all` names them.",
+        ),
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", metavar="N", min=1, help="With --explore: no more than so many steps."),
+    ] = None,
 ) -> None:
     """Simulate a cluster under crashes, power failures, cuts and freezes, and check what Tidelog promises.
 
@@ -122,6 +135,9 @@ def sim(
     logging.disable(logging.CRITICAL)
     if story is not None:
         _tell(story)
+        return
+    if explore is not None:
+        explore_scope(explore, depth)
         return
     from tidelog.cli.sim_hunt import Amount, Hunt
     from tidelog.cli.sim_report import Report

@@ -23,6 +23,15 @@ def _has(world: World, budget: str) -> bool:
     return world.budgets.get(budget, 0) > 0
 
 
+def _calling(number: int, step: str) -> Callable[[World], None]:
+    """One node does something."""
+
+    def run(child: World) -> None:
+        child.call(number, step)
+
+    return run
+
+
 def _paid(budget: str, run: Callable[[World], None]) -> Callable[[World], None]:
     def paid(world: World) -> None:
         world.spend(budget)
@@ -83,9 +92,7 @@ def pass_time(world: World) -> Iterator[Action]:
     """What a node repeats, or does after a while, comes up."""
     for number in world.running:
         if world.node(number).has_to_do:
-            yield Action(
-                f"time passes at node {number}", lambda child, number=number: child.call(number, "pass_time")
-            )
+            yield Action(f"time passes at node {number}", _calling(number, "pass_time"))
 
 
 def repeat(world: World) -> Iterator[Action]:
@@ -132,14 +139,21 @@ def _election(number: int, reach: frozenset[int]) -> Callable[[World], None]:
 def kill(world: World) -> Iterator[Action]:
     if _has(world, "kills"):
         for number in world.running:
-            run = _paid("kills", lambda child, number=number: child.kill(number))  # type: ignore[misc]
-            yield Action(f"node {number} is killed", run)
+
+            def run(child: World, number: int = number) -> None:
+                child.kill(number)
+
+            yield Action(f"node {number} is killed", _paid("kills", run))
 
 
 def start(world: World) -> Iterator[Action]:
     for number in world.nodes:
         if number not in world.running:
-            yield Action(f"node {number} starts", lambda child, number=number: child.start(number))
+
+            def run(child: World, number: int = number) -> None:
+                child.start(number)
+
+            yield Action(f"node {number} starts", run)
 
 
 def start_empty(world: World) -> Iterator[Action]:
@@ -192,8 +206,11 @@ def change_mode(world: World) -> Iterator[Action]:
     wanted = world.image.topics[TOPIC].configs[REPLICATION_MODE]
     for mode in MODES:
         if mode != wanted:
-            run = _paid("modes", lambda child, mode=mode: child.configure({REPLICATION_MODE: mode}))  # type: ignore[misc]
-            yield Action(f"the topic's mode is set to {mode}", run)
+
+            def run(child: World, mode: str = mode) -> None:
+                child.configure({REPLICATION_MODE: mode})
+
+            yield Action(f"the topic's mode is set to {mode}", _paid("modes", run))
 
 
 # --- the controllers ----------------------------------------------------------------------------------------
@@ -225,9 +242,11 @@ def unfence(world: World) -> Iterator[Action]:
 def hear(world: World) -> Iterator[Action]:
     for number in world.running:
         if world.unheard.get(number):
-            yield Action(
-                f"node {number} hears of the metadata", lambda child, number=number: child.hear(number)
-            )
+
+            def run(child: World, number: int = number) -> None:
+                child.hear(number)
+
+            yield Action(f"node {number} hears of the metadata", run)
 
 
 def deliver(world: World) -> Iterator[Action]:
@@ -247,8 +266,11 @@ def deliver_twice(world: World) -> Iterator[Action]:
     """A message arrives, and its double is still on its way."""
     if _has(world, "doubles"):
         for flight in dict.fromkeys(world.flights):
-            run = _paid("doubles", lambda child, flight=flight: _arrive(child, flight))  # type: ignore[misc]
-            yield Action(f"{_named(flight)}; a double of it is under way", run)
+
+            def run(child: World, flight: Flight = flight) -> None:
+                _arrive(child, flight)
+
+            yield Action(f"{_named(flight)}; a double of it is under way", _paid("doubles", run))
 
 
 def _arrive(child: World, flight: Flight) -> None:

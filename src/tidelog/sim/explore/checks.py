@@ -56,9 +56,8 @@ def _look_at(world: "World", number: int) -> None:
     known = world.seen.committed
     for offset, (mine, before) in enumerate(zip(committed, known, strict=False)):
         if mine != before:
-            raise Violation(
-                f"offset {offset}: node {number} takes {text(mine)} for committed, before it was {text(before)}"
-            )
+            was = f"before it was {text(before)}"
+            raise Violation(f"offset {offset}: node {number} takes {text(mine)} for committed, {was}")
     if len(committed) > len(known):
         world.seen = world.seen._replace(committed=committed)
 

@@ -44,8 +44,9 @@ _TIMES_BY_KEY = frozenset({"_heard", "_untold", "_ahead"})
 # Who belongs to whom within a node never changes.
 _UNTOLD = frozenset(
     {
-        "clock_ms", "version", "me", "_me", "_services", "_peers", "_chance", "_storage", "_listener", "_host",
-        "host", "mail", "timing", "throttle", "syncer", "directory", "_directory", "_path", "_write", "_size",
+        "clock_ms", "version", "me", "_me", "_services", "_peers", "_chance", "_storage", "_listener",
+        "_host", "host", "mail", "timing", "throttle", "syncer", "directory", "_directory", "_path", "_write",
+        "_size",
     }
 )  # fmt: skip
 
@@ -120,7 +121,7 @@ class Copier:
         self._copies[id(value)] = made
         for key, each in value.items():
             if type(key) not in _ATOMS:
-                key = self.copy(key)  # noqa: PLW2901
+                key = self.copy(key)
             made[key] = each if type(each) in _ATOMS else self.copy(each)
         return made
 
@@ -273,7 +274,7 @@ class _Walk:
 
     def _object(self, value: Any) -> None:
         of = type(value)
-        self.row.append(of)
+        self.row.append(of.__name__)
         for name in _slots_of(of):
             if name not in _UNTOLD:
                 self._field(name, getattr(value, name, None))

@@ -32,7 +32,6 @@ class Frozen:
         self.clock_ms = clock_ms
         self.printed = printed  # the fingerprint
 
-
     def has_dropped_damage(self, before: "Frozen") -> bool:
         """Whether a repair has come in between: otherwise only what no leader has is ever dropped."""
         return before.is_damaged and not self.is_damaged

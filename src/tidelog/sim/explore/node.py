@@ -202,7 +202,7 @@ class SmallNode(Node):
         self.host.on_damaged = self._damaged
         self.partitions.on_offline = self._failed_logs.went_offline
         if hasattr(self._failed_logs, "lost"):
-            self.partitions.on_lost = self._failed_logs.lost
+            cast(Any, self.partitions).on_lost = self._failed_logs.lost
         self._proposals = {}
         self.serving = set()
         self._broker_epochs = {}
@@ -295,9 +295,8 @@ class SmallNode(Node):
         """The leader's answer; an empty one is a sign of life."""
         hosted = cast(Hosted, self.hosted)
         if part is not None:
-            loop = FetchLoop(
-                self.me, leader, self.clock, self.mail, self.host.broker_epoch, self.host.voting.leader_named, 0
-            )  # fmt: skip
+            named, epoch = self.host.voting.leader_named, self.host.broker_epoch
+            loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, named, 0)
             loop._take(hosted, part, self.clock.clock_ms)
         if part is None or not part.error:
             self.host.voting.leader_heard(hosted, leader, hosted.replica.epoch)

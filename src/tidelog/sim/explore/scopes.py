@@ -122,7 +122,9 @@ _VOTERS = actions.all_of(
 def _second_leads() -> World:
     """Node 2 leads, though node 1 comes first in the placement; all are in sync."""
     world = _world(ISR, instant=True)
-    _do(world, "node 1 is killed", "node 1 starts", "node 1 fetches from node 2", "node 3 fetches from node 2")
+    _do(
+        world, "node 1 is killed", "node 1 starts", "node 1 fetches from node 2", "node 3 fetches from node 2"
+    )
     world.budgets = {"records": 2, "kills": 1, "modes": 1, "elections": 0}
     return world
 

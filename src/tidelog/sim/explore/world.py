@@ -212,8 +212,11 @@ class World:
             else:
                 self.flights = (*self.flights, Flight(CONTROLLER, message))
         elif isinstance(message, _BETWEEN_NODES) and to in self.running:
-            if reach is None or (to in reach and message.sender in reach):
-                self.call(to, "receive", message)
+            self._exchange(to, message, reach)
+
+    def _exchange(self, to: int, message: Any, reach: frozenset[int] | None) -> None:
+        if reach is None or {to, message.sender} <= reach:
+            self.call(to, "receive", message)
 
     def _hear_all(self) -> bool:
         late = [number for number in self.running if self.unheard.get(number)]
