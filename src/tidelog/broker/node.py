@@ -17,6 +17,7 @@ from tidelog.broker.heartbeat_gate import HeartbeatGate
 from tidelog.broker.kept_promises import KeptPromises
 from tidelog.broker.membership import Membership
 from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
+from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.broker.partitions import Logs, PartitionTable
 from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.config import BrokerConfig
@@ -90,20 +91,13 @@ class Node:
         self.config = config
         self._services = services
         self._peers = peers
-        self.host = Host(self.me, services, peers, chance)
-        self.metadata = open_metadata(storage, metadata_log, metadata, services, self.host, chance)
+        self.host = self._new_host(chance)
+        self.metadata = self._open_metadata(storage, metadata_log, metadata, chance)
         self.metadata.on_change = self._metadata_changed
         self.metadata.on_active = self._activity_changed
         self._heartbeats = HeartbeatGate(self.metadata.hosted, self.host.serving)
         self.controller = Controller(self.metadata, config, session)
-        self.membership = Membership(
-            registration,
-            services,
-            self._ask_controller,
-            self._offset_caught_up_with,
-            session.session_ms,
-            config.broker_heartbeat_interval_ms,
-        )
+        self.membership = self._new_membership(registration, session)
         self.partitions = PartitionTable(
             self.host, logs, services, self.membership.alone, self._may_be_decided
         )
@@ -150,6 +144,28 @@ class Node:
         self.on_metadata: Callable[[ClusterImage], None] = self._follow
         self.on_committed: Callable[[Hosted], None] = lambda hosted: None
         self.on_role: Callable[[Hosted], None] = lambda hosted: None
+
+    # --- parts that a smaller world replaces ----------------------------------------------------------------
+
+    def _new_host(self, chance: Callable[[], float]) -> Host:
+        return Host(self.me, self._services, self._peers, chance)
+
+    def _open_metadata(
+        self, storage: Storage, log: Log, settings: MetadataSettings, chance: Callable[[], float]
+    ) -> MetadataQuorum:
+        return open_metadata(storage, log, settings, self._services, self.host, chance)
+
+    def _new_membership(self, registration: RegisterAsk, session: SessionTiming) -> Membership:
+        return Membership(
+            registration,
+            self._services,
+            self._ask_controller,
+            self._offset_caught_up_with,
+            session.session_ms,
+            self.config.broker_heartbeat_interval_ms,
+        )
+
+    # --- life -----------------------------------------------------------------------------------------------
 
     @property
     def is_broker(self) -> bool:

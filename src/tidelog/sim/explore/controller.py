@@ -6,7 +6,7 @@ from tidelog.config import BrokerConfig
 from tidelog.controller import elections
 from tidelog.controller.controller import Controller, SessionTiming
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.messages import ControllerAsk, ControllerGot
+from tidelog.controller.messages import ControllerAsk, ControllerGot, HeartbeatAsk
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.store import Decide, Done
 from tidelog.errors import TidelogError
@@ -66,9 +66,9 @@ class SmallController:
         return self._store.image
 
     def unfence(self, image: ClusterImage, broker_id: int) -> ClusterImage:
-        self._store.image = image
-        self._controller._unfence(broker_id, image.brokers[broker_id].broker_epoch)
-        return self._store.image
+        """A broker that knows everything is heard of."""
+        epoch = image.brokers[broker_id].broker_epoch
+        return self.handle(image, HeartbeatAsk(broker_id, epoch, self._store.committed_offset))[0]
 
     def settle(self, image: ClusterImage) -> ClusterImage:
         """What follows from changed settings."""

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from enum import Enum
 from itertools import count
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -33,7 +33,7 @@ LONG_AGO_MS = 5000
 _VALUES: set[type] = {int, str, bytes, bool, float, type(None), UUID, frozenset}
 # Shared by all copies; these and all enums, structs, errors and classes that are met.
 _ATOMS: set[type] = {
-    *_VALUES, BuiltinFunctionType, BrokerConfig, TopicConfig, Wait, Yes, type,
+    *_VALUES, BrokerConfig, TopicConfig, Wait, Yes, type,
     *(type(policy) for policy in BY_NAME.values()),
 }  # fmt: skip
 _NEVER_CHANGE = (Enum, msgspec.Struct, TidelogError, type)
@@ -130,6 +130,11 @@ class Copier:
         self._copies[id(value)] = made
         return made
 
+    def _builtin(self, value: Any) -> Any:
+        """A method of a container: of its copy."""
+        owner = value.__self__
+        return value if isinstance(owner, ModuleType) else getattr(self.copy(owner), value.__name__)
+
     def _function(self, value: Any) -> Any:
         if value.__closure__ is None and not value.__defaults__:
             return value
@@ -171,6 +176,7 @@ _ways: dict[type, _Way] = {
     set: Copier._set,
     dict: Copier._dict,
     MethodType: Copier._method,
+    BuiltinFunctionType: Copier._builtin,
     FunctionType: Copier._function,
     CellType: Copier._cell,
     count: Copier._count,
@@ -261,6 +267,9 @@ class _Walk:
         self.row.append(value.__func__)
         self.walk(value.__self__)
 
+    def _builtin(self, value: Any) -> None:
+        self.row.append(value.__name__)
+
     def _function(self, value: Any) -> None:
         self.row.append(value.__code__)
         for cell in value.__closure__ or ():
@@ -308,6 +317,7 @@ _insides: dict[type, _Inside] = {
     set: _Walk._set,
     dict: _Walk._dict,
     MethodType: _Walk._method,
+    BuiltinFunctionType: _Walk._builtin,
     FunctionType: _Walk._function,
     count: _Walk._nothing,
 }

@@ -7,11 +7,11 @@ search is most often a look into a table.
 
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeVar
-from uuid import UUID
 
 from tidelog.broker.node import NodeMessage
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.messages import RegisterAsk, RegisterGot
 from tidelog.errors import TidelogError
 from tidelog.replication.messages import FetchAsk
 from tidelog.sim.explore.copying import Copier, Fingerprints
@@ -52,8 +52,8 @@ class Outcome(NamedTuple):
 class Table:
     """All states of nodes that were met, and what became of them."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        self._config = config
+    def __init__(self) -> None:
+        self._configs: dict[int, BrokerConfig] = {}
         self._prints = Fingerprints()
         self._states: dict[tuple[int, int], Frozen] = {}
         self._outcomes: dict[Hashable, Any] = {}
@@ -126,11 +126,15 @@ class Table:
         disk.remove_log()
         return self.freeze(None, disk, frozen.clock_ms)
 
-    def started(self, frozen: Frozen, number: int, incarnation: UUID, broker_epoch: int) -> Frozen:
-        key = (frozen, number, incarnation, broker_epoch)
-        return self._once(key, lambda: self._started(frozen, number, incarnation, broker_epoch))
+    def started(self, frozen: Frozen, registration: RegisterAsk, got: RegisterGot) -> Frozen:
+        key = (frozen, registration, got)
+        return self._once(key, lambda: self._started(frozen, registration, got))
 
-    def _started(self, frozen: Frozen, number: int, incarnation: UUID, broker_epoch: int) -> Frozen:
+    def _started(self, frozen: Frozen, registration: RegisterAsk, got: RegisterGot) -> Frozen:
         disk = Copier().copy(frozen.disk)
-        node = SmallNode(number, self._config, disk, incarnation, broker_epoch, frozen.clock_ms)
+        config = self._configs.get(got.broker_id)
+        if config is None:
+            config = self._configs[got.broker_id] = BrokerConfig.parse({"node.id": got.broker_id})
+        node = SmallNode(config, registration, disk, frozen.clock_ms)
+        node.registered(got)
         return self.freeze(node, disk, frozen.clock_ms)

@@ -2,23 +2,26 @@
 
 Real: everything that decides. :class:`~tidelog.broker.node.Node` itself (proposals, metadata, repeats), the
 table of partitions, the replicas that vote and their voters, failed and repaired logs, seals, the replica.
-Modelled: membership and the metadata log (metadata is handed in as an image), the disk
+Modelled: heartbeats and the metadata log (metadata is handed in as an image), the disk
 (:mod:`~tidelog.sim.explore.disk`), and the loops that carry fetches: an exchange of ask and answer is one
 step, in which the real server counts the ask and the real follower takes the answer.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from tidelog.broker.failed_logs import FailedLogs
+from tidelog.broker.membership import Membership
+from tidelog.broker.metadata_opening import MetadataSettings
+from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.broker.node import Asked, Node, NodeMessage
 from tidelog.broker.partition import Partition
-from tidelog.broker.partitions import PartitionTable
-from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.config import BrokerConfig
+from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.messages import ControllerAsk, ControllerGot
+from tidelog.controller.messages import ControllerAsk, ControllerGot, RegisterAsk, RegisterGot
+from tidelog.log.log import Log
+from tidelog.log.storage import Storage
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.election import State
 from tidelog.replication.fetching import MAX_BYTES, FetchLoop, _item
@@ -28,14 +31,11 @@ from tidelog.replication.messages import FetchAsk, FetchPart, Message
 from tidelog.replication.replica import Role
 from tidelog.replication.serving import Standing, _part
 from tidelog.replication.syncing import Synced, Syncer
+from tidelog.replication.voters import Voter, VoterSet
 from tidelog.replication.votes import Timing
 from tidelog.replication.voting import Voting
 from tidelog.services import Timer
 from tidelog.sim.explore.disk import Disk, SmallLogs
-
-if TYPE_CHECKING:
-    from tidelog.broker.membership import Membership
-    from tidelog.broker.metadata_quorum import MetadataQuorum
 
 T = TypeVar("T")
 CONTROLLER = 0
@@ -139,80 +139,53 @@ def _no_chance() -> float:
     return 0.0
 
 
-class _Membership:
-    """Registered, and heard of."""
-
-    def __init__(self, incarnation: UUID, broker_epoch: int) -> None:
-        self.incarnation = incarnation
-        self.broker_epoch = broker_epoch
-        self.fenced = True
+class _Membership(Membership):
+    """Of a broker that hears the controllers."""
 
     def alone(self) -> bool:
         return False
-
-    def metadata_says(self, broker_epoch: int, *, fenced: bool) -> None:
-        self.fenced = fenced
-
-    def show_life(self) -> None: ...
-
-    def hurry(self) -> None: ...
 
 
 class _Metadata:
     """What this node has heard of the cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: UUID) -> None:
         self.image = ClusterImage()
         self.leader = CONTROLLER
         self.hosted: Hosted | None = None
         self.committed_offset = 0
+        self.directory = directory
+
+    @property
+    def election(self) -> "_Metadata":
+        return self
 
 
 class SmallNode(Node):
     """One process. It lives in a step only; the search keeps copies."""
 
-    def __init__(
-        self, me: int, config: BrokerConfig, disk: Disk, incarnation: UUID, broker_epoch: int, now_ms: int
-    ) -> None:
-        self.me = me
-        self.config = config
+    def __init__(self, config: BrokerConfig, registration: RegisterAsk, disk: Disk, now_ms: int) -> None:
         self.disk = disk
-        self.clock = services = SmallServices(now_ms)
-        self.mail = mail = _Mail()
-        self._services = services
-        self._peers = mail
-        self.host = _Host(me, services, mail)
-        self.metadata = cast("MetadataQuorum", _Metadata())
-        self.membership = cast("Membership", _Membership(incarnation, broker_epoch))
-        self.partitions = PartitionTable(
-            self.host, SmallLogs(disk), services, self.membership.alone, self._may_be_decided
-        )
-        self.quorum = self.partitions.quorum = QuorumPartitions(
-            self.host, disk.storage, SmallLogs.path, services, mail, _no_chance, Timing(), disk.identity
-        )
-        self.quorum.image = lambda: self.image
-        self.quorum.broker_epoch = lambda: self.membership.broker_epoch
-        self.quorum.ask_controller = self._ask_controller
-        self.host.broker_epoch = lambda: self.membership.broker_epoch
-        self.host.serving.broker_epoch_of = self._registered_epoch
-        self.host.on_role = self._role_changed
-        self.host.on_proposal = self._proposed
-        self._failed_logs = FailedLogs(self, services, self._ask_controller)
-        self.host.on_failed = self._failed
-        self.host.on_damaged = self._damaged
-        self.partitions.on_offline = self._failed_logs.went_offline
-        if hasattr(self._failed_logs, "lost"):
-            cast(Any, self.partitions).on_lost = self._failed_logs.lost
-        self._proposals = {}
-        self.serving = set()
-        self._broker_epochs = {}
-        self._last_active = CONTROLLER
-        self.lost_peers = set()
-        self.stopped = False
-        self._registered = False
-        self.on_registered = _nothing
-        self.on_metadata = self._follow
-        self.on_role = _nothing
+        self.clock = SmallServices(now_ms)
+        self.mail = _Mail()
+        me = config.node_id
+        settings = MetadataSettings(Voter(me), VoterSet.of((me,)), Timing())
+        super().__init__(
+            config, registration, settings, cast(Log, None), disk.storage, SmallLogs(disk), self.clock,
+            self.mail, _no_chance, SessionTiming(),
+        )  # fmt: skip
+        del self.controller  # It is elsewhere.
+
+    def _new_host(self, chance: Callable[[], float]) -> Host:
+        return _Host(self.me, self.clock, self.mail)
+
+    def _open_metadata(
+        self, storage: Storage, log: Log, settings: MetadataSettings, chance: Callable[[], float]
+    ) -> MetadataQuorum:
+        return cast(MetadataQuorum, _Metadata(self.disk.identity))
+
+    def _new_membership(self, registration: RegisterAsk, session: SessionTiming) -> Membership:
+        return _Membership(registration, self.clock, self._ask_controller, lambda: 0, session.session_ms)
 
     def _ask_controller(self, ask: ControllerAsk) -> None:
         self.mail.send(CONTROLLER, Asked(self.me, ask))
@@ -255,6 +228,10 @@ class SmallNode(Node):
         cast(Any, self.metadata).image = image
         self._metadata_changed(image)
         self.clock.run()
+
+    def registered(self, got: ControllerGot) -> None:
+        """As :meth:`told`, before anything else."""
+        self.membership.broker_epoch = cast(RegisterGot, got).broker_epoch
 
     def told(self, got: ControllerGot) -> None:
         self._controller_answered(got)
@@ -332,6 +309,3 @@ class SmallNode(Node):
         self.quorum._stepped_ms = -1 << 62
         self._failed_logs.look()
         self.clock.run()
-
-
-def _nothing(*_: object) -> None: ...

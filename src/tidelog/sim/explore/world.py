@@ -37,10 +37,9 @@ class Surroundings:
     """What all worlds of one search share."""
 
     def __init__(self, *, instant: bool) -> None:
-        self.config = BrokerConfig.parse({"node.id": 1})
         self.instant = instant  # Whether the controllers are asked, and heard, without delay.
-        self.controller = SmallController(self.config)
-        self.table = Table(self.config)
+        self.controller = SmallController(BrokerConfig.parse({"node.id": CONTROLLER}))
+        self.table = Table()
 
 
 class World:
@@ -137,8 +136,8 @@ class World:
         incarnation = UUID(int=(self.image.last_broker_epoch + 1) * _DISKS + number)
         ask = RegisterAsk(number, incarnation, f"node{number}", 9092, None, False, disk.identity)
         image, answers = self.around.controller.handle(self.image, ask)
-        (epoch,) = [answer.broker_epoch for answer in answers if isinstance(answer, RegisterGot)]
-        self.nodes[number] = self.around.table.started(self.nodes[number], number, incarnation, epoch)
+        (got,) = [answer for answer in answers if isinstance(answer, RegisterGot)]
+        self.nodes[number] = self.around.table.started(self.nodes[number], ask, got)
         self.unheard[number] = ()
         self.decided(image)
         if self.around.instant:
