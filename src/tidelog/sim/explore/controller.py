@@ -38,30 +38,32 @@ class SmallController:
     """Keeps nothing between two steps but the image that is handed in."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._config = config
         self._store = _Store()
-        self._controller = self._fresh()
+        self._controller = Controller(self._store, config, SessionTiming())
+        self._controller.active = True
 
-    def _fresh(self) -> Controller:
-        controller = Controller(self._store, self._config, SessionTiming())
-        controller.active = True
-        controller._doubt = -1  # Everybody was heard a moment ago.
-        return controller
+    def _go_back_to(self, image: ClusterImage) -> None:
+        """Sessions are no part of a state: everybody was heard a moment ago, and nobody has just come."""
+        self._store.image = image
+        controller = self._controller
+        controller._doubt = -1
+        for remembered in (controller._heard, controller._deadlines, controller._registered_ms):
+            remembered.clear()
+        controller._must_know.clear()
 
     def commit(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> ClusterImage:
-        self._store.image = image
+        self._go_back_to(image)
         self._store.commit(records)
         return self._store.image
 
     def handle(self, image: ClusterImage, ask: ControllerAsk) -> tuple[ClusterImage, list[ControllerGot]]:
-        self._store.image = image
+        self._go_back_to(image)
         answers: list[ControllerGot] = []
-        self._controller._registered_ms.clear()
         self._controller.handle(ask, 0, answers.append)
         return self._store.image, answers
 
     def fence(self, image: ClusterImage, broker_id: int) -> ClusterImage:
-        self._store.image = image
+        self._go_back_to(image)
         self._controller._fence(broker_id)
         return self._store.image
 

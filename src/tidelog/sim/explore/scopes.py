@@ -58,14 +58,14 @@ def _do(world: World, *labels: str) -> None:
 # --- in-sync proposals --------------------------------------------------------------------------------------
 
 
-def _third_is_outside() -> World:
-    """Node 1 leads, node 2 is in sync and node 3 is not, though it lacks nothing but the first record."""
+def _third_is_proposed() -> World:
+    """Node 1 leads, node 2 is in sync, node 3 has caught up, and the proposal to take it in is on its way."""
     world = _world(ISR, instant=False)
     hear = [f"node {number} hears of the metadata" for number in NODES]
     while any(world.unheard.values()):
         _do(world, next(label for label in hear if world.unheard[int(label[5])]))
     _do(world, "node 3 is fenced", *hear, "node 3 is fenced no more", *hear)
-    _do(world, "node 1 takes r1", *["node 2 fetches from node 1"] * 2)
+    _do(world, "node 1 takes r1", *["node 2 fetches from node 1"] * 2, *["node 3 fetches from node 1"] * 2)
     world.budgets = {"records": 1, "fences": 1, "repeats": 1, "doubles": 1, "kills": 1}
     return world
 
@@ -88,8 +88,17 @@ def _all_have_one() -> World:
 
 
 def _forget() -> World:
+    """Node 3 is down, and has everything."""
     world = _all_have_one()
+    _do(world, "node 3 is killed")
     world.budgets = {"kills": 3, "disks": 2, "elections": 1}
+    return world
+
+
+def _removed() -> World:
+    """The same, with single logs that somebody removes."""
+    world = _forget()
+    world.budgets = {"kills": 3, "logs": 2, "elections": 1}
     return world
 
 
@@ -136,9 +145,13 @@ _MODES = actions.all_of(
 
 
 SCOPES: dict[str, Scope] = {
-    "proposals": Scope("in-sync proposals", _third_is_outside, _PROPOSALS, 30),
-    "forget": Scope("voters that come back empty", _forget, _VOTERS, 30),
-    "repair": Scope("voters that are repaired and readmitted", _repair, _VOTERS, 30),
-    "repair-again": Scope("a voter that was readmitted and is damaged again", _repair_again, _VOTERS, 30),
+    "proposals": Scope(
+        "in-sync proposals that are late, doubled and repeated", _third_is_proposed, _PROPOSALS, 9
+    ),
+    "forget": Scope("voters that come back with empty disks", _forget, _VOTERS, 6),
+    "removed-logs": Scope("voters whose logs were removed", _removed, _VOTERS, 5),
+    "repair": Scope("voters that are damaged, repaired and readmitted", _repair, _VOTERS, 5),
+    "repair-again": Scope("a voter that was readmitted and is damaged again", _repair_again, _VOTERS, 4),
     "modes": Scope("seals, changes of mode and stand-ins", _second_leads, _MODES, 30),
 }
+"""Each with the depth that a test run can afford; a search may be asked to go deeper."""
