@@ -5,7 +5,7 @@ have their own tests: the same questions are answered in the same words as by :c
 Every batch holds one record, so an offset is a place in the row.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import cast
 from uuid import UUID
@@ -66,6 +66,7 @@ class SmallLog:
         self.start_offset = 0
         self.epochs = EpochCache()
         self.failure: StorageError | None = None
+        self.damage = ""  # Nothing is found at the start here.
         self.closed = False
         self.config: TopicConfig | None = None
         self.producers = _Producers()
@@ -188,6 +189,7 @@ class Disk:
         self.identity = identity  # A replaced disk has another one.
         self.log: SmallLog | None = None
         self.high_watermark = 0  # As of the last checkpoint.
+        self.was_sure = False  # Whether the last process was sure of it.
         self.files = _Files()
 
     @property
@@ -213,6 +215,7 @@ class SmallLogs:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self.is_sure: Callable[[TopicPartition], bool] = lambda name: False
 
     def open_log(self, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log:
         if self._disk.log is None:
@@ -229,7 +232,10 @@ class SmallLogs:
     def high_watermark(self, name: TopicPartition) -> int:
         return self._disk.high_watermark
 
-    def lower_high_watermark(self, name: TopicPartition, offset: int) -> None:
+    def was_sure(self, name: TopicPartition) -> bool:
+        return self._disk.was_sure
+
+    def lower_claims(self, name: TopicPartition, offset: int) -> None:
         self._disk.high_watermark = min(self._disk.high_watermark, offset)
 
     def usage(self) -> tuple[int, int]:

@@ -119,6 +119,7 @@ class Table:
         node: SmallNode = Copier().copy(frozen.node)
         if node.hosted is not None:
             node.disk.high_watermark = node.hosted.replica.high_watermark
+            node.disk.was_sure = node.hosted.replica.is_sure
         return self.freeze(None, node.disk, frozen.clock_ms)
 
     def without_log(self, frozen: Frozen) -> Frozen:

@@ -146,13 +146,20 @@ class _Membership(Membership):
         return False
 
 
+class _Elsewhere:
+    """The metadata log lives with the controllers."""
+
+    def __init__(self) -> None:
+        self.before_cut: Callable[[int], None] = lambda end_offset: None
+
+
 class _Metadata:
     """What this node has heard of the cluster."""
 
     def __init__(self, directory: UUID) -> None:
         self.image = ClusterImage()
         self.leader = CONTROLLER
-        self.hosted: Hosted | None = None
+        self.hosted = _Elsewhere()
         self.committed_offset = 0
         self.directory = directory
 
