@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tidelog.broker.quorum_voters import FORGOT
 from tidelog.replication.effects import Commit
 from tidelog.replication.election import Election
 from tidelog.replication.replica import Replica, Role
@@ -37,7 +38,10 @@ def any_readmission_heals(patch: pytest.MonkeyPatch) -> None:
     def members(voters: Any, partition: Any, leader: int) -> Iterator[tuple[int, int]]:
         for voter in voters:
             loss = partition.loss_of(voter.voter_id)
-            yield voter.voter_id, -1 if loss is None else loss.number
+            if voter.voter_id in partition.remember or voter.voter_id == leader:
+                yield voter.voter_id, -1
+            else:
+                yield voter.voter_id, loss.number if voter.heals >= 0 else FORGOT
 
     patch.setattr("tidelog.broker.quorum_voters._members", members)
 
