@@ -4,13 +4,11 @@ import pytest
 
 from tidelog.sim.explore import SCOPES
 
-# On request: a few minutes each. `tidelog sim --explore NAME`
-LONG = frozenset({"removed-logs"})
 # Small enough for every state within their budgets.
 WHOLE = frozenset({"modes"})
 
 
-@pytest.mark.parametrize("name", [name for name in SCOPES if name not in LONG])
+@pytest.mark.parametrize("name", SCOPES)
 def test_no_state_breaks_a_promise(name: str) -> None:
     found = SCOPES[name].search()
     assert not found.problem, found.story()
