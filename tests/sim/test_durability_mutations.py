@@ -74,6 +74,7 @@ def believe_the_first_answer(patch: pytest.MonkeyPatch) -> None:
         self.mandate = mandate
         self._look()
 
+    patch.setattr(Restoring, "restarted", lambda self, broker: None)
     patch.setattr(Restoring, "got", got)
     patch.setattr(Restoring, "diverged", diverged)
     patch.setattr(Restoring, "renewed", renewed)
