@@ -509,8 +509,12 @@ class Node:
             del self._proposals[hosted.key]
             self._invite_again(hosted)
             return
-        self._ask_controller(InSyncAsk(wish))
-        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask_for_members(hosted, wish))
+        # It may have been made before the controllers' answer to our registration, or before a later one:
+        # what an earlier run of the broker wants is refused for ever.
+        present = wish._replace(broker_epoch=self.membership.broker_epoch)
+        self._proposals[hosted.key] = present
+        self._ask_controller(InSyncAsk(present))
+        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask_for_members(hosted, present))
 
     def _proposal_answered(self, got: InSyncGot) -> None:
         """Only a refusal that was judged on the present state ends a proposal. It is committed, and has moved
