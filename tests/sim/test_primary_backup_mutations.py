@@ -190,7 +190,7 @@ MUTATIONS = (
     Mutation(count_a_backup_twice, {"min_in_sync": 3}),
     Mutation(acknowledge_past_the_primarys_end, {**POWER, "synced": True}),
     Mutation(downgrade_silently, {"min_in_sync": 2}),
-    Mutation(ok_when_time_is_up, {**POWER, "min_in_sync": 3}),
+    Mutation(ok_when_time_is_up, {**POWER, "min_in_sync": 3, "faults": ("strand", "worst moment")}),
     Mutation(ok_at_once, {**POWER, "min_in_sync": 2, "faults": ("strand", "worst moment")}),
     Mutation(lead_without_gathering, {**POWER, "min_in_sync": 2}),
     Mutation(hear_nobody, {**POWER, "min_in_sync": 2}),
