@@ -12,6 +12,7 @@ from tidelog.errors import InvariantViolation
 from tidelog.log import opening, segment_check
 from tidelog.log.damage import DamageMark, Evidence
 from tidelog.log.directory import DataDirectory
+from tidelog.replication.ballot_file import BallotFile
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import tell
 from tidelog.sim.telling import StoryFailed
@@ -63,6 +64,11 @@ def vote_with_what_is_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(quorum_voters, "forgot", lambda partition, voters, replica: False)
 
 
+def count_a_damaged_controller(patch: pytest.MonkeyPatch) -> None:
+    """It votes on with what is left of its log."""
+    patch.setattr(BallotFile, "forget_who_voted", lambda self, new_id: self._directory_id)
+
+
 def take_a_missing_directory_for_a_deleted_topic(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         DataDirectory,
@@ -86,6 +92,7 @@ MUTATIONS: list[tuple[Patch, str]] = [
     (vote_with_what_is_left, "damage_quorum"),
     (take_a_missing_directory_for_a_deleted_topic, "damage_isr_directory_removed"),
     (take_every_cut_for_damage, "damage_isr_torn_write"),
+    (count_a_damaged_controller, "controllers_voter_is_damaged"),
 ]
 
 

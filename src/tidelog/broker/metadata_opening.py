@@ -9,6 +9,8 @@ a snapshot beyond the log's end,  the log is dropped: a crash came between the s
 or of another history             the leader and the log's new beginning
 a damaged snapshot                the one before is taken, and the log behind it
 a log that begins too late        this node says so and does not start: it would make up a cluster
+a log that lost synced records    this voter counts as one with another disk: it does not vote before it
+                                  was readmitted. One that is alone goes on with what is left
 ================================= ======================================================================
 """
 
@@ -96,6 +98,11 @@ def open_metadata(
     history = _voters(log, contents, settings.first_voters)
     ballots = BallotFile(storage, log.directory, services)
     ballot, directory = ballots.open(services.new_uuid)
+    if log.damage:
+        if history.latest.ids != {settings.me.voter_id}:
+            directory = ballots.forget_who_voted(services.new_uuid)
+        logger.error("the metadata log lost decisions that this node had acknowledged: %s", log.damage)
+        log.damage_is_known()
     me = msgspec.structs.replace(settings.me, directory=directory)
     election = Election(
         me.voter_id, history.latest, ballot, settings.timing, services.uptime_ms(), chance(), directory

@@ -112,6 +112,8 @@ class MetadataVoters:
         latest_offset, me = self.history.latest_offset, self._me
         if latest_offset < self._hosted.replica.high_watermark:
             return False
+        if me.voter_id in self.latest:
+            return False  # It votes, or another disk of this node did: an earlier set may not know disks yet.
         return self.history.before(latest_offset).counts(me.voter_id, me.directory)
 
     def committed(self) -> None:

@@ -49,6 +49,18 @@ class BallotFile:
         self._directory_id = state.directory_id
         return Ballot(state.leader_epoch, state.voted_id), state.directory_id
 
+    def forget_who_voted(self, new_id: Callable[[], UUID]) -> UUID:
+        """From now on this is another disk: what lies on it is not all that it acknowledged. It is counted
+        again when the others have readmitted it under the new id. Raises StorageError.
+        """
+        try:
+            state = self._load()
+            state.directory_id = self._directory_id = new_id()
+            self._write(state)
+        except OSError as error:
+            raise StorageError(f"cannot read or write {self._path}: {error}") from error
+        return self._directory_id
+
     def _load(self) -> _State:
         text = read_whole(self._storage, self._path)
         if text is None:

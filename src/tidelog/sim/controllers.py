@@ -58,7 +58,8 @@ class ControllerMachine(Machine):
         for directory in (DATA, DIRECTORY):
             self.disk.make_directory(directory)
             self.disk.sync_directory(directory.rpartition("/")[0])
-        log = Log.open(self.disk, DIRECTORY, CONFIG, clean=False, now_ms=now_ms)
+        log = Log.open(self.disk, DIRECTORY, CONFIG, clean=False, now_ms=now_ms, same_boot=not self.rebooted)
+        self.rebooted = False
         chance = self.world.chance.random
         host = Host(self.node_id, services, self, chance)
         settings = MetadataSettings(

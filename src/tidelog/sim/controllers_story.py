@@ -11,7 +11,8 @@ from tidelog.broker.metadata_quorum import MetadataQuorum
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.sim.controllers import VALUES, ControllerMachine, ControllersCluster
+from tidelog.protocol.batch import iterate
+from tidelog.sim.controllers import DIRECTORY, VALUES, ControllerMachine, ControllersCluster
 from tidelog.sim.telling import STEP_MS, StoryFailed, Telling
 
 VOTERS = "ABCDE"
@@ -86,6 +87,16 @@ class ControllersStory(Telling):
         self.tell(f"{' and '.join(letters)} stand for election at the same time")
         for letter in letters:
             self.machine(letter).stand()
+
+    def flip_bit(self, letter: str) -> None:
+        """In the newest batch of its log, while the process is dead."""
+        disk = self.machine(letter).disk
+        path, content = max(
+            (path, data) for path, data in disk.contents(DIRECTORY).items() if path.endswith(".log")
+        )
+        position, header = list(iterate(content))[-1]
+        self.tell(f"a bit flips on the disk of {letter}, in the newest batch")
+        disk.flip(path, position + header.size - 1, 0)
 
     def decide(self, at: str | None = None, patience_ms: float = 4000) -> ErrorCode | None:
         return self.await_answer(self.ask(at), patience_ms)

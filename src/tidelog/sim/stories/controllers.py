@@ -153,6 +153,32 @@ def voter_loses_its_disk() -> ControllersStory:
     return story
 
 
+def voter_is_damaged() -> ControllersStory:
+    """13. A voter comes back with a flipped bit in its newest decision, together with one that never had it,
+    while the leader is frozen: it counts as one with another disk, so they elect nobody, and the decision
+    stays.
+    """
+    story = ControllersStory()
+    expect(story.decide(), ErrorCode.NONE)
+    _until_all_know(story, 1)
+    story.run(500)
+    story.kill("C")
+    expect(story.decide(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("B")
+    story.freeze("A")
+    story.flip_bit("B")
+    story.start("BC")
+    story.run(5000)
+    expect(story.decider(), "")
+    story.thaw("A")
+    story.until(lambda: bool(story.decider()), "an election")
+    _until_all_know(story, 2)
+    story.until(story.cluster.is_whole, "the return of B")
+    story.tell_known()
+    return story
+
+
 def disk_full() -> ControllersStory:
     """12. The leader's disk is full: it resigns, another leads."""
     story = ControllersStory()
@@ -196,6 +222,7 @@ STORIES = (
     leader_cut_off,
     all_lose_power,
     voter_loses_its_disk,
+    voter_is_damaged,
     disk_full,
     split_vote,
 )
