@@ -1,10 +1,11 @@
 """Logs of this broker that have failed or are damaged: the controllers hear of them until they understood.
 
-A log that failed takes part in nothing until the broker starts anew. One with damaged records is repaired:
-somebody else must lead, and this replica count for nothing, before it drops what is damaged and fetches it
-again. Where records were missing when the log was opened, nothing is left to be dropped, but the same is
-said; and the cluster does not let the broker in before it has heard it. Reports are repeated, so a double can
-arrive after the repair; it is contradicted.
+A log that failed takes part in nothing until the broker starts anew; what it had synced is still there then.
+One with damaged records is repaired: somebody else must lead, and this replica count for nothing, before it
+drops what is damaged and fetches it again. The controllers are told which of the two it is. Where records
+were missing when the log was opened, nothing is left to be dropped, but the same is said; and the cluster
+does not let the broker in before it has heard it. Reports are repeated, so a double can arrive after the
+repair; it is contradicted.
 """
 
 from collections.abc import Callable
@@ -52,7 +53,7 @@ class FailedLogs:
         self._ask_controller = ask_controller
         # Called before a log drops what is damaged; goes on when that is noted.
         self.before_drop: Callable[[Hosted, Callable[[], None]], None] = lambda hosted, go_on: go_on()
-        self._untold: set[Key] = set()  # The controllers must hear of them.
+        self._untold: dict[Key, bool] = {}  # The controllers must hear of them; whether as damaged.
         self._damaged: dict[Hosted, None] = {}  # Others must take over before these are repaired.
         self._repaired: set[Key] = set()
         self._healing: set[Key] = set()  # The controllers are being told that these are whole again.
@@ -60,18 +61,21 @@ class FailedLogs:
     def failed(self, hosted: Hosted) -> None:
         self.went_offline(*cast(Key, hosted.key))
 
-    def went_offline(self, topic_id: UUID, index: int) -> None:
-        """Let the controllers know, until one has heard: somebody else must lead."""
-        self._repaired.discard((topic_id, index))
+    def went_offline(self, topic_id: UUID, index: int, *, damaged: bool = False) -> None:
+        """Let the controllers know, until one has heard: somebody else must lead. ``damaged``: records that
+        were synced are missing, or will be.
+        """
+        key = topic_id, index
+        self._repaired.discard(key)
         if not self._untold:
             self._services.soon(self._tell_offline)
-        self._untold.add((topic_id, index))
+        self._untold[key] = damaged or self._untold.get(key, False)
 
     def lost(self, topic_id: UUID, index: int) -> None:
         """A log was gone, and an empty one has taken its place: as if it had been damaged from its beginning
         on, and was repaired.
         """
-        self.went_offline(topic_id, index)
+        self.went_offline(topic_id, index, damaged=True)
         self._repaired.add((topic_id, index))
 
     def damaged(self, hosted: Hosted) -> None:
@@ -85,8 +89,12 @@ class FailedLogs:
         return not self._untold and not any(hosted.is_cut for hosted in self._damaged)
 
     def answered(self, got: OfflineGot) -> None:
-        if got.error is ErrorCode.NONE and not got.healed:
-            self._untold.difference_update(got.partitions)
+        if got.error is not ErrorCode.NONE or got.healed:
+            return
+        for key in got.partitions:
+            # It may have turned out since that more is wrong than the controllers were told.
+            if not (got.unwritable and self._untold.get(key, False)):
+                self._untold.pop(key, None)
 
     def metadata_changed(self, image: ClusterImage) -> None:
         self._repair(image)
@@ -106,9 +114,9 @@ class FailedLogs:
             topic = image.topic_by_id(topic_id)
             if topic is None or hosted.closed:
                 del self._damaged[hosted]
-            elif self._standing.me not in topic.partitions[index].offline:
+            elif self._standing.me not in topic.partitions[index].damaged:
                 if hosted.is_cut or self._steps_aside(hosted, topic.partitions[index]):
-                    self.went_offline(topic_id, index)
+                    self.went_offline(topic_id, index, damaged=True)
             elif hosted.is_cut or hosted.follows_somebody or hosted.gathers_when_it_leads:
                 del self._damaged[hosted]
                 self.before_drop(hosted, lambda hosted=hosted: self._drop(hosted))  # type: ignore[misc]
@@ -157,6 +165,9 @@ class FailedLogs:
         if self._standing.stopped or not self._untold:
             return
         if self._standing.broker_epoch >= 0:
-            told = tuple(sorted(self._untold))
-            self._ask_controller(OfflineAsk(self._standing.me, self._standing.broker_epoch, told))
+            for damaged in (True, False):
+                told = tuple(sorted(key for key, is_damaged in self._untold.items() if is_damaged is damaged))
+                if told:
+                    me, epoch = self._standing.me, self._standing.broker_epoch
+                    self._ask_controller(OfflineAsk(me, epoch, told, unwritable=not damaged))
         self._services.later(REPEAT_MS, self._tell_offline)

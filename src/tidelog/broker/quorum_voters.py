@@ -100,7 +100,7 @@ class QuorumVoters:
         partition, election = self._partition(), self._election
         if self._hosted.replica.role is Role.LEADER:
             return  # It holds all that was ever committed; who was elected tells the controllers so.
-        if self.unconfessed or self._hosted.is_cut or (election.forgot and self._me in partition.offline):
+        if self.unconfessed or self._hosted.is_cut or (election.forgot and self._me in partition.damaged):
             return  # It has lost records, and the controllers have not numbered that yet.
         election.forgot = forgot(partition, self.latest, self._me)
 

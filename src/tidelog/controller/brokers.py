@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from tidelog.controller.elections import settle_all, without_memory
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.promises import survives_power_failure
@@ -15,7 +17,7 @@ from tidelog.controller.records import (
 )
 from tidelog.controller.standing import DRAIN_SETTING, Rank, Standing, all_alike
 from tidelog.controller.successions import is_appointed
-from tidelog.controller.successions.steps import RulesOf, record_of
+from tidelog.controller.successions.steps import RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 
 
@@ -65,10 +67,11 @@ def register(
     """A broker process has started. It begins fenced; what it led before, it leads no more.
 
     ``forgot``: it stopped without syncing and its machine lost power, so it may lack records it once held.
-    ``empty``: its disk is a new one. Either way it no longer counts as holding what was committed. The same
-    goes for single logs that had failed: the disk may be whole again, what was on it is not to be relied on.
-    A log that could not be written any more lost what was not synced. One that dropped damaged records says
-    so itself, also after a restart.
+    ``empty``: its disk is a new one. Either way it no longer counts as holding what was committed.
+
+    Single logs that were offline are open again, or their broker will say so once more. One that was damaged
+    lacks records that it had synced, or is about to drop some. One that only refused to be written holds what
+    it had synced: nothing is missing where all it ever acknowledged was, and otherwise its tail may be.
     """
     broker_id = registration.broker_id
     records: list[MetadataRecord] = [registration]
@@ -85,11 +88,16 @@ def _forget(
     for topic in image.topics.values():
         rules = rules_of(topic)
         for index, partition in enumerate(topic.partitions):
-            lost = empty or (forgot and not survives_power_failure(partition, broker_id, rules))
-            if lost or broker_id in partition.offline:
-                new = without_memory(partition, broker_id, empty=empty, tail=not empty)
-                if new != partition:
-                    yield record_of(topic.topic_id, index, new)
+            was_offline, damaged = broker_id in partition.offline, broker_id in partition.damaged
+            unsynced = not survives_power_failure(partition, broker_id, rules)
+            new = partition
+            if empty or damaged or (unsynced and (forgot or was_offline)):
+                new = without_memory(partition, broker_id, empty=empty, tail=not empty and not damaged)
+            elif was_offline:
+                offline = union(partition.offline, (), without=(broker_id,))
+                new = msgspec.structs.replace(partition, offline=offline)
+            if new != partition:
+                yield record_of(topic.topic_id, index, new)
 
 
 def unregister(image: ClusterImage, broker_id: int) -> list[MetadataRecord]:

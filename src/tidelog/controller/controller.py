@@ -199,14 +199,14 @@ class Controller:
                     lambda image: promises.confirm(image, broker_id, broker_epoch, kept),
                     lambda error: answer(KeptGot(broker_id, broker_epoch, kept, _code(error))),
                 )
-            case OfflineAsk(broker_id, broker_epoch, partitions, healed):
-                decide = logs.bring_online if healed else logs.take_offline
+            case OfflineAsk(broker_id, broker_epoch, partitions, healed, unwritable):
+                decide = logs.bring_online if healed else logs.fail if unwritable else logs.take_offline
                 self._store.submit(
                     lambda image: decide(
                         image, broker_id, broker_epoch, partitions, self._rules.at(image), self._rank
                     ),
                     lambda error: answer(
-                        OfflineGot(broker_id, broker_epoch, partitions, _code(error), healed)
+                        OfflineGot(broker_id, broker_epoch, partitions, _code(error), healed, unwritable)
                     ),
                 )
 

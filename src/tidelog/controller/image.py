@@ -55,7 +55,8 @@ class PartitionImage(msgspec.Struct, frozen=True):
     # Epoch of the latest leader that was chosen though committed records might be missing from it. A replica
     # whose log is older may hold such records, and gives them up when it follows again.
     unclean_epoch: int = -1
-    offline: tuple[int, ...] = ()  # replicas whose logs have failed, until their brokers start again
+    # Replicas whose logs have failed, until their brokers start again, or are damaged, until repaired.
+    offline: tuple[int, ...] = ()
     # While replicas are moved: those of ``replicas`` that come, and those that go when all others are in
     # sync.
     adding: tuple[int, ...] = ()
@@ -74,6 +75,8 @@ class PartitionImage(msgspec.Struct, frozen=True):
     promise_epoch: int = 0  # Rises whenever more is promised than before; what is confirmed names it.
     synced_since: int = -1  # The leader epoch in which the last replica confirmed.
     acted_epoch: int = 0  # Of the last leader that was a member, and so could acknowledge anything.
+    # Of those offline: logs that could not be opened, written or synced. What was synced is still in them.
+    unwritable: tuple[int, ...] = ()
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -86,6 +89,13 @@ class PartitionImage(msgspec.Struct, frozen=True):
     def remember(self) -> frozenset[int]:
         """Where the replicas vote: those that hold all they ever acknowledged, and know how they voted."""
         return frozenset((*self.in_sync, *self.eligible))
+
+    @property
+    def damaged(self) -> frozenset[int]:
+        """Replicas that lack synced records, or are about to drop some. All that are offline, as long as they
+        did not say that they are only unwritable: records of earlier versions do not tell the two apart.
+        """
+        return frozenset(self.offline).difference(self.unwritable)
 
     def loss_of(self, replica: int) -> Loss | None:
         return next((loss for loss in self.losses if loss.replica == replica), None)
@@ -223,6 +233,7 @@ class _Draft:
             record.promise_epoch,
             record.synced_since,
             record.leader_epoch if record.leader in record.in_sync else old.acted_epoch,
+            tuple(record.unwritable),
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:

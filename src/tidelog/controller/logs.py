@@ -11,7 +11,7 @@ from tidelog.controller.leadership import Place
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
 from tidelog.controller.successions import elects_itself, next_state
-from tidelog.controller.successions.steps import RulesOf, record_of
+from tidelog.controller.successions.steps import RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
@@ -24,12 +24,42 @@ def take_offline(
     rules_of: RulesOf,
     rank: Rank = all_alike,
 ) -> list[MetadataRecord]:
-    """Logs of a broker have failed: for these partitions it is as if it were dead."""
+    """Logs of a broker are damaged: for these partitions it is as if it were dead, and what it had is not to
+    be relied on, also after a restart.
+    """
+    standing = Standing.of(image, rank)
+    records: list[MetadataRecord] = []
+    for topic, index, partition in _replicas(image, broker_id, broker_epoch, partitions):
+        if broker_id not in partition.damaged:
+            damaged = msgspec.structs.replace(
+                partition,
+                offline=union(partition.offline, (broker_id,), without=()),
+                unwritable=union(partition.unwritable, (), without=(broker_id,)),
+            )
+            records.append(record_of(topic.topic_id, index, next_state(damaged, standing, rules_of(topic))))
+    return records
+
+
+def fail(
+    image: ClusterImage,
+    broker_id: int,
+    broker_epoch: int,
+    partitions: Iterable[tuple[UUID, int]],
+    rules_of: RulesOf,
+    rank: Rank = all_alike,
+) -> list[MetadataRecord]:
+    """Logs of a broker could not be opened, written or synced: for these partitions it is as if it were dead,
+    until it starts again. One that is known to be damaged stays so.
+    """
     standing = Standing.of(image, rank)
     records: list[MetadataRecord] = []
     for topic, index, partition in _replicas(image, broker_id, broker_epoch, partitions):
         if broker_id not in partition.offline:
-            failed = msgspec.structs.replace(partition, offline=(*partition.offline, broker_id))
+            failed = msgspec.structs.replace(
+                partition,
+                offline=(*partition.offline, broker_id),
+                unwritable=(*partition.unwritable, broker_id),
+            )
             records.append(record_of(topic.topic_id, index, next_state(failed, standing, rules_of(topic))))
     return records
 

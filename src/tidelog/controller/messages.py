@@ -56,13 +56,15 @@ class InSyncGot(NamedTuple):
 
 class OfflineAsk(NamedTuple):
     """A broker cannot serve these partitions any more: their logs have failed, are damaged, or could not be
-    opened. ``healed``: it can again, though it may hold less than before.
+    opened. ``healed``: it can again, though it may hold less than before. ``unwritable``: nothing that was
+    synced is damaged or missing.
     """
 
     broker_id: int
     broker_epoch: int
     partitions: tuple[tuple[UUID, int], ...]
     healed: bool = False
+    unwritable: bool = False
 
 
 class OfflineGot(NamedTuple):
@@ -71,6 +73,7 @@ class OfflineGot(NamedTuple):
     partitions: tuple[tuple[UUID, int], ...]
     error: ErrorCode
     healed: bool = False
+    unwritable: bool = False
 
 
 class KeptAsk(NamedTuple):

@@ -88,7 +88,7 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     last_leader: int
     unclean: bool = False  # the leader was chosen though committed records may be missing from it
     replicas: list[int] | None = None  # None: unchanged
-    offline: list[int] = []  # replicas whose logs have failed; they hold nothing that can be counted on
+    offline: list[int] = []  # replicas whose logs have failed or are damaged; they take part in nothing
     adding: list[int] = []  # of the replicas, those that a reassignment brings
     removing: list[int] = []  # and those that go when all of the others are in sync
     mode: str = ISR  # how it is replicated from now on
@@ -101,6 +101,7 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     )
     promise_epoch: int = 0  # how often more was promised than before
     synced_since: int = -1  # leader epoch in which the last one confirmed
+    unwritable: list[int] = []  # of those offline: the log refuses to be used, but what was synced is there
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):

@@ -14,7 +14,7 @@ from tidelog.config import BrokerConfig
 from tidelog.controller import configs
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.messages import OfflineAsk, RegisterAsk
+from tidelog.controller.messages import OfflineAsk, OfflineGot, RegisterAsk
 from tidelog.controller.records import (
     BrokerRegistered,
     MetadataRecord,
@@ -23,7 +23,7 @@ from tidelog.controller.records import (
     TopicCreated,
 )
 from tidelog.controller.rules import Rulebook
-from tidelog.errors import StorageError
+from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.directory import DataDirectory
 from tidelog.log.log import Log
 from tidelog.log.verification import DamagedSegment
@@ -297,6 +297,39 @@ class TestDamage:
                 assert lone.image.offline == (ME,)
             lone.services.advance(2 * REPEAT_MS)
             assert lone.image.offline != (ME,)
+
+    def test_a_log_that_cannot_be_written_is_not_told_to_be_damaged(self, lone: LoneNode) -> None:
+        partition = lone.create((ME, OTHER))
+        lone.node._failed_logs.failed(partition.hosted)
+        lone.services.advance(1000)
+        assert (lone.image.offline, lone.image.unwritable) == ((ME,), (ME,))
+
+    def test_damage_of_a_log_that_cannot_be_written_is_told_all_the_same(self, lone: LoneNode) -> None:
+        """Only then is it dropped: the controllers do not distrust a log that only refuses writes."""
+        partition = lone.create((ME, OTHER))
+        fill(partition)
+        lone.node._failed_logs.failed(partition.hosted)
+        lone.services.advance(1000)
+        flip_a_bit(partition, 5, 80)
+        read(partition, 5)
+        asked: list[OfflineAsk] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lone.node._failed_logs, "_ask_controller", asked.append)
+            lone.services.advance(1000)
+        assert partition.log.end_offset > 5
+        assert {ask.unwritable for ask in asked} == {False}
+        lone.services.advance(1000)
+        assert partition.log.end_offset == 5
+
+    def test_an_answer_about_the_failure_does_not_stand_for_the_damage(self, lone: LoneNode) -> None:
+        lone.create((ME, OTHER))
+        told = lone.node._failed_logs
+        told.went_offline(TOPIC, 0)
+        told.went_offline(TOPIC, 0, damaged=True)
+        for unwritable in (True, False):
+            assert not told.have_told
+            told.answered(OfflineGot(ME, 1, ((TOPIC, 0),), ErrorCode.NONE, unwritable=unwritable))
+        assert told.have_told
 
 
 @pytest.mark.parametrize(("silence_ms", "round_ms"), [(200, 300), (1000, 300), (4000, 1200)])

@@ -168,12 +168,12 @@ class ClusterMachine(RuleBasedStateMachine):
     def copy_arrives_late(self, place: int) -> None:
         assert not self.propose(self.given_up[place % len(self.given_up)])
 
-    @rule(broker=broker_ids)
-    def fail_log(self, broker: int) -> None:
-        node = self.image.brokers.get(broker)
+    @rule(broker=broker_ids, damaged=st.booleans())
+    def fail_log(self, broker: int, damaged: bool) -> None:
+        node, tell = self.image.brokers.get(broker), logs.take_offline if damaged else logs.fail
         if node is not None:
             key = [(TOPIC_ID, 0)]
-            self.decide(lambda: logs.take_offline(self.image, broker, node.broker_epoch, key, self.rules_of))
+            self.decide(lambda: tell(self.image, broker, node.broker_epoch, key, self.rules_of))
 
     @rule(broker=broker_ids)
     def heal_log(self, broker: int) -> None:

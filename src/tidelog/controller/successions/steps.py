@@ -92,4 +92,6 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         copies=new.copies,
         promise_epoch=new.promise_epoch,
         synced_since=new.synced_since,
+        # A replica that is moved away, or starts anew, is not offline any more.
+        unwritable=[replica for replica in new.unwritable if replica in new.offline],
     )

@@ -30,6 +30,7 @@ PLAINTEXT = 0
 ELECTED, SEALED = 1, 2
 LOST = UUID(int=1)  # Kafka's id for a directory that cannot be used any more
 HERE = UUID(int=2)  # and for one that needs no name because there is one only
+UNWRITABLE = UUID(int=3)  # None of Kafka's: it cannot be used any more, but what was synced is there.
 # No directory of Kafka's: what is kept there, and since which promise epoch, in its lower bits.
 KEPT, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
 
@@ -229,7 +230,7 @@ class FailedLogs(Exchange[Asked, Answered]):
         if isinstance(ask, KeptAsk):
             return _kept_body(ask)
         topics = by_topic(ask.partitions, lambda key: key, lambda key: {"partition_index": key[1]})
-        where = HERE if ask.healed else LOST
+        where = HERE if ask.healed else UNWRITABLE if ask.unwritable else LOST
         there = {
             "id_": where,
             "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics],
@@ -239,13 +240,19 @@ class FailedLogs(Exchange[Asked, Answered]):
     def asks(self, request: Any) -> list[Asked]:
         if request.directories and all(_is_kept(directory.id_) for directory in request.directories):
             return [Asked(request.broker_id, _kept_ask(request))]
-        if len(request.directories) != 1 or request.directories[0].id_ not in (LOST, HERE):
+        if len(request.directories) != 1 or request.directories[0].id_ not in (LOST, HERE, UNWRITABLE):
             raise Malformed("replicas lie on the one disk of their broker, or are lost")
         directory = request.directories[0]
         partitions = tuple(
             (topic.topic_id, part.partition_index) for topic in directory.topics for part in topic.partitions
         )
-        ask = OfflineAsk(request.broker_id, request.broker_epoch, partitions, directory.id_ == HERE)
+        ask = OfflineAsk(
+            request.broker_id,
+            request.broker_epoch,
+            partitions,
+            directory.id_ == HERE,
+            directory.id_ == UNWRITABLE,
+        )
         return [Asked(request.broker_id, ask)]
 
     def answer(self, asks: Sequence[Asked], gots: Sequence[Answered | None]) -> Fields:
@@ -258,14 +265,15 @@ class FailedLogs(Exchange[Asked, Answered]):
         if isinstance(ask, KeptAsk):
             yield Answered(peer, KeptGot(ask.broker_id, ask.broker_epoch, ask.kept, error))
             return
-        yield Answered(peer, OfflineGot(ask.broker_id, ask.broker_epoch, ask.partitions, error, ask.healed))
+        got = OfflineGot(ask.broker_id, ask.broker_epoch, ask.partitions, error, ask.healed, ask.unwritable)
+        yield Answered(peer, got)
 
     def token(self, message: Asked | Answered) -> Hashable:
         said = message.ask if isinstance(message, Asked) else message.got
         if isinstance(said, KeptAsk | KeptGot):
             return said.broker_epoch, said.kept
         said = cast(OfflineAsk | OfflineGot, said)
-        return said.broker_epoch, said.partitions, said.healed
+        return said.broker_epoch, said.partitions, said.healed, said.unwritable
 
 
 def _wish_key(wish: InSyncWish) -> tuple[UUID, int]:

@@ -10,6 +10,7 @@ from tidelog.sim.stories import (
     controllers,
     damage,
     durability,
+    failed_logs,
     isr,
     primary_backup,
     primary_backup_async,
@@ -35,6 +36,7 @@ STORIES: dict[str, Told] = (
     | _named("change", changes.STORIES)
     | _named("damage", damage.STORIES)
     | _named("durability", durability.STORIES)
+    | _named("failed_log", failed_logs.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)
 )

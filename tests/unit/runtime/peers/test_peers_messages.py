@@ -118,6 +118,14 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), True)),
             Answered(other, OfflineGot(me, 77, ((DISK, 1), (TOPIC, 0), (TOPIC, 3)), ErrorCode.NONE, True)),
         ),
+        "unwritable logs": (
+            Asked(me, OfflineAsk(me, 77, ((TOPIC, 3),), unwritable=True)),
+            Answered(other, OfflineGot(me, 77, ((TOPIC, 3),), ErrorCode.NONE, unwritable=True)),
+        ),
+        "damaged logs": (
+            Asked(me, OfflineAsk(me, 77, ((TOPIC, 3),))),
+            Answered(other, OfflineGot(me, 77, ((TOPIC, 3),), ErrorCode.NONE)),
+        ),
         "kept promises": (
             Asked(me, KeptAsk(me, 77, KEPT)),
             Answered(other, KeptGot(me, 77, KEPT, ErrorCode.STALE_BROKER_EPOCH)),

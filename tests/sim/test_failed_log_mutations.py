@@ -1,0 +1,43 @@
+"""Each mutation takes logs that refuse writes and logs that are damaged for the same, and a story notices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidelog.controller import brokers, controller, logs
+from tidelog.controller.image import PartitionImage
+from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.stories import failed_logs as stories
+from tidelog.sim.telling import StoryFailed
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def distrust_all_that_failed(patch: pytest.MonkeyPatch) -> None:
+    """Whoever could not write has forgotten its tail, also where all it acknowledged was synced."""
+    original = brokers.survives_power_failure
+
+    def survives(partition: PartitionImage, broker_id: int, rules: Any) -> bool:
+        return broker_id not in partition.offline and original(partition, broker_id, rules)
+
+    patch.setattr(brokers, "survives_power_failure", survives)
+
+
+def take_damage_for_a_refused_write(patch: pytest.MonkeyPatch) -> None:
+    """What a damaged log held counts on after a restart."""
+    patch.setattr(controller.logs, "take_offline", logs.fail)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "told"),
+    [
+        (distrust_all_that_failed, stories.quorum_refused_a_write),
+        (distrust_all_that_failed, stories.isr_refused_a_write),
+        (take_damage_for_a_refused_write, stories.isr_damaged_and_started_again),
+    ],
+)
+def test_is_noticed(mutate: Patch, told: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch)
+    with pytest.raises((Violation, StoryFailed)):
+        told()
