@@ -17,7 +17,7 @@ Name = Callable[[PartitionKey], str]
 class Known:
     """What was seen of one partition."""
 
-    __slots__ = ("committed", "damaged", "end", "leaders", "seen")
+    __slots__ = ("committed", "damaged", "end", "given_up", "leaders", "led", "seen")
 
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}  # by epoch
@@ -27,9 +27,24 @@ class Known:
         # further back.
         self.seen: dict[int, tuple[Hosted, int, int]] = {}
         self.damaged: dict[int, int] = {}  # from where on a node may drop records
+        self.led: dict[int, int] = {}  # by epoch: up to where its leader took the log for committed
+        # (last epoch led before, offset): what those leaders had committed from the offset on is given up
+        self.given_up: list[tuple[int, int]] = []
 
     def last_seen(self, hosted: Hosted) -> tuple[Hosted, int, int]:
         return self.seen.get(hosted.replica.me, (hosted, -1, 0))
+
+    def watermark_of(self, hosted: Hosted) -> int:
+        """Up to where its word counts. What a leader said before it lost its records may reach a follower
+        only afterwards: it commits nothing again that was given up.
+        """
+        replica = hosted.replica
+        watermark, epoch = replica.high_watermark, replica.epoch
+        if replica.role is Role.LEADER:
+            self.led[epoch] = max(self.led.get(epoch, 0), watermark)
+            return watermark
+        floor = min((floor for last, floor in self.given_up if epoch <= last), default=watermark)
+        return min(watermark, max(floor, self.led.get(epoch, 0)))
 
 
 class ReplicaChecker:
@@ -69,8 +84,8 @@ class ReplicaChecker:
     def committed(self, hosted: Hosted) -> None:
         """The watermark never goes back, and what was committed once is never anything else."""
         replica, name, known = hosted.replica, self._name(hosted.key), self._known(hosted.key)
-        watermark = replica.high_watermark
-        self._world.note(f"{name}: node {replica.me} watermark {watermark}")
+        watermark = known.watermark_of(hosted)
+        self._world.note(f"{name}: node {replica.me} watermark {replica.high_watermark}")
         process, _, before = known.last_seen(hosted)
         if process is not hosted:
             before = 0
@@ -80,7 +95,7 @@ class ReplicaChecker:
             )
         known.seen[replica.me] = hosted, replica.epoch, watermark
         known.end = max(known.end, watermark)
-        self._voters.committed(hosted, name)
+        self._voters.committed(hosted, watermark, name)
         committed = known.committed
         for base_offset, batch in batches_between(hosted.log, before, watermark):
             if committed.setdefault(base_offset, batch) != batch:
@@ -103,6 +118,8 @@ class ReplicaChecker:
         for base_offset in [base for base, batch in known.committed.items() if batch[0] > floor]:
             del known.committed[base_offset]
         known.end = min(known.end, floor)
+        known.led = {epoch: min(end, floor) for epoch, end in known.led.items()}
+        known.given_up.append((max(known.leaders, default=-1), floor))
         self._voters.forget(key, floor)
         for node, (hosted, epoch, watermark) in known.seen.items():
             known.seen[node] = hosted, epoch, min(watermark, floor)

@@ -17,11 +17,11 @@ class VoterChecker:
         self._seen: dict[PartitionKey, tuple[int, int, VoterSet | None]] = {}
         self._latest: dict[PartitionKey, tuple[int, frozenset[int]]] = {}  # since which epoch they vote, who
 
-    def committed(self, hosted: Hosted, name: str) -> None:
-        """Everything before the replica's watermark is committed."""
+    def committed(self, hosted: Hosted, end: int, name: str) -> None:
+        """Everything before ``end`` in the replica's log is committed."""
         if hosted.election is None:
             return
-        log, end = hosted.log, hosted.replica.high_watermark
+        log = hosted.log
         start, began, known = self._seen.get(hosted.key, (0, 0, None))
         if end <= start:
             return

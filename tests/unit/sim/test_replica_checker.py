@@ -1,0 +1,75 @@
+"""What counts as committed for the simulator's checker of replicas."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tidelog.replication.replica import Role
+from tidelog.sim.checkers import replicas
+from tidelog.sim.checkers.replicas import ReplicaChecker
+from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.world import World
+
+KEY = "t-0"
+
+
+class Seen:
+    """A replica with one record per offset, named by the epoch that wrote it."""
+
+    def __init__(self, me: int, role: Role, epoch: int, log: str) -> None:
+        self.key, self.election, self.log = KEY, None, log
+        self.replica = SimpleNamespace(me=me, role=role, epoch=epoch, high_watermark=0)
+
+
+@pytest.fixture
+def checker(monkeypatch: pytest.MonkeyPatch) -> ReplicaChecker:
+    def between(log: str, start: int, end: int) -> list[tuple[int, Any]]:
+        return [(offset, (offset + 1, log[offset])) for offset in range(start, min(end, len(log)))]
+
+    monkeypatch.setattr(replicas, "batches_between", between)
+    return ReplicaChecker(World(1))
+
+
+def lead(checker: ReplicaChecker, me: int, epoch: int, log: str, watermark: int) -> Seen:
+    seen = Seen(me, Role.LEADER, epoch, log)
+    checker.role_changed(seen)  # type: ignore[arg-type]
+    take(checker, seen, watermark)
+    return seen
+
+
+def take(checker: ReplicaChecker, seen: Seen, watermark: int) -> None:
+    seen.replica.high_watermark = watermark
+    checker.committed(seen)  # type: ignore[arg-type]
+
+
+def test_what_a_leader_said_before_it_was_given_up_commits_nothing_afterwards(
+    checker: ReplicaChecker,
+) -> None:
+    lead(checker, 1, 1, "aaa", 3)
+    checker.forget(KEY, 2)
+    follower = Seen(2, Role.FOLLOWER, 1, "aaa")
+    take(checker, follower, 3)
+    assert checker.committed_end(KEY) == 2
+    lead(checker, 1, 2, "aab", 3)
+    follower.replica.epoch, follower.log = 2, "aab"
+    take(checker, follower, 3)
+    assert checker.committed_end(KEY) == 3
+
+
+def test_what_the_next_leader_commits_counts(checker: ReplicaChecker) -> None:
+    lead(checker, 1, 1, "aaa", 3)
+    checker.forget(KEY, 2)
+    lead(checker, 1, 2, "aab", 3)
+    with pytest.raises(Violation):
+        take(checker, Seen(2, Role.FOLLOWER, 2, "aaa"), 3)
+
+
+def test_what_a_leader_commits_after_others_were_given_up_counts_for_its_followers(
+    checker: ReplicaChecker,
+) -> None:
+    leader = lead(checker, 1, 1, "aaaa", 3)
+    checker.forget(KEY, 2)
+    take(checker, leader, 4)
+    with pytest.raises(Violation):
+        take(checker, Seen(2, Role.FOLLOWER, 1, "aaab"), 4)
