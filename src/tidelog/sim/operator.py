@@ -1,25 +1,40 @@
 """Somebody who looks after the cluster when the faults are over, and decides what the documentation leaves to
 an operator: nothing else, so that what a cluster should do by itself is still seen to be missing.
 
-A primary whose disk was replaced does not lead where one copy was enough for an ok: only it need have had the
-newest records. Whoever replaced the disk knows that, and says that it shall lead with what the others have
-(``tidelog topic promote``).
+=================== ==========================================================================================
+mode                what is decided
+=================== ==========================================================================================
+``primary-backup``  a primary whose disk was replaced, where one copy was enough for an ok, shall lead with
+                    what the others have (``tidelog topic promote``)
+``isr``             nobody is whole, and the last one that was has a new disk: any replica shall lead
+                    (``tidelog topic elect --unclean``)
+``quorum``          a majority of the voters lost data: the longest log goes on (``tidelog topic recover``)
+=================== ==========================================================================================
+
+Whether something is to be decided follows from what the checkers saw being lost, not from what the cluster
+takes for lost (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
 """
 
-from tidelog.controller import leadership
+from tidelog.controller import leadership, reassignment
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.successions import is_restoring
+from tidelog.controller.successions import elects_itself
+from tidelog.errors import TidelogError
 from tidelog.sim.checkers.promises import Place
-from tidelog.sim.checkers.promises.primary_backup import PrimaryBackupPromise
+from tidelog.sim.checkers.promises.place import Key
 from tidelog.sim.cluster import SimCluster
 
 LOOKS_MS = 1000.0
+PATIENCE = 4
+"""As often it is seen in the same state before it is decided: elections take their time."""
 
 
 class Operator:
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._rules = Rulebook(cluster.config)
+        self._seen: dict[Key, int] = {}  # how often, without a break
         self.looks = False
 
     def start(self) -> None:
@@ -28,23 +43,42 @@ class Operator:
         self._cluster.world.after(LOOKS_MS, self._look)
 
     def _look(self) -> None:
-        for place in self._cluster.checker.places():
-            promise = self._cluster.checker.promise(place)
-            if isinstance(promise, PrimaryBackupPromise) and self._must_decide(place, promise):
-                self._cluster.checker.may_force(place)
+        checker = self._cluster.checker
+        waiting = [
+            place
+            for place in checker.places()
+            if checker.promise(place).operator_decides(place, checker.replaced)
+        ]
+        self._seen = {place.key: self._seen.get(place.key, 0) + 1 for place in waiting}
+        for place in waiting:
+            if self._seen[place.key] >= PATIENCE:
+                checker.may_force(place)
                 self._force(place)
         self.start()
-
-    def _must_decide(self, place: Place, promise: PrimaryBackupPromise) -> bool:
-        partition = place.partition
-        # The metadata says that the last leader's disk was replaced; the primary may be another one by now.
-        replaced = not self._cluster.checker.replaced.isdisjoint(partition.replicas)
-        unknown = partition.last_leader < 0
-        return is_restoring(partition) and replaced and unknown and promise.enough(place) <= 1
 
     def _force(self, place: Place) -> None:
         name, index = place.topic.name, place.number
         self._cluster.world.note(f"operator: {name}-{index} goes on with what there is")
-        self._cluster.decide(
-            lambda image: leadership.elect(image, name, index, self._rules.at(image), unclean=True)
-        )
+        order = self._longest_first(place) if elects_itself(place.partition) else []
+
+        def decide(image: ClusterImage) -> list[MetadataRecord]:
+            rules = self._rules.at(image)
+            records = _in_order(image, place, order, self._rules) if order else []
+            return [*records, *leadership.elect(image.apply(records), name, index, rules, unclean=True)]
+
+        self._cluster.decide(decide)
+
+    def _longest_first(self, place: Place) -> list[int]:
+        held = {
+            machine.node_id: (hosted.log.epochs.epoch_at(hosted.log.end_offset - 1), hosted.log.end_offset)
+            for machine, hosted in self._cluster.hosted(place.topic.name, place.number)
+        }
+        return sorted(place.partition.target, key=lambda replica: held.get(replica, (-1, -1)), reverse=True)
+
+
+def _in_order(image: ClusterImage, place: Place, order: list[int], rules: Rulebook) -> list[MetadataRecord]:
+    """The first replica leads. Their order cannot be changed while the topic's mode does."""
+    try:
+        return reassignment.begin(image, place.topic.name, place.number, order, rules.at(image))
+    except TidelogError:
+        return []

@@ -1,6 +1,10 @@
 """The operator of a simulation decides what the documentation leaves to one."""
 
+from tidelog.controller.elections import without_memory
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.successions import acting_leader
+from tidelog.controller.successions.steps import record_of
 from tidelog.controller.topics import TopicWish
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.operator import Operator
@@ -28,10 +32,85 @@ def test_a_replaced_disk_where_one_copy_was_enough_is_its_decision() -> None:
     cluster = lost_disk("1")
     assert not leads(cluster)
     Operator(cluster).start()
-    cluster.world.run_until(cluster.world.now_ms + 4000)
+    cluster.world.run_until(cluster.world.now_ms + 6000)
     assert leads(cluster)
 
 
 def test_with_two_copies_nobody_is_asked() -> None:
     cluster = lost_disk("2")
     assert leads(cluster)
+
+
+def voters(*dead: int, lost: tuple[int, ...] = ()) -> SimCluster:
+    """A quorum topic: some are dead, some come back with new disks."""
+    cluster = SimCluster(1, 3, 3)
+    cluster.start()
+    cluster.create_topic(TopicWish("t", -1, -1, {0: [1, 2, 3]}, {"replication.mode": "quorum"}))
+    cluster.world.run_until(cluster.world.now_ms + 3000)
+    for node in dead:
+        cluster.machines[node].kill()
+    for node in lost:
+        cluster.machines[node].lose_disk()
+    cluster.world.run_until(cluster.world.now_ms + 5000)
+    for node in lost:
+        cluster.machines[node].start()
+    Operator(cluster).start()
+    cluster.world.run_until(cluster.world.now_ms + 15_000)
+    return cluster
+
+
+def test_voters_that_are_only_away_are_waited_for() -> None:
+    cluster = voters(2, 3)
+    assert cluster.checker.metadata.newest.topics["t"].partitions[0].unclean_epoch < 0
+
+
+def test_one_lost_voter_is_readmitted_without_an_operator() -> None:
+    cluster = voters(lost=(3,))
+    partition = cluster.checker.metadata.newest.topics["t"].partitions[0]
+    assert (partition.unclean_epoch, set(partition.in_sync)) == (-1, {1, 2, 3})
+
+
+def test_a_majority_that_lost_its_disks_is_its_decision() -> None:
+    cluster = voters(lost=(2, 3))
+    partition = cluster.checker.metadata.newest.topics["t"].partitions[0]
+    assert partition.unclean_epoch > 0
+    assert (partition.leader, set(partition.in_sync)) == (1, {1, 2, 3})
+
+
+def test_voters_that_the_cluster_distrusts_for_no_reason_are_not_helped() -> None:
+    """Otherwise the operator would hide what the cluster should do by itself."""
+    cluster = voters()
+    for node in (1, 2, 3):
+        cluster.machines[node].kill()
+    cluster.decide(lambda image: distrusted(image, 2, 3))
+    cluster.world.run_until(cluster.world.now_ms + 1000)
+    for node in (1, 2, 3):
+        cluster.machines[node].start()
+    cluster.world.run_until(cluster.world.now_ms + 15_000)
+    partition = cluster.checker.metadata.newest.topics["t"].partitions[0]
+    assert (partition.leader, partition.unclean_epoch) == (-1, -1)
+
+
+def distrusted(image: ClusterImage, *replicas: int) -> list[MetadataRecord]:
+    topic = image.topics["t"]
+    new = topic.partitions[0]
+    for replica in replicas:
+        new = without_memory(new, replica, empty=True)
+    return [record_of(topic.topic_id, 0, new)]
+
+
+def test_members_that_are_all_gone_with_their_disks_are_its_decision() -> None:
+    cluster = SimCluster(1, 3, 3)
+    cluster.start()
+    cluster.create_topic(TopicWish("t", -1, -1, {0: [1, 2, 3]}, {"min.insync.replicas": "1"}))
+    cluster.world.run_until(cluster.world.now_ms + 3000)
+    for node in (1, 2, 3):
+        cluster.machines[node].lose_disk()
+        cluster.world.run_until(cluster.world.now_ms + 4000)
+    for node in (1, 2, 3):
+        cluster.machines[node].start()
+    cluster.world.run_until(cluster.world.now_ms + 5000)
+    assert cluster.checker.metadata.newest.topics["t"].partitions[0].leader < 0
+    Operator(cluster).start()
+    cluster.world.run_until(cluster.world.now_ms + 8000)
+    assert cluster.checker.metadata.newest.topics["t"].partitions[0].leader > 0

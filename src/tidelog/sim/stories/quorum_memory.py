@@ -47,6 +47,7 @@ class Memory(Vote):
         """By an operator's word; the CLI puts the longest log first."""
         rules = Rulebook(self.cluster.config)
         self.tell("the operator gives up what nobody there holds")
+        self.cluster.checker.may_force(self.place())
         self.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=True))
 
     def move(self, letters: str) -> None:

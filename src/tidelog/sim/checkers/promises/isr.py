@@ -7,12 +7,15 @@ by default             every member of the in-sync set (and every eligible forme
                        since it became one, and so possibly the unsynced end of its log
 ``flush.messages=1``   every member has lost its disk
 unclean elections on   nobody of them is alive, and somebody else is elected: what he does not hold
+an operator forces it  the elected one lacks them (in the seeds: only when nobody is whole any more, and the
+                       last one that was came back with a new disk)
 ====================== ====================================================================================
 
 Kept from outside: which machines lost power, what was left on their disks, and who has joined again since.
 """
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from tidelog.controller.image import PartitionImage
 from tidelog.replication.hosted import Hosted
@@ -26,6 +29,7 @@ class IsrPromise(Promise):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._judged: dict[Key, tuple[set[int], int]] = {}  # members that were all unsound, at which loss
+        self._last: dict[Key, set[int]] = {}  # who was taken for whole before nobody was
 
     def is_safe(self, acks: int) -> bool:
         return acks == ACKS_ALL
@@ -36,6 +40,13 @@ class IsrPromise(Promise):
 
     def can_do_without(self, place: Place, node: int) -> bool:
         return len(place.partition.in_sync) > 1
+
+    def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
+        """Nobody is whole any more, and the last one that was has a new disk."""
+        partition, last = place.partition, self._last.get(place.key, set())
+        nobody = partition.leader < 0 and partition.last_leader < 0 and not trusted(partition)
+        lost = last <= self._around.losses.real(place.key).keys()
+        return nobody and bool(last) and lost and not replaced.isdisjoint(last)
 
     # --- losses ---------------------------------------------------------------------------------------------
 
@@ -58,6 +69,8 @@ class IsrPromise(Promise):
 
     def decided(self, place: Place, before: PartitionImage) -> None:
         partition = place.partition
+        if trusted(before) and not trusted(partition):
+            self._last[place.key] = trusted(before)
         if partition.leader >= 0 and partition.leader not in partition.in_sync:
             raise Violation(f"{place.name}: the leader is not in its own in-sync set: {partition}")
         if not set(partition.in_sync) <= set(partition.replicas):

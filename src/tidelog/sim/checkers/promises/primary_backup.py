@@ -17,8 +17,10 @@ Whoever lost something gets it back: a backup when it has caught up, a primary b
 outside: which machines lost power, what was left on their disks, and who has got it back.
 """
 
+from collections.abc import Set as AbstractSet
+
 from tidelog.controller.image import PartitionImage, TopicImage
-from tidelog.controller.successions import acting_leader
+from tidelog.controller.successions import acting_leader, is_restoring
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import Promise, Surroundings
@@ -41,6 +43,13 @@ class PrimaryBackupPromise(Promise):
         """With one copy, an operator would have to say what becomes of what only the primary had."""
         partition = place.partition
         return len(partition.replicas) > 1 and (self.enough(place) > 1 or node not in _primaries(partition))
+
+    def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
+        """A primary whose disk was replaced, where one copy was enough."""
+        partition = place.partition
+        # The metadata says that the last leader's disk was replaced; the primary may be another one by now.
+        unknown = partition.last_leader < 0 and not replaced.isdisjoint(partition.replicas)
+        return is_restoring(partition) and unknown and self.enough(place) <= 1
 
     # --- losses ---------------------------------------------------------------------------------------------
 

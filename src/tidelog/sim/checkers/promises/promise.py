@@ -7,6 +7,7 @@ holds in every mode stands in the other checkers.
 """
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from tidelog.broker.node import Node
@@ -67,6 +68,12 @@ class Promise:
     def bears(self, place: Place, node: int) -> bool:
         """Whether the seeds may have a replica lose what it has not synced."""
         return True
+
+    def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
+        """Whether the partition waits for an operator, as the mode's documentation says: by what was really
+        lost, not by what the controllers take for lost. ``replaced``: nodes with new disks.
+        """
+        return False
 
     # --- what happens ---------------------------------------------------------------------------------------
 
