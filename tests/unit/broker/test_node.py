@@ -221,6 +221,20 @@ class TestProposals:
         lone.services.advance(2 * PROPOSAL_REPEAT_MS)
         assert lone.image.in_sync == (ME, OTHER)
 
+    def test_one_that_was_made_before_the_registration_was_answered_is_taken_afterwards(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The controllers refuse what names no registration, or an earlier one, however often it is said."""
+        partition = lone.create((ME,))
+        with monkeypatch.context() as patch:
+            patch.setattr(lone.node.membership, "broker_epoch", -1)
+            patch.setattr(lone.node, "_ask_controller", lambda ask: None)
+            self.ask(lone, partition, 9, 1)
+            lone.services.settle()
+        assert lone.node._proposals[partition.hosted.key].broker_epoch == -1
+        lone.services.advance(2 * PROPOSAL_REPEAT_MS)
+        assert lone.image.in_sync == (ME, OTHER)
+
     def test_what_a_member_held_before_it_restarted_makes_it_no_member(
         self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
     ) -> None:
