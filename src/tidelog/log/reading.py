@@ -43,6 +43,9 @@ class Reading(LogState):
             segment, position, size = self._row.locate(offset)
         available = self._end_position(segment, end_offset) - position
         if available <= 0:
+            if position < segment.trusted_from:
+                # A damaged batch may only claim to end behind ``end_offset``: readers would wait for ever.
+                verify_read(segment, position, size, offset, self._row.end_of(segment, self.end_offset))
             return EMPTY_REGION
         if available > max_bytes:
             available = max(max_bytes, size) if at_least_one_batch else max_bytes

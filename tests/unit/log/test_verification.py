@@ -73,6 +73,24 @@ def test_not_even_where_no_checksum_covers_it(log: Log, position: int) -> None:
     assert damage.value.offset <= 3
 
 
+def test_a_batch_that_claims_to_end_behind_what_may_be_read_is_found(log: Log) -> None:
+    """Otherwise there would seem to be nothing to read yet, and readers would wait for ever."""
+    flip(log, 0, 3 * size_of(log, 0) + 26)  # The lowest byte of its last offset.
+    with pytest.raises(DamagedSegment) as damage:
+        log.read(3, 1 << 20, 10, at_least_one_batch=True)
+    assert damage.value.offset == 3
+
+
+def test_a_whole_batch_that_ends_behind_what_may_be_read_is_no_damage(log: Log) -> None:
+    offset = log.end_offset
+    records = [Record(offset + number, NOW_MS, None, b"x", ()) for number in range(3)]
+    log.append(memoryview(encode_batch(records, leader_epoch=0)), offset + 2, NOW_MS, 0, NOW_MS)
+    write(log, 1)
+    assert log.close()
+    again = Log.open(log.segments[0]._storage, "data/t-0", CONFIG, clean=True, now_ms=NOW_MS)
+    assert not again.read(offset, 1 << 20, offset + 1, at_least_one_batch=True).read()
+
+
 def test_what_this_process_wrote_is_not_read_back(log: Log) -> None:
     start = log.end_offset
     write(log, 3)
