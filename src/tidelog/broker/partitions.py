@@ -203,7 +203,8 @@ class PartitionTable:
             hosted.end_restoring()
         if partition.leader == self._me and self._me not in partition.in_sync:
             forced = partition.unclean_epoch == epoch
-            sound = frozenset((*partition.in_sync, *partition.eligible))
+            # Who is offline may have dropped damaged records, and not have said so yet.
+            sound = frozenset((*partition.in_sync, *partition.eligible)) - set(partition.offline)
             last_leader = partition.last_leader
             mandate = Mandate(
                 epoch, replicas, partition.partition_epoch, last_leader, sound, forced, partition.copies

@@ -334,8 +334,8 @@ class QuorumPartitions:
             members = voters.members(partition)
         else:
             # A set that may be taken back is not told, only who leads. That it is not a whole set shows by
-            # somebody in it who does not exist.
-            known = (*partition.in_sync, *partition.eligible)
+            # somebody in it who does not exist. Who was elected holds everything, settled or not.
+            known = sorted({*partition.in_sync, *partition.eligible, self._me})
             members = (*((each, -1) for each in known), (NO_BROKER, FORGOT))
         wish = InSyncWish(
             self._me,

@@ -16,6 +16,7 @@ from tidelog.sim.stories import (
     proposals,
     quorum_memory,
     quorum_topics,
+    seams,
     stand_ins,
 )
 from tidelog.sim.telling import Telling
@@ -37,6 +38,7 @@ STORIES: dict[str, Told] = (
     | _named("durability", durability.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)
+    | _named("seam", seams.STORIES)
 )
 """Name → what tells it."""
 
