@@ -41,8 +41,8 @@ class SeamStory(DurabilityStory, Memory):
 
 def member_lost_records_since_the_seal() -> SeamStory:
     """From quorum to isr. The log is sealed, and what its leader says of those that hold it is on its way
-    when one of them drops damaged records, in the same process, and cannot get them back: it is no member, and
-    does not lead when both others are dead.
+    when one of them drops damaged records, in the same process, and cannot get them back: it is no member,
+    and does not lead when both others are dead.
     """
     story = SeamStory(replication_mode=QUORUM)
     expect(story.write(), ErrorCode.NONE)
@@ -175,9 +175,9 @@ def voters_of_an_earlier_move() -> SeamStory:
 
 
 def fewer_copies_in_between() -> SeamStory:
-    """A topic with one copy gets three, then two, then three again. That three replicas hold all of the log is
-    confirmed the first time, and arrives late: it says nothing of what was acknowledged with two. The primary
-    loses such a record with its power, and waits for the backup that holds it.
+    """A topic with one copy gets three, then two, then three again. That three replicas hold all of the log
+    is confirmed the first time, and arrives late: it says nothing of what was acknowledged with two. The
+    primary loses such a record with its power, and waits for the backup that holds it.
     """
     story = SeamStory(replication_mode="primary-backup", min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
