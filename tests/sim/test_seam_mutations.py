@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from tidelog.broker import quorum_partitions
+from tidelog.broker.partition import Partition
+from tidelog.broker.partitions import PartitionTable
 from tidelog.controller import elections, promises, successions
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions.promising import promised
@@ -82,6 +84,36 @@ def let_the_last_member_lead(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(elections, "members_hold_all", lambda partition: False)
 
 
+def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
+    """What a leader noted of its voters holds until they are noted again."""
+
+    class Kept(dict[int, Any]):
+        def clear(self) -> None:
+            """Nothing is forgotten."""
+
+    original = Hosted.__init__
+
+    def begin(self: Hosted, *args: Any, **named: Any) -> None:
+        original(self, *args, **named)
+        self.seen = Kept()
+
+    patch.setattr(Hosted, "__init__", begin)
+
+
+def tell_of_old_losses_after_a_start_only(patch: pytest.MonkeyPatch) -> None:
+    """A replica that begins to vote in a running process says nothing of what it lost before."""
+    original = PartitionTable._let_vote
+
+    def let_vote(self: PartitionTable, mine: Partition, partition: PartitionImage) -> None:
+        on_lost, opened = self.on_lost, mine.replica.epoch >= 0
+        if opened:
+            self.on_lost = lambda topic_id, index: None
+        original(self, mine, partition)
+        self.on_lost = on_lost
+
+    patch.setattr(PartitionTable, "_let_vote", let_vote)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -95,6 +127,8 @@ MUTATIONS = (
     Mutation(end_moves_by_old_words, seams.voters_of_an_earlier_move),
     Mutation(number_only_new_copies, seams.fewer_copies_in_between),
     Mutation(let_the_last_member_lead, seams.last_member_is_damaged),
+    Mutation(keep_what_was_noted, seams.damaged_on_a_quiet_partition),
+    Mutation(tell_of_old_losses_after_a_start_only, seams.loss_noted_in_another_mode),
 )
 
 

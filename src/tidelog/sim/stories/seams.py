@@ -232,6 +232,64 @@ def last_member_is_damaged() -> SeamStory:
     return story
 
 
+def damaged_on_a_quiet_partition() -> SeamStory:
+    """Some time after a move, while nobody writes, a replica drops damaged records: what its leader noted of
+    it during the move says nothing any more, and it is readmitted.
+    """
+    story = SeamStory(4, replication_mode=QUORUM)
+    story.move("ABC")
+    story.until(lambda: story.has_moved_to("ABC"), "the smaller set")
+    story.run(500)
+    expect(story.write(), ErrorCode.NONE)
+    story.drop("C", 2)
+    story.until(lambda: "C" not in story.in_sync(), "the number of the loss")
+    story.await_return("C")
+    return story
+
+
+def loss_noted_in_another_mode() -> SeamStory:
+    """A replica that votes drops damaged records, and the topic goes over to isr before the controllers have
+    numbered that, and back later. It tells them then, is readmitted, and votes when the leader is killed.
+    """
+    story = SeamStory(replication_mode=QUORUM)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.network.withheld = lambda sender, receiver, message: _is_healed(message)
+    story.drop("B", 1)
+    story.run(300)
+    story.change("isr")
+    story.await_change("isr")
+    story.network.withheld = None
+    story.network.release()
+    story.until(story.all_in_sync, "that all have caught up")
+    story.change("quorum")
+    story.await_change("quorum")
+    story.until(lambda: "B" not in story.in_sync(), "the number of the loss")
+    story.await_return("B")
+    story.kill("A")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    return story
+
+
+def others_hold_more_than_the_last_member() -> SeamStory:
+    """With a minimum of one, two members leave, and the last one loses power and with it the end of its log,
+    which both others hold.
+    """
+    story = SeamStory(min_insync_replicas="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(4000)
+    story.slow_disk("A")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("BC")
+    story.until(lambda: story.in_sync() == "A", "the departure of both")
+    story.power_off("A")
+    story.repair_disk("A")
+    story.start("ABC")
+    story.run(5000)
+    expect([story.hosted(letter).log.end_offset for letter in "BC"], [2, 2])
+    return story
+
+
 def slow_backup_at_the_end_of_a_move() -> SeamStory:
     """Two copies on three replicas, of which one is slow. One of the two that hold the newest record is taken
     away by a reassignment, and then the primary loses its disk.
@@ -276,4 +334,6 @@ STORIES = (
     voters_of_an_earlier_move,
     fewer_copies_in_between,
     last_member_is_damaged,
+    damaged_on_a_quiet_partition,
+    loss_noted_in_another_mode,
 )
