@@ -203,7 +203,8 @@ class PartitionTable:
             hosted.end_restoring()
         if partition.leader == self._me and self._me not in partition.in_sync:
             forced = partition.unclean_epoch == epoch
-            sound = frozenset((*partition.in_sync, *partition.eligible))
+            # Who is offline may have dropped damaged records, and not have said so yet.
+            sound = frozenset((*partition.in_sync, *partition.eligible)) - set(partition.offline)
             last_leader = partition.last_leader
             mandate = Mandate(
                 epoch, replicas, partition.partition_epoch, last_leader, sound, forced, partition.copies
@@ -244,13 +245,18 @@ class PartitionTable:
         hosted = mine.hosted
         hosted.replica.policy = BY_NAME[partition.mode]
         invariant(self.quorum is not None, "somebody looks after replicas that vote", mine.name)
+        quorum, before = cast("QuorumPartitions", self.quorum), hosted.election
+        topic_id, index = cast(tuple[UUID, int], hosted.key)
         try:
-            cast("QuorumPartitions", self.quorum).assign(hosted, partition)
+            quorum.assign(hosted, partition)
         except StorageError as error:
             # Who cannot know how it voted must not vote.
             logger.error("partition %s is offline: %s", mine.name, error.message)
-            topic_id, index = cast(tuple[UUID, int], hosted.key)
             self.on_offline(topic_id, index)
+            return
+        if hosted.election is not before and quorum.is_lost((topic_id, index)):
+            # Nor does it before the controllers have numbered the loss, though it may be an old one.
+            self.on_lost(topic_id, index)
 
     def _update_sealing(self, mine: Partition, topic: TopicImage, partition: PartitionImage) -> None:
         """Leaders say who holds what before the topic is replicated in another way."""
@@ -361,8 +367,6 @@ class PartitionTable:
         if log.damage:
             self._came_back_damaged(hosted, image)
         self._assign(mine, image)
-        if self.quorum is not None and self.quorum.is_lost((topic.topic_id, index)):
-            self.on_lost(topic.topic_id, index)
         self._update_sealing(mine, topic, image)
 
     def _came_back_damaged(self, hosted: Hosted, image: PartitionImage) -> None:

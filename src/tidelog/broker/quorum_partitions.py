@@ -317,7 +317,7 @@ class QuorumPartitions:
         if (partition.leader, partition.leader_epoch) != (self._me, replica.epoch):
             return False
         if not voters.is_settled:
-            return True  # Told when it is.
+            return self._me in partition.remember  # The others are told of when it is.
         members = voters.members(partition)
         counted = {voter_id for voter_id, healed in members if healed != FORGOT}
         if partition.is_moving and {voter_id for voter_id, _ in members} == set(partition.target):
@@ -334,8 +334,8 @@ class QuorumPartitions:
             members = voters.members(partition)
         else:
             # A set that may be taken back is not told, only who leads. That it is not a whole set shows by
-            # somebody in it who does not exist.
-            known = (*partition.in_sync, *partition.eligible)
+            # somebody in it who does not exist. Who was elected holds everything, settled or not.
+            known = sorted({*partition.in_sync, *partition.eligible, self._me})
             members = (*((each, -1) for each in known), (NO_BROKER, FORGOT))
         wish = InSyncWish(
             self._me,
@@ -371,6 +371,7 @@ class QuorumPartitions:
         if voters.is_done(partition):
             del self._changing[key]
             hosted.notes_fetches = False
+            hosted.seen.clear()  # What is noted no more says nothing when voters change again.
             return
         self._host.voting.refresh(hosted)
         voters.step(partition, self.image())

@@ -5,6 +5,7 @@ leaders propose: an image in, records out. Who leads in which mode is in
 
 import logging
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from itertools import zip_longest
 from typing import NamedTuple
 from uuid import UUID
@@ -15,7 +16,7 @@ from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import elects_itself, lost, next_state, with_members
+from tidelog.controller.successions import elects_itself, lost, members_hold_all, next_state, with_members
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.quorum import told
 from tidelog.controller.successions.steps import Rules, RulesOf, record_of, union
@@ -62,7 +63,8 @@ def without_memory(
 
     led = partition.leader == broker_id
     last = partition.last_leader
-    if empty:
+    if empty or (not tail and members_hold_all(partition)):
+        # What is gone was safe on its disk: others, which left long ago, may have kept more of it.
         last = NO_BROKER if last == broker_id else last
     elif {*partition.in_sync, *partition.eligible} == {broker_id}:
         # Nobody is whole any more. It was so until now, and has kept more than those who forgot before it.
@@ -190,13 +192,14 @@ def _told(
         for member, healed in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
         if member in image.brokers and _remembers(partition, wish, member, healed)
     }
+    voters = wish.members
     if NO_BROKER in wish.members or wish.partition_epoch < partition.partition_epoch:
-        # The set may be taken back, or is older than what we know: nobody loses its vote by that. The leader
-        # says it again when it has heard of the present state.
+        # The set may be taken back, or is older than what we know: nobody loses its vote by that, and no
+        # reassignment ends by it. The leader says it again when it has heard of the present state.
         counted |= partition.remember
-    voters = tuple(sorted(counted))
+        voters = ()
     new = next_state(
-        told(partition, wish.broker_id, wish.leader_epoch, wish.members, voters),
+        told(partition, wish.broker_id, wish.leader_epoch, voters, tuple(sorted(counted))),
         Standing.of(image, rank),
         rules,
     )
@@ -222,11 +225,18 @@ def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish)
     if wish.leader_epoch < partition.mode_epoch or not mode_changes.ends_in_seal(partition):
         # Of an earlier time, which ended the same way. What came since may be missing there.
         raise TidelogError("sealed before it was last unsealed", ErrorCode.FENCED_LEADER_EPOCH)
-    holders = [member for member in wish.members if member in partition.replicas]
+    holders = [member for member in wish.members if member in _unforgetful(partition)]
     members = tuple(member for member in holders if not why_ineligible(image, partition, wish, member))
     if wish.broker_id not in members:
         raise _Ineligible("the leader itself cannot be a member")
     return mode_changes.sealed(partition, wish.leader_epoch, wish.broker_id, members)
+
+
+def _unforgetful(partition: PartitionImage) -> AbstractSet[int]:
+    """Replicas of which a leader's word can be true, however old it is. Where the replicas vote, nothing else
+    tells an old one: one that has lost records since, in the same process, has a number for that by now.
+    """
+    return partition.remember if elects_itself(partition) else frozenset(partition.replicas)
 
 
 def _check_sender(image: ClusterImage, wish: InSyncWish) -> None:

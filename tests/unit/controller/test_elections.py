@@ -54,6 +54,13 @@ def test_all_dead_then_one_that_was_eligible_returns() -> None:
     assert after.unclean_epoch == -1
 
 
+def test_the_last_member_that_lost_its_unsynced_end_leads_and_a_damaged_one_does_not() -> None:
+    alone = state(state(ALL, A, C, rules=ONE), C, rules=ONE)
+    for tail, leader in ((True, C), (False, -1)):
+        forgetful = elections.without_memory(alone, C, empty=False, tail=tail)
+        assert state(forgetful, A, B, C, rules=ONE).leader == leader
+
+
 def test_all_dead_then_one_that_was_not_in_sync_returns() -> None:
     """With a minimum of one, only the last member holds everything."""
     alone = state(state(ALL, A, C, rules=ONE), C, rules=ONE)

@@ -6,7 +6,7 @@ import pytest
 from clusters import cluster, created
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import brokers, configs, elections, mode_changes, reassignment, topics
+from tidelog.controller import brokers, configs, elections, logs, mode_changes, reassignment, topics
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.mode_changes import EPOCHS_AHEAD
@@ -166,6 +166,15 @@ class TestQuorumToIsr:
     def test_a_holder_that_is_fenced_is_no_member(self, voted: ClusterImage) -> None:
         waiting = fence(wish(voted, "isr"), C)
         assert one(propose(waiting, B, (B, C), epoch=7, sealed=True)).in_sync == (B,)
+
+    @pytest.mark.parametrize("damaged", [B, C])
+    def test_who_lost_records_since_is_no_member(self, voted: ClusterImage, damaged: int) -> None:
+        waiting = wish(voted, "isr")
+        for report in (logs.take_offline, logs.bring_online):
+            key, epoch = [(waiting.topics["t"].topic_id, 0)], waiting.brokers[damaged].broker_epoch
+            waiting = waiting.apply(report(waiting, damaged, epoch, key, RULES.at(waiting)))
+        after = one(propose(waiting, B, (B, C), epoch=7, sealed=True))
+        assert (after.mode, after.in_sync) == (("quorum", (A, C)) if damaged == B else ("isr", (B,)))
 
     def test_a_fenced_leader_is_not_believed(self, voted: ClusterImage) -> None:
         with pytest.raises(TidelogError) as refusal:

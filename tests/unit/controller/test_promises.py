@@ -132,6 +132,15 @@ def test_a_mode_that_does_not_sync_takes_the_promise_back() -> None:
     assert world.set(replication_mode="quorum").unsynced == (A, B, C)
 
 
+def test_copies_that_were_confirmed_before_fewer_were_enough_are_void() -> None:
+    world = World({"min.insync.replicas": "1"}, "primary-backup")
+    late = Kept(ID, 0, world.set(min_insync_replicas="3").promise_epoch, copied=True)
+    assert world.set(min_insync_replicas="2").promise_epoch == late.promise_epoch  # No more than before.
+    assert world.set(min_insync_replicas="3").copies == 1
+    assert promises.confirm(world.image, A, 0, [late]) == []
+    assert world.confirm(A, copied=True).copies == 0
+
+
 def test_more_copies_are_confirmed_by_the_leader() -> None:
     world = World({"min.insync.replicas": "1"}, "primary-backup")
     assert world.now.copies == 0

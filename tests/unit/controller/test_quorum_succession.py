@@ -194,7 +194,8 @@ def test_a_forced_leader_votes_alone_and_the_others_begin_anew(image: ClusterIma
     assert now.leader_epoch == now.mode_epoch == now.unclean_epoch > 7
     assert {each.replica for each in now.losses} == {1, 2}
     healed = (loss(after, 1).number, loss(after, 2).number, -1)
-    whole = partition(told(after, 3, now.leader_epoch + 1, 1, 2, 3, healed=healed))
+    known = now.partition_epoch
+    whole = partition(told(after, 3, now.leader_epoch + 1, 1, 2, 3, healed=healed, known=known))
     assert not whole.is_moving
     assert whole.remember == {1, 2, 3}
 
@@ -204,9 +205,19 @@ def test_a_move_ends_when_the_leader_tells_of_the_target(image: ClusterImage) ->
     after = after.apply(reassignment.begin(after, "t", 0, [1, 4, 5], rules_of))
     assert partition(after).replicas == (1, 4, 5, 2, 3)
     healed = (-1, loss(after, 4).number, loss(after, 5).number)
-    after = told(after, 1, 1, 1, 4, 5, healed=healed)
+    known = partition(after).partition_epoch
+    after = told(after, 1, 1, 1, 4, 5, healed=healed, known=known)
     assert partition(after).replicas == (1, 4, 5)
     assert not partition(after).is_moving
+
+
+def test_a_move_does_not_end_by_what_was_said_before_it_began(image: ClusterImage) -> None:
+    after = told(image, 1, 1, 1, 2, 3)
+    before = partition(after).partition_epoch
+    after = after.apply(reassignment.begin(after, "t", 0, [1, 2, 4], rules_of))
+    after = after.apply(reassignment.cancel(after, "t", 0, rules_of))
+    assert partition(told(after, 1, 1, 1, 2, 3, known=before)).is_moving
+    assert not partition(told(after, 1, 1, 1, 2, 3, known=partition(after).partition_epoch)).is_moving
 
 
 def test_no_voter_is_left_behind_when_a_move_is_called_off(image: ClusterImage) -> None:

@@ -17,12 +17,13 @@ def promised(before: PartitionImage, old: Rules, after: PartitionImage, new: Rul
     if more_syncs:
         unsynced = after.replicas
     copies = _copies(before, old, after, new)
-    if (unsynced, copies) == (after.unsynced, after.copies) and not more_syncs:
+    # Also where as few were enough before: what was confirmed then says nothing of what came in between.
+    more_copies = copies != AS_ASKED and (copies != before.copies or asked(after, new) > asked(before, old))
+    if (unsynced, copies) == (after.unsynced, after.copies) and not more_syncs and not more_copies:
         return after
     since = after.synced_since
     if before.unsynced and not unsynced:
         since = after.leader_epoch  # The last one that had not confirmed has left.
-    more_copies = copies != AS_ASKED and copies != before.copies
     return msgspec.structs.replace(
         after,
         unsynced=unsynced,

@@ -17,6 +17,7 @@ from tidelog.sim.stories import (
     proposals,
     quorum_memory,
     quorum_topics,
+    seams,
     stand_ins,
 )
 from tidelog.sim.telling import Telling
@@ -39,6 +40,7 @@ STORIES: dict[str, Told] = (
     | _named("failed_log", failed_logs.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)
+    | _named("seam", seams.STORIES)
 )
 """Name → what tells it."""
 

@@ -1,0 +1,339 @@
+"""Where two rules meet: a word that was true when it was said, and arrives when it is not any more."""
+
+from typing import Any
+
+from tidelog.config.modes import QUORUM
+from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk
+from tidelog.controller.successions import acting_leader
+from tidelog.errors import ErrorCode
+from tidelog.sim.stories.durability import DurabilityStory
+from tidelog.sim.stories.quorum_memory import Memory
+from tidelog.sim.story import Story
+from tidelog.sim.telling import expect
+
+Word = tuple[int, int, Any]
+"""(sender, receiver, message)"""
+
+
+class SeamStory(DurabilityStory, Memory):
+    """Settings that change, logs that lose records, and moves."""
+
+    def __init__(self, brokers: int = 3, **configs: str) -> None:
+        Story.__init__(self, brokers, 1, **configs)
+
+    def repair(self, letter: str, record: int) -> None:
+        """Damage is found in the newest records, and they are dropped."""
+        self.drop(letter, record)
+        self.until(lambda: self.hosted(letter).log.end_offset == record, "the repair")
+
+    def overhear(self) -> list[Word]:
+        """What leaders that were elected tell the controllers from now on."""
+        heard: list[Word] = []
+
+        def listen(sender: int, receiver: int, message: Any) -> bool:
+            if _proposal(message) and message.ask.wish.elected:
+                heard.append((sender, receiver, message))
+            return False
+
+        self.network.withheld = listen
+        return heard
+
+
+def member_lost_records_since_the_seal() -> SeamStory:
+    """From quorum to isr. The log is sealed, and what its leader says of those that hold it is on its way
+    when one of them drops damaged records, in the same process, and cannot get them back: it is no member,
+    and does not lead when both others are dead.
+    """
+    story = SeamStory(replication_mode=QUORUM)
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.network.withheld = lambda sender, receiver, message: _is_seal(message)
+    story.change("isr")
+    story.run(300)
+    story.repair("B", 1)
+    story.cut("A", "B")
+    story.run(100)
+    story.tell("what A says of the holders of its log arrives")
+    story.network.withheld = None
+    story.network.release(1)
+    story.await_change("isr")
+    story.tell_logs()
+    story.kill("AC")
+    story.heal()
+    story.run(4000)
+    expect(story.leader(), "nobody")
+    story.start("AC")
+    story.until(story.all_in_sync, "the return of A and C")
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
+def leader_lost_records_since_the_seal() -> SeamStory:
+    """The same, and it is the leader itself that drops damaged records after it has sealed its log, and
+    another one leads: the controllers do not have the first one lead by what it said before.
+    """
+    story = SeamStory(replication_mode=QUORUM)
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.network.withheld = lambda sender, receiver, message: _is_seal(message)
+    story.change("isr")
+    story.run(300)
+    story.repair("A", 1)
+    story.cut("A", "BC")
+    story.run(100)
+    story.tell("what A said of the holders of its log arrives")
+    story.network.withheld = None
+    story.network.release(1)
+    story.await_change("isr")
+    story.heal()
+    story.until(story.all_in_sync, "the return of A")
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
+def sealed_by_one_that_lost_power() -> SeamStory:
+    """From quorum without syncing to isr. All lose power when the log is sealed, before the controllers hear
+    of it: whoever is elected then, by those that have lost no more than their unsynced end, is believed.
+    """
+    story = SeamStory(replication_mode=QUORUM, flush_messages="1000")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(3500)
+    story.network.withheld = lambda sender, receiver, message: _is_seal(message)
+    story.change("isr")
+    story.run(4000)
+    story.power_off("ABC")
+    story.network.withheld = None
+    story.start("ABC")
+    story.await_change("isr")
+    story.until(story.all_in_sync, "the return of everybody")
+    expect(story.read(), ["r1"])
+    return story
+
+
+def backup_dropped_records_and_has_not_said_so() -> SeamStory:
+    """Three copies. A backup drops a damaged record that it had acknowledged, and what it says of that is on
+    its way; the primary loses power and with it the record, and the other backup, which holds it, is dead.
+    The first backup's word is not enough: the primary waits for the other one.
+    """
+    story = SeamStory(replication_mode="primary-backup", min_insync_replicas="3")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(4000)
+    story.slow_disk("A")
+    expect(story.write(), ErrorCode.NONE)
+    story.network.withheld = lambda sender, receiver, message: _is_healed(message)
+    story.cut("A", "B")
+    story.repair("B", 1)
+    story.kill("C")
+    story.power_off("A")
+    story.repair_disk("A")
+    story.heal()
+    story.run(50)
+    story.start("A")
+    story.run(6000)
+    expect(acting_leader(story.partition()), -1)
+    story.start("C")
+    story.run(500)
+    story.network.withheld = None
+    story.network.release()
+    story.until(lambda: acting_leader(story.partition()) >= 0 and story.all_in_sync(), "the return of all")
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
+def voters_of_an_earlier_move() -> SeamStory:
+    """A partition is moved from one broker to another and back. A copy of what the leader said at the end of
+    the first move arrives during the second one, and names the voters that it is to have in the end: the move
+    is not over by that, and the replica that goes keeps what only it and the leader hold.
+    """
+    story = SeamStory(4, replication_mode=QUORUM)
+    heard = story.overhear()
+    story.move("ABC")
+    story.until(lambda: story.has_moved_to("ABC"), "the smaller set")
+    story.network.withheld = None
+    story.run(500)
+    story.move("ABD")
+    story.until(lambda: story.has_moved_to("ABD"), "the move")
+    story.cut("C", "ABD")
+    story.run(3000)
+    story.move("ABC")
+    story.run(300)
+    story.cut("B", "AD")
+    expect(story.write(), ErrorCode.NONE)
+    story.tell("what A said at the end of the first move arrives again")
+    story.network.send(*heard[-1])
+    story.run(100)
+    story.tell_logs()
+    story.lose_disk("A")
+    story.heal()
+    story.start("A")
+    story.until(lambda: story.has_moved_to("ABC") and story.all_in_sync(), "the end of the move")
+    story.run(500)
+    expect(story.read(at=story.elected()), ["r1"])
+    return story
+
+
+def fewer_copies_in_between() -> SeamStory:
+    """A topic with one copy gets three, then two, then three again. That three replicas hold all of the log
+    is confirmed the first time, and arrives late: it says nothing of what was acknowledged with two. The
+    primary loses such a record with its power, and waits for the backup that holds it.
+    """
+    story = SeamStory(replication_mode="primary-backup", min_insync_replicas="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.network.withheld = lambda sender, receiver, message: _is_confirmed(message)
+    story.set_for_topic("min.insync.replicas", "3")
+    story.run(300)
+    story.set_for_topic("min.insync.replicas", "2")
+    story.slow_disk("A")
+    story.kill("C")
+    story.run(200)
+    expect(story.write(), ErrorCode.NONE)
+    story.set_for_topic("min.insync.replicas", "3")
+    story.tell("what A said of three copies the first time arrives")
+    story.network.withheld = None
+    story.network.release(1)
+    story.run(100)
+    story.power_off("A")
+    story.repair_disk("A")
+    story.kill("B")
+    story.start("AC")
+    story.run(6000)
+    expect(acting_leader(story.partition()), -1)
+    story.start("B")
+    story.until(lambda: acting_leader(story.partition()) >= 0 and story.all_in_sync(), "the return of all")
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
+def last_member_is_damaged() -> SeamStory:
+    """The last member of the in-sync set comes back with damaged records, which were synced. Others, which
+    left the set before, may hold more than it does now: it does not lead by itself. An operator has one of
+    them lead.
+    """
+    story = SeamStory(min_insync_replicas="1", flush_messages="1")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(3500)
+    story.kill("BC")
+    story.until(lambda: story.in_sync() == "A", "the departure of both")
+    story.run(100)
+    story.kill("A")
+    story.flip_bit("A")
+    story.start("ABC")
+    story.run(4000)
+    story.tell_logs()
+    expect(story.leader(), "nobody")
+    story.move("BAC")
+    story.elect_unclean()
+    story.until(story.all_in_sync, "that all follow")
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
+def damaged_on_a_quiet_partition() -> SeamStory:
+    """Some time after a move, while nobody writes, a replica drops damaged records: what its leader noted of
+    it during the move says nothing any more, and it is readmitted.
+    """
+    story = SeamStory(4, replication_mode=QUORUM)
+    story.move("ABC")
+    story.until(lambda: story.has_moved_to("ABC"), "the smaller set")
+    story.run(500)
+    expect(story.write(), ErrorCode.NONE)
+    story.drop("C", 2)
+    story.until(lambda: "C" not in story.in_sync(), "the number of the loss")
+    story.await_return("C")
+    return story
+
+
+def loss_noted_in_another_mode() -> SeamStory:
+    """A replica that votes drops damaged records, and the topic goes over to isr before the controllers have
+    numbered that, and back later. It tells them then, is readmitted, and votes when the leader is killed.
+    """
+    story = SeamStory(replication_mode=QUORUM)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.network.withheld = lambda sender, receiver, message: _is_healed(message)
+    story.drop("B", 1)
+    story.run(300)
+    story.change("isr")
+    story.await_change("isr")
+    story.network.withheld = None
+    story.network.release()
+    story.until(story.all_in_sync, "that all have caught up")
+    story.change("quorum")
+    story.await_change("quorum")
+    story.until(lambda: "B" not in story.in_sync(), "the number of the loss")
+    story.await_return("B")
+    story.kill("A")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    return story
+
+
+def others_hold_more_than_the_last_member() -> SeamStory:
+    """With a minimum of one, two members leave, and the last one loses power and with it the end of its log,
+    which both others hold.
+    """
+    story = SeamStory(min_insync_replicas="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(4000)
+    story.slow_disk("A")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("BC")
+    story.until(lambda: story.in_sync() == "A", "the departure of both")
+    story.power_off("A")
+    story.repair_disk("A")
+    story.start("ABC")
+    story.run(5000)
+    expect([story.hosted(letter).log.end_offset for letter in "BC"], [2, 2])
+    return story
+
+
+def slow_backup_at_the_end_of_a_move() -> SeamStory:
+    """Two copies on three replicas, of which one is slow. One of the two that hold the newest record is taken
+    away by a reassignment, and then the primary loses its disk.
+    """
+    story = SeamStory(replication_mode="primary-backup", min_insync_replicas="2")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.slow_down("A", "B", 3000)
+    expect(story.write(), ErrorCode.NONE)
+    story.move("AB")
+    story.lose_disk("A")
+    story.heal()
+    story.start("A")
+    story.until(lambda: story.is_led_anew(1) and story.all_in_sync(), "the return of A")
+    expect(story.read(), ["r1", "r2"])
+    return story
+
+
+def _proposal(message: Any) -> bool:
+    return isinstance(getattr(message, "ask", None), InSyncAsk)
+
+
+def _is_seal(message: Any) -> bool:
+    return _proposal(message) and bool(message.ask.wish.sealed)
+
+
+def _is_confirmed(message: Any) -> bool:
+    ask = getattr(message, "ask", None)
+    return isinstance(ask, KeptAsk) and any(kept.copied for kept in ask.kept)
+
+
+def _is_healed(message: Any) -> bool:
+    ask = getattr(message, "ask", None)
+    return isinstance(ask, OfflineAsk) and ask.healed
+
+
+STORIES = (
+    member_lost_records_since_the_seal,
+    leader_lost_records_since_the_seal,
+    sealed_by_one_that_lost_power,
+    backup_dropped_records_and_has_not_said_so,
+    voters_of_an_earlier_move,
+    fewer_copies_in_between,
+    last_member_is_damaged,
+    damaged_on_a_quiet_partition,
+    loss_noted_in_another_mode,
+)

@@ -1,0 +1,141 @@
+"""Words that were true when they were said: each mutation has one believed that is not true any more, and a
+story notices.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from tidelog.broker import quorum_partitions
+from tidelog.broker.partition import Partition
+from tidelog.broker.partitions import PartitionTable
+from tidelog.controller import elections, promises, successions
+from tidelog.controller.image import PartitionImage
+from tidelog.controller.successions.promising import promised
+from tidelog.errors import InvariantViolation
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.restoring import Mandate
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import seams
+from tidelog.sim.telling import StoryFailed
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def believe_every_seal(patch: pytest.MonkeyPatch) -> None:
+    """Whoever held all of a sealed log when its leader said so is a member."""
+    patch.setattr(elections, "_unforgetful", lambda partition: frozenset(partition.replicas))
+
+
+def overlook_the_elected(patch: pytest.MonkeyPatch) -> None:
+    """Who was elected counts only when its voters are settled: behind a seal that is never."""
+
+    class Unnamed(quorum_partitions.InSyncWish):
+        def __new__(cls, *args: Any, **named: Any) -> Any:
+            sender, members, healed = args[0], args[6], args[7]
+            if quorum_partitions.NO_BROKER in members:
+                left = [pair for pair in zip(members, healed, strict=True) if pair[0] != sender]
+                args = (*args[:6], tuple(each for each, _ in left), tuple(each for _, each in left))
+            return super().__new__(cls, *args, **named)
+
+    patch.setattr(quorum_partitions, "InSyncWish", Unnamed)
+
+
+def rely_on_who_is_offline(patch: pytest.MonkeyPatch) -> None:
+    """A replica whose log is damaged has kept whatever it acknowledged."""
+    original = Host.restore
+
+    def restore(self: Host, hosted: Hosted, mandate: Mandate) -> None:
+        original(self, hosted, mandate._replace(sound=frozenset(mandate.replicas)))
+
+    patch.setattr(Host, "restore", restore)
+
+
+def end_moves_by_old_words(patch: pytest.MonkeyPatch) -> None:
+    """A move is over when its leader names the target's voters, whenever it said so."""
+    original = elections._told
+
+    def told(image: Any, topic: Any, partition: PartitionImage, wish: Any, *rest: Any) -> Any:
+        return original(
+            image, topic, partition, wish._replace(partition_epoch=partition.partition_epoch), *rest
+        )
+
+    patch.setattr(elections, "_told", told)
+
+
+def number_only_new_copies(patch: pytest.MonkeyPatch) -> None:
+    """What was confirmed counts as long as the fewest copies that were ever enough are the same."""
+
+    def same_promise(before: PartitionImage, old: Any, after: PartitionImage, new: Any) -> PartitionImage:
+        marked = promised(before, old, after, new)
+        if marked.copies == before.copies and marked.unsynced == before.unsynced:
+            return msgspec.structs.replace(marked, promise_epoch=before.promise_epoch)
+        return marked
+
+    for module in (promises, elections, successions):
+        patch.setattr(module, "promised", same_promise)
+
+
+def let_the_last_member_lead(patch: pytest.MonkeyPatch) -> None:
+    """Whoever was the last to hold everything leads with what it has left."""
+    patch.setattr(elections, "members_hold_all", lambda partition: False)
+
+
+def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
+    """What a leader noted of its voters holds until they are noted again."""
+
+    class Kept(dict[int, Any]):
+        def clear(self) -> None:
+            """Nothing is forgotten."""
+
+    original = Hosted.__init__
+
+    def begin(self: Hosted, *args: Any, **named: Any) -> None:
+        original(self, *args, **named)
+        self.seen = Kept()
+
+    patch.setattr(Hosted, "__init__", begin)
+
+
+def tell_of_old_losses_after_a_start_only(patch: pytest.MonkeyPatch) -> None:
+    """A replica that begins to vote in a running process says nothing of what it lost before."""
+    original = PartitionTable._let_vote
+
+    def let_vote(self: PartitionTable, mine: Partition, partition: PartitionImage) -> None:
+        on_lost, opened = self.on_lost, mine.replica.epoch >= 0
+        if opened:
+            self.on_lost = lambda topic_id, index: None
+        original(self, mine, partition)
+        self.on_lost = on_lost
+
+    patch.setattr(PartitionTable, "_let_vote", let_vote)
+
+
+class Mutation(NamedTuple):
+    patch: Patch
+    story: Callable[[], object]
+
+
+MUTATIONS = (
+    Mutation(believe_every_seal, seams.member_lost_records_since_the_seal),
+    Mutation(believe_every_seal, seams.leader_lost_records_since_the_seal),
+    Mutation(overlook_the_elected, seams.sealed_by_one_that_lost_power),
+    Mutation(rely_on_who_is_offline, seams.backup_dropped_records_and_has_not_said_so),
+    Mutation(end_moves_by_old_words, seams.voters_of_an_earlier_move),
+    Mutation(number_only_new_copies, seams.fewer_copies_in_between),
+    Mutation(let_the_last_member_lead, seams.last_member_is_damaged),
+    Mutation(keep_what_was_noted, seams.damaged_on_a_quiet_partition),
+    Mutation(tell_of_old_losses_after_a_start_only, seams.loss_noted_in_another_mode),
+)
+
+
+@pytest.mark.parametrize(
+    "mutation", MUTATIONS, ids=lambda each: f"{each.patch.__name__}:{each.story.__name__}"
+)
+def test_mutation_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation.patch(monkeypatch)
+    with pytest.raises((Violation, StoryFailed, InvariantViolation)):
+        mutation.story()
