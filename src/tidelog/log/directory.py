@@ -107,6 +107,9 @@ class DataDirectory:
         # Whether logs were opened that the checkpoints do not speak of: nobody would miss them.
         self.has_new_logs = False
         self._notes_found: dict[TopicPartition, checkpoints.ReplicaNote] = {}  # By the last process.
+        # Of which topics these logs were, the last process cannot say any more: taken for the present ones',
+        # as a log that is missed for nothing is only copied again.
+        self._unnoted: set[TopicPartition] = set()
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
@@ -156,9 +159,11 @@ class DataDirectory:
         self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS_FILE)
         self._start_offsets = self._read_offsets(checkpoints.START_OFFSETS_FILE)
         self._high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARKS_FILE)
-        self._notes = self._read_notes()
-        self._notes_found = dict(self._notes)
         self._on_disk = set(self._recovery_points) | set(self._start_offsets)
+        notes = self._read_notes()
+        self._notes = notes or {}
+        self._notes_found = dict(self._notes)
+        self._unnoted = set(self._on_disk) if notes is None else set()
         for entry in self._storage.list(self.path):
             path = f"{self.path}/{entry.name}"
             if entry.is_directory and entry.name.endswith(_DELETE_SUFFIX):
@@ -223,13 +228,14 @@ class DataDirectory:
             _logger.warning("%s/%s: %s", self.path, name, error.message)
             return {}
 
-    def _read_notes(self) -> dict[TopicPartition, checkpoints.ReplicaNote]:
+    def _read_notes(self) -> dict[TopicPartition, checkpoints.ReplicaNote] | None:
+        """None when they are gone, or were never written."""
         text = read_whole(self._storage, f"{self.path}/{checkpoints.REPLICAS_FILE}")
         try:
-            return {} if text is None else checkpoints.decode_replicas(text)
+            return None if text is None else checkpoints.decode_replicas(text)
         except CorruptBatch as error:
             _logger.warning("%s/%s: %s", self.path, checkpoints.REPLICAS_FILE, error.message)
-            return {}
+            return None
 
     # -- logs --------------------------------------------------------------------------
 
@@ -250,6 +256,8 @@ class DataDirectory:
             known = self._storage.exists(directory)
             known_id = self._read_topic_id(directory) if known else None
             if known_id is not None and known_id != topic_id:
+                # What the checkpoints say of it stays, unless they mean another topic as well: where they
+                # mean this one, the id in the directory is damaged, and its records are missed from here on.
                 self._set_aside(name, known_id)
                 known, known_id = False, None
             if self._speak_of_another(name, topic_id, known=known):
@@ -263,7 +271,7 @@ class DataDirectory:
                 recovery_point=self._recovery_points.get(name, 0),
                 log_start_offset=self._start_offsets.get(name, 0), now_ms=now_ms, handles=self.handles,
                 high_watermark=self._high_watermarks.get(name, 0), same_boot=self.same_boot,
-                existed=name in self._notes,
+                existed=name in self._notes or name in self._unnoted,
             )  # fmt: skip
             self.checked_logs += known and not clean
             if known_id is None:
@@ -285,12 +293,13 @@ class DataDirectory:
         note = self._notes.get(name)
         if note is not None:
             return note.topic_id != topic_id
-        return not known and name in self._on_disk
+        return not known and name in self._on_disk - self._unnoted
 
     def _forget_claims(self, name: TopicPartition) -> None:
         offsets = (self._recovery_points, self._start_offsets, self._high_watermarks)
         for claims in (*offsets, self._notes, self._notes_found):
             cast("dict[TopicPartition, object]", claims).pop(name, None)
+        self._unnoted.discard(name)
 
     def open_metadata_log(self, now_ms: int) -> Log:
         """The log of the cluster's metadata: kept for ever, synced by its writer."""
@@ -307,9 +316,10 @@ class DataDirectory:
     def _set_aside(self, name: TopicPartition, topic_id: UUID) -> None:
         """Left by a deleted topic of the same name. It is not ours to serve, and not ours to throw away."""
         target = f"{self.path}/{name}.{topic_id.hex}{_STRAY_SUFFIX}"
-        _logger.warning("%s belongs to a topic that is gone (%s): moved to %s", name, topic_id, target)
+        _logger.warning(
+            "%s is of another topic than the one there is (%s): moved to %s", name, topic_id, target
+        )
         self._storage.rename(f"{self.path}/{name}", target)
-        self._forget_claims(name)
 
     def forget_strays(self) -> list[str]:
         """Set aside directories of partitions that nobody wants: their topics are gone. Their new names."""
@@ -320,6 +330,7 @@ class DataDirectory:
                 if not entry.is_directory or name is None or name in self._wanted:
                     continue
                 self._set_aside(name, self._read_topic_id(f"{self.path}/{name}") or UUID(int=0))
+                self._forget_claims(name)
                 moved.append(entry.name)
             for name in self._claimed() - self._wanted:
                 self._forget_claims(name)

@@ -80,7 +80,7 @@ class Opening:
         self._damage.load()
         self._start_mark.find(entries)
         self._clean_mark.find(entries)
-        log_start_offset = max(log_start_offset, self._start_mark.offset)
+        log_start_offset = self._claimed_start(log_start_offset)
         self._find_segments(entries)
         if evidence.existed and (created or (evidence.written_survives and not self._segments)):
             self._note_damage("its directory was removed or emptied")
@@ -94,6 +94,12 @@ class Opening:
         end_offset = self._end_offset(clean, recovery_point)
         if end_offset < evidence.end_offset_min:
             self._note_damage(f"ends at offset {end_offset}, and reached {evidence.end_offset_min} before")
+        if self._segments and self._is_wrong_start(log_start_offset, end_offset):
+            _logger.error(
+                "%s: ends at %d; the checkpoint's start offset %d is not believed",
+                self._directory, end_offset, log_start_offset,
+            )  # fmt: skip
+            log_start_offset = 0
         if end_offset < log_start_offset or not self._segments:
             self._start_empty(log_start_offset, end_offset)
             end_offset = log_start_offset
@@ -120,6 +126,19 @@ class Opening:
             self._untouched,
             self._damage,
         )
+
+    def _claimed_start(self, checkpointed: int) -> int:
+        """The mark comes before the checkpoint, and a power failure may undo it alone. Otherwise it is the
+        newer of the two, and cannot be damaged.
+        """
+        if self._evidence.written_survives and self._start_mark.is_set:
+            return self._start_mark.offset
+        return max(checkpointed, self._start_mark.offset)
+
+    def _is_wrong_start(self, log_start_offset: int, end_offset: int) -> bool:
+        """Whether the log cannot start there: it never starts behind its end, and lost nothing since."""
+        is_marked = log_start_offset == self._start_mark.offset
+        return self._evidence.written_survives and log_start_offset > end_offset and not is_marked
 
     def _note_damage(self, reason: str) -> None:
         """Before anything is cut: the next start would find nothing wrong."""

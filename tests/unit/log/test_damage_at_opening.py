@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_model import ONE_SEGMENT, SMALL, Settings, append, append_many, contents, make_batch, open_log, sync
 
+from tidelog.log import checkpoints
+from tidelog.log.checkpoints import encode_topic_id
 from tidelog.log.directory import DataDirectory
+from tidelog.log.files import replace_whole
 from tidelog.log.log import Log
 from tidelog.protocol import batch as batches
 from tidelog.sim.disk import EIO, SimulatedDisk, everything
@@ -294,3 +297,54 @@ def test_who_was_sure_is_sure_while_the_machine_is_on(
     directory = open_directory(disk, same_boot=same_boot)
     directory.open_log(NAME, ID, SMALL, 1000)
     assert directory.was_sure(NAME) == (sure and same_boot)
+
+
+def test_a_damaged_topic_id_makes_a_log_a_missed_one(disk: SimulatedDisk) -> None:
+    """The directory is not ours by its id, and what the checkpoints say of ours is still true."""
+    write_checkpointed(disk)
+    kill(disk)
+    replace_whole(disk, "data/t-0/partition.metadata", encode_topic_id(OTHER_ID))
+    log = open_directory(disk).open_log(NAME, ID, SMALL, 1000)
+    assert log.damage
+    assert disk.exists(f"data/t-0.{OTHER_ID.hex}-stray/00000000000000000000.log")
+
+
+@pytest.mark.parametrize("text", [None, b"", b"0\n1\nt 0 garbage"])
+def test_a_log_is_missed_also_when_nobody_knows_its_topic_any_more(
+    disk: SimulatedDisk, text: bytes | None
+) -> None:
+    write_checkpointed(disk)
+    kill(disk)
+    if text is None:
+        disk.remove("data/replica-checkpoint")
+    else:
+        replace_whole(disk, "data/replica-checkpoint", text)
+    for path in disk.contents("data/t-0"):
+        disk.remove(path)
+    disk.remove_directory("data/t-0")
+    directory = open_directory(disk)
+    assert directory.open_log(NAME, ID, SMALL, 1000).damage
+    assert not directory.open_log(TopicPartition("t", 1), ID, SMALL, 1000).damage
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_start_offset_behind_the_end_of_the_log_is_not_believed(disk: SimulatedDisk, clean: bool) -> None:
+    """The checkpoint has no check sum: one wrong bit must not have the whole log dropped."""
+    directory = write_checkpointed(disk)
+    end_offset = directory.logs[NAME].end_offset
+    if clean:
+        directory.close()
+    kill(disk)
+    offsets = checkpoints.encode_offsets({NAME: end_offset + 1})
+    replace_whole(disk, "data/log-start-offset-checkpoint", offsets)
+    log = open_directory(disk).open_log(NAME, ID, SMALL, 1000)
+    assert (log.start_offset, log.end_offset, log.damage) == (0, end_offset, "")
+
+
+def test_the_mark_of_the_start_is_believed_rather_than_the_checkpoint(disk: SimulatedDisk) -> None:
+    directory = write_checkpointed(disk)
+    directory.logs[NAME].advance_start(2)
+    directory.checkpoint({})
+    kill(disk)
+    replace_whole(disk, "data/log-start-offset-checkpoint", checkpoints.encode_offsets({NAME: 3}))
+    assert open_directory(disk).open_log(NAME, ID, SMALL, 1000).start_offset == 2
