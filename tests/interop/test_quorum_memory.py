@@ -69,3 +69,26 @@ def test_two_removed_directories_do_not_outvote_the_intact_third(tmp_path: Path)
         cluster.await_in_sync(TOPIC)
         assert ledger.write(30) == set()
         ledger.check()
+
+
+@pytest.mark.timeout(240)
+def test_a_broker_whose_votes_are_gone_does_not_vote_before_it_was_readmitted(tmp_path: Path) -> None:
+    """Twice, and with nothing written in between: what a voter held the first time says nothing of now."""
+    with running_cluster(tmp_path, 3) as cluster:
+        create_topic(cluster.bootstrap, TOPIC, 1, replication_mode="quorum")
+        cluster.await_in_sync(TOPIC)
+        ledger = Ledger(cluster, (TOPIC,), 1)
+        leader = cluster.leader_of(TOPIC).node_id
+        follower = next(broker for broker in cluster if broker.node_id != leader)
+        for number in (1, 2):
+            assert ledger.write(30) == set()
+            follower.kill()
+            (follower.data_directory / "ballots").unlink()
+            follower.start()
+            cluster.await_in_sync(TOPIC)
+            assert follower.log_text().count("its votes are gone") == number
+        cluster[leader].kill()
+        assert ledger.write(30) == set()
+        cluster[leader].start()
+        cluster.await_in_sync(TOPIC)
+        ledger.check()

@@ -119,6 +119,9 @@ class QuorumPartitions:
         saved = self._book.of(key)
         if saved is None:
             self._book.log_begun()
+            if _has_followed(hosted, partition) and not self._book.is_lost(key):
+                logger.error("%s: its votes are gone; it does not vote before it was readmitted", key)
+                self._book.note_lost(key, lambda result: None)
         if self._book.is_lost(key):
             self._lost.setdefault(key, partition.partition_epoch)
         ballot = saved or Ballot()
@@ -392,6 +395,12 @@ class QuorumPartitions:
             hand_over = HandOver(hosted, heir, self._services, self._peers)
             self._hand_overs[key] = hand_over
             hand_over.start()
+
+
+def _has_followed(hosted: Hosted, partition: PartitionImage) -> bool:
+    """Whether the log holds what a leader wrote who was elected: then its replica has had a ballot."""
+    entries = hosted.log.epochs.entries
+    return bool(entries) and entries[-1][0] > partition.mode_epoch
 
 
 def _key(hosted: Hosted) -> Key:

@@ -13,6 +13,7 @@ is noted here before a new one is begun, and a log that is to drop damaged recor
 next start would take what is left for what it always was.
 """
 
+import logging
 from collections.abc import Callable
 from uuid import UUID
 from zlib import crc32
@@ -27,6 +28,8 @@ from tidelog.services import Services
 
 FILE_NAME = "ballots"
 REWRITE_BYTES = 1 << 20  # A shorter file is never written anew.
+
+_logger = logging.getLogger(__name__)
 
 Key = tuple[UUID, int]
 Saved = Callable[[object], None]
@@ -111,6 +114,7 @@ class BallotBook:
             position += len(raw)
         self._size = len(text) if torn_at < 0 else torn_at
         if torn_at >= 0:
+            _logger.warning("%s: cut %d bytes behind the last ballot", self._path, len(text) - torn_at)
             self._storage.open(self._path).truncate(torn_at)
 
     # --- writing --------------------------------------------------------------------------------------------

@@ -202,15 +202,17 @@ class Serving:
 
     def note_alive(self, hosted: Hosted) -> None:
         """The same for everybody who fetches a log whose voters may change. Who had everything before they
-        were to change does not ask again: what it asked for stands.
+        were to change does not ask again: what it asked for stands, and not what it had when voters were last
+        to change.
         """
         for follower, standing in self._standing.items():
             item = standing.items.get(hosted)
             if item is None:
                 continue
-            if item.epoch == hosted.replica.epoch and follower not in hosted.seen:
+            if item.epoch == hosted.replica.epoch:
                 hosted.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
-            hosted.note_alive(follower, standing.directory, standing.heard_ms)
+            else:
+                hosted.note_alive(follower, standing.directory, standing.heard_ms)
 
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         hosted = self._hosted.get(ask.key)
