@@ -45,6 +45,8 @@ def test_two_removed_directories_do_not_outvote_the_intact_third(tmp_path: Path)
         ledger = Ledger(cluster, (TOPIC,), 1)
         for _ in range(3):
             assert ledger.write(30) == set()
+        shown = recover(cluster, "--unsafe")
+        assert "nothing to recover" in shown.stderr
         refused = recover(cluster, "--unsafe", "--yes")
         assert refused.returncode != 0
         assert "ELECTION_NOT_NEEDED" in refused.stderr

@@ -11,6 +11,7 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
 from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.topic_recover import topic_mode
 
 DESCRIBE_LOG_DIRS = 35
 NOT_NEEDED = "ELECTION_NOT_NEEDED"
@@ -46,9 +47,17 @@ def elect(
         cluster = cluster_admin.look(client)
         wanted = _wanted(cluster, topic, partitions)
         if unclean:
+            _check_mode(client, topic)
             _elect_unclean(client, cluster, wanted, execute=execute, as_json=json)
         else:
             _elect_preferred(client, wanted, as_json=json)
+
+
+def _check_mode(client: ClusterClient, topic: str) -> None:
+    """A backup's in-sync set does not say that it has everything, and a vote is forced by its longest log."""
+    other = {"primary-backup": "promote", "quorum": "recover"}.get(mode := topic_mode(client, topic))
+    if other is not None:
+        raise CommandFailed(f"Topic '{topic}' is replicated by {mode}: `tidelog topic {other}` is for it.")
 
 
 def _wanted(cluster: Cluster, topic: str, numbers: Sequence[int]) -> list[Partition]:

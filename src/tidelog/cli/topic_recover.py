@@ -63,6 +63,10 @@ def recover(
         found = _find(cluster, topic, partition)
         _check(client, found, unsafe=unsafe)
         copies = [_copy(client, cluster, found, replica) for replica in found.replicas]
+        if not yes and _can_elect(found, copies):
+            raise CommandFailed(
+                f"{topic}-{partition} has a leader, or can elect one: there is nothing to recover."
+            )
         there = [copy for copy in copies if copy.end_offset is not None]
         if not there:
             raise CommandFailed(f"No replica of {topic}-{partition} can be reached.")
@@ -79,14 +83,18 @@ def _find(cluster: Cluster, topic: str, number: int) -> Partition:
     raise CommandFailed(f"Topic '{topic}' has no partition {number}.")
 
 
-def _check(client: ClusterClient, partition: Partition, *, unsafe: bool) -> None:
+def topic_mode(client: ClusterClient, topic: str) -> str:
     resource = {
         "resource_type": TOPIC_RESOURCE,
-        "resource_name": partition.topic,
+        "resource_name": topic,
         "configuration_keys": ["replication.mode"],
     }
     answer = client.ask(None, DESCRIBE_CONFIGS, {"resources": [resource]})
-    mode = next((config.value for result in answer.results for config in result.configs), None)
+    return next((str(config.value) for result in answer.results for config in result.configs), "")
+
+
+def _check(client: ClusterClient, partition: Partition, *, unsafe: bool) -> None:
+    mode = topic_mode(client, partition.topic)
     if mode != "quorum":
         other = "promote" if mode == "primary-backup" else "elect --unclean"
         raise CommandFailed(
@@ -116,6 +124,12 @@ def _copy(client: ClusterClient, cluster: Cluster, partition: Partition, replica
     if answer.error_code:
         return Copy(replica, remembers, None, None)
     return Copy(replica, remembers, answer.leader_epoch, answer.offset)
+
+
+def _can_elect(partition: Partition, copies: Sequence[Copy]) -> bool:
+    """Whether most of the replicas remember and can be reached: --yes would be refused."""
+    able = [copy for copy in copies if copy.remembers and copy.end_offset is not None]
+    return 2 * len(able) > len(partition.replicas)
 
 
 def _force(client: ClusterClient, partition: Partition, to: int) -> None:
