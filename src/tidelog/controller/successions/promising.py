@@ -16,6 +16,10 @@ def promised(before: PartitionImage, old: Rules, after: PartitionImage, new: Rul
     unsynced = tuple(each for each in before.unsynced if syncs and each in after.replicas)
     if more_syncs:
         unsynced = after.replicas
+    elif syncs:
+        # Who is brought may be back before it has heard that it was gone, or of the setting: with the log it
+        # had, and not all of that synced.
+        unsynced += tuple(each for each in after.replicas if each not in before.replicas)
     copies = _copies(before, old, after, new)
     # Also where as few were enough before: what was confirmed then says nothing of what came in between.
     more_copies = copies != AS_ASKED and (copies != before.copies or asked(after, new) > asked(before, old))

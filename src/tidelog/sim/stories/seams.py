@@ -271,6 +271,34 @@ def loss_noted_in_another_mode() -> SeamStory:
     return story
 
 
+def gone_and_back_unheard() -> SeamStory:
+    """A topic gets flush.messages=1, and a replica whose disk is slow hears neither of that nor of two moves,
+    which take it away and bring it back. What it holds is not synced, and it has not said so: when it loses
+    power it does not lead.
+    """
+    story = SeamStory(4)
+    story.move("ABC")
+    story.until(lambda: story.has_moved_to("ABC"), "the smaller set")
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.slow_disk("C")
+    story.set_for_topic("flush.messages", "1")
+    story.move("ABD")
+    story.until(lambda: story.has_moved_to("ABD"), "the first move")
+    expect(story.write(), ErrorCode.NONE)
+    story.move("ABC")
+    story.until(lambda: story.has_moved_to("ABC"), "the second move")
+    story.power_off("C")
+    story.kill("AB")
+    story.repair_disk("C")
+    story.start("C")
+    story.run(5000)
+    story.start("AB")
+    story.until(lambda: story.is_led_anew(0) and story.all_in_sync(), "the return of everybody")
+    expect(story.read(), ["r1", "r2", "r3", "r4"])
+    return story
+
+
 def others_hold_more_than_the_last_member() -> SeamStory:
     """With a minimum of one, two members leave, and the last one loses power and with it the end of its log,
     which both others hold.
@@ -336,4 +364,5 @@ STORIES = (
     last_member_is_damaged,
     damaged_on_a_quiet_partition,
     loss_noted_in_another_mode,
+    gone_and_back_unheard,
 )
