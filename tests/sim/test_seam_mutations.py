@@ -125,6 +125,11 @@ def trust_who_was_brought(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reassignment, "promised", confirmed)
 
 
+def bring_replicas_in_the_same_epoch(patch: pytest.MonkeyPatch) -> None:
+    """What a replica fetched before it was gone counts when it is brought back."""
+    patch.setattr(reassignment, "in_a_new_epoch", lambda partition: partition)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -141,6 +146,7 @@ MUTATIONS = (
     Mutation(keep_what_was_noted, seams.damaged_on_a_quiet_partition),
     Mutation(tell_of_old_losses_after_a_start_only, seams.loss_noted_in_another_mode),
     Mutation(trust_who_was_brought, seams.gone_and_back_unheard),
+    Mutation(bring_replicas_in_the_same_epoch, seams.gone_and_back_before_it_heard),
 )
 
 

@@ -6,6 +6,7 @@ from tidelog.config.modes import QUORUM
 from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
+from tidelog.replication.messages import FetchGot
 from tidelog.sim.stories.durability import DurabilityStory
 from tidelog.sim.stories.quorum_memory import Memory
 from tidelog.sim.story import Story
@@ -25,6 +26,20 @@ class SeamStory(DurabilityStory, Memory):
         """Damage is found in the newest records, and they are dropped."""
         self.drop(letter, record)
         self.until(lambda: self.hosted(letter).log.end_offset == record, "the repair")
+
+    def hold_metadata(self, letter: str, after: int) -> None:
+        """What the controllers tell a broker of the metadata stays on its way, but for so many answers."""
+        node, controllers, told = self.machine(letter).node_id, set(self.nodes("XYZ")), 0
+
+        def hold(sender: int, receiver: int, message: Any) -> bool:
+            nonlocal told
+            news = isinstance(message, FetchGot) and message.parts
+            if not news or receiver != node or sender not in controllers:
+                return False
+            told += 1
+            return told > after
+
+        self.network.withheld = hold
 
     def overhear(self) -> list[Word]:
         """What leaders that were elected tell the controllers from now on."""
@@ -274,9 +289,9 @@ def loss_noted_in_another_mode() -> SeamStory:
 def gone_and_back_unheard() -> SeamStory:
     """A topic gets flush.messages=1, and a replica whose disk is slow hears neither of that nor of two moves,
     which take it away and bring it back. What it holds is not synced, and it has not said so: when it loses
-    power it does not lead.
+    power it does not help to elect one that lacks a record, too.
     """
-    story = SeamStory(4)
+    story = SeamStory(4, replication_mode=QUORUM, flush_messages="1000")
     story.move("ABC")
     story.until(lambda: story.has_moved_to("ABC"), "the smaller set")
     for _ in range(3):
@@ -288,13 +303,50 @@ def gone_and_back_unheard() -> SeamStory:
     expect(story.write(), ErrorCode.NONE)
     story.move("ABC")
     story.until(lambda: story.has_moved_to("ABC"), "the second move")
+    story.cut("B", "AC")
+    expect(story.write(), ErrorCode.NONE)
     story.power_off("C")
-    story.kill("AB")
+    story.kill("A")
     story.repair_disk("C")
+    story.heal()
     story.start("C")
-    story.run(5000)
+    story.expect_nobody()
+    story.start("A")
+    story.await_leader(not_by="")
+    story.await_return("C")
+    expect(story.read(at=story.elected()), ["r1", "r2", "r3", "r4", "r5"])
+    return story
+
+
+def gone_and_back_before_it_heard() -> SeamStory:
+    """A replica is moved away and back, and goes on following its leader meanwhile, because it has heard of
+    neither. Then it hears that it was to go, and drops its log: it must not be a member by what it had
+    fetched before.
+    """
+    story = SeamStory(4)
+    story.move("ABC")
+    story.until(lambda: story.has_moved_to("ABC"), "the smaller set")
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.cut("D", "A")
+    story.run(500)
+    story.move("ABD")
+    story.run(100)
+    story.hold_metadata("C", after=1)
+    story.heal()
+    story.until(lambda: story.has_moved_to("ABD"), "the first move")
+    story.send()
+    story.run(60)
+    story.move("ABC")
+    story.run(100)
+    story.tell("C hears that it was to go")
+    story.network.release(1)
+    story.run(50)
+    story.kill("AB")
+    story.network.withheld = None
+    story.run(4000)
     story.start("AB")
-    story.until(lambda: story.is_led_anew(0) and story.all_in_sync(), "the return of everybody")
+    story.until(lambda: story.has_moved_to("ABC") and story.all_in_sync(), "the return of all")
     expect(story.read(), ["r1", "r2", "r3", "r4"])
     return story
 
@@ -365,4 +417,5 @@ STORIES = (
     damaged_on_a_quiet_partition,
     loss_noted_in_another_mode,
     gone_and_back_unheard,
+    gone_and_back_before_it_heard,
 )
