@@ -146,6 +146,7 @@ MUTATIONS = (
     Mutation(keep_what_was_noted, seams.damaged_on_a_quiet_partition),
     Mutation(tell_of_old_losses_after_a_start_only, seams.loss_noted_in_another_mode),
     Mutation(trust_who_was_brought, seams.gone_and_back_unheard),
+    Mutation(trust_who_was_brought, seams.voter_gone_and_back_before_it_heard),
     Mutation(bring_replicas_in_the_same_epoch, seams.gone_and_back_before_it_heard),
 )
 
