@@ -11,7 +11,7 @@ import pytest
 from tidelog.broker import quorum_partitions
 from tidelog.broker.partition import Partition
 from tidelog.broker.partitions import PartitionTable
-from tidelog.controller import elections, promises, successions
+from tidelog.controller import elections, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions.promising import promised
 from tidelog.errors import InvariantViolation
@@ -114,6 +114,22 @@ def tell_of_old_losses_after_a_start_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionTable, "_let_vote", let_vote)
 
 
+def trust_who_was_brought(patch: pytest.MonkeyPatch) -> None:
+    """A replica that a move brings has nothing to confirm."""
+
+    def confirmed(before: PartitionImage, old: Any, after: PartitionImage, new: Any) -> PartitionImage:
+        marked = promised(before, old, after, new)
+        left = tuple(each for each in marked.unsynced if each in before.replicas)
+        return msgspec.structs.replace(marked, unsynced=left)
+
+    patch.setattr(reassignment, "promised", confirmed)
+
+
+def bring_replicas_in_the_same_epoch(patch: pytest.MonkeyPatch) -> None:
+    """What a replica fetched before it was gone counts when it is brought back."""
+    patch.setattr(reassignment, "in_a_new_epoch", lambda partition: partition)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -129,6 +145,9 @@ MUTATIONS = (
     Mutation(let_the_last_member_lead, seams.last_member_is_damaged),
     Mutation(keep_what_was_noted, seams.damaged_on_a_quiet_partition),
     Mutation(tell_of_old_losses_after_a_start_only, seams.loss_noted_in_another_mode),
+    Mutation(trust_who_was_brought, seams.gone_and_back_unheard),
+    Mutation(trust_who_was_brought, seams.voter_gone_and_back_before_it_heard),
+    Mutation(bring_replicas_in_the_same_epoch, seams.gone_and_back_before_it_heard),
 )
 
 

@@ -192,7 +192,9 @@ class QuorumVoters:
             if self._has_caught_up(voter_id):
                 return latest.without(voter_id, self._anew(voter_id, partition))
         for voter_id in target:
-            if voter_id not in latest and self._has_caught_up(voter_id):
+            # Before it has confirmed its syncs, it may not have heard that it was gone, and drop its log.
+            heard = voter_id not in partition.unsynced
+            if voter_id not in latest and heard and self._has_caught_up(voter_id):
                 return latest.including(self._anew(voter_id, partition))
         if latest.ids.issuperset(target):
             for voter_id in sorted(latest.ids - set(target)):

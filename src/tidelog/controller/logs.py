@@ -6,14 +6,13 @@ from uuid import UUID
 import msgspec
 
 from tidelog.controller.elections import without_memory
-from tidelog.controller.image import ClusterImage, PartitionImage
+from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import Place
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import elects_itself, next_state
+from tidelog.controller.successions import in_a_new_epoch, next_state
 from tidelog.controller.successions.steps import RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.types import NO_BROKER
 
 
 def take_offline(
@@ -79,19 +78,9 @@ def bring_online(
     records: list[MetadataRecord] = []
     for topic, index, partition in _replicas(image, broker_id, broker_epoch, partitions):
         if broker_id in partition.offline:
-            healed = _in_a_new_epoch(without_memory(partition, broker_id, empty=False))
+            healed = in_a_new_epoch(without_memory(partition, broker_id, empty=False))
             records.append(record_of(topic.topic_id, index, next_state(healed, standing, rules_of(topic))))
     return records
-
-
-def _in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
-    """The leader may still take the replica for one that holds all it had acknowledged, and would have it
-    join at once: in a new epoch nothing counts that was fetched before. Who votes counts for nothing anyway
-    until it was taken in anew.
-    """
-    if partition.leader == NO_BROKER or elects_itself(partition):
-        return partition
-    return msgspec.structs.replace(partition, leader_epoch=partition.leader_epoch + 1)
 
 
 def _replicas(

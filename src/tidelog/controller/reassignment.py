@@ -14,7 +14,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leadership import Place, every_place, find
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import members_hold_all, next_state
+from tidelog.controller.successions import in_a_new_epoch, members_hold_all, next_state
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of
 from tidelog.errors import ErrorCode, TidelogError
@@ -107,6 +107,9 @@ def _change(place: Place, wanted: PartitionImage, standing: Standing, rules: Rul
     new = msgspec.structs.replace(
         wanted, in_sync=in_sync, eligible=kept(present.eligible), offline=kept(present.offline)
     )
+    if not set(new.replicas) <= set(present.replicas):
+        # One that was here before may not have heard that it was gone: it drops its log when it does.
+        new = in_a_new_epoch(new)
     settled = promised(present, rules, next_state(new, standing, rules), rules)
     return [] if settled == present else [record_of(place.topic.topic_id, place.number, settled)]
 

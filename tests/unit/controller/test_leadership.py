@@ -127,12 +127,18 @@ class TestReassignment:
         assert (done.replicas, done.adding, done.removing) == ((4, 5, 3), (), ())
         assert set(done.in_sync) == {3, 4, 5}
         assert done.leader in done.in_sync
-        assert done.leader_epoch == 1
+        assert done.leader_epoch == 2  # One for those that come, one for the new leader.
 
     def test_a_leader_that_stays_goes_on(self, image: ClusterImage) -> None:
         moving = image.apply(reassignment.begin(image, "t", 0, [1, 4], rules_of))
         done = partition(join(moving, 1, 2, 3, 4))
-        assert (done.replicas, done.leader, done.leader_epoch) == ((1, 4), 1, 0)
+        assert (done.replicas, done.leader, done.leader_epoch) == ((1, 4), 1, 1)
+
+    def test_what_was_fetched_before_a_replica_is_brought_does_not_count(self, image: ClusterImage) -> None:
+        moving = image.apply(reassignment.begin(image, "t", 0, [1, 2, 4], rules_of))
+        assert (partition(moving).leader, partition(moving).leader_epoch) == (1, 1)
+        gone = image.apply(reassignment.begin(image, "t", 0, [1, 2], rules_of))
+        assert partition(gone).leader_epoch == 0
 
     def test_fewer_replicas_at_once(self, image: ClusterImage) -> None:
         done = partition(image.apply(reassignment.begin(image, "t", 0, [2], rules_of)))

@@ -7,6 +7,8 @@ another mode, that is also a step towards it.
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
+import msgspec
+
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.controller import mode_changes
 from tidelog.controller.image import PartitionImage
@@ -128,6 +130,16 @@ def votes(mode: str) -> bool:
 def elects_itself(partition: PartitionImage) -> bool:
     """Whether the replicas vote and tell who leads."""
     return partition.mode in SELF_ELECTING
+
+
+def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
+    """A replica has lost what it held, or comes: the leader may take it for one that holds all it had
+    acknowledged, and would have it join at once. In a new epoch nothing counts that was fetched before, or by
+    one that has not heard of it. Who votes counts for nothing anyway until it was taken in anew.
+    """
+    if partition.leader == NO_BROKER or elects_itself(partition):
+        return partition
+    return msgspec.structs.replace(partition, leader_epoch=partition.leader_epoch + 1)
 
 
 def members_hold_all(partition: PartitionImage) -> bool:

@@ -16,6 +16,11 @@ def promised(before: PartitionImage, old: Rules, after: PartitionImage, new: Rul
     unsynced = tuple(each for each in before.unsynced if syncs and each in after.replicas)
     if more_syncs:
         unsynced = after.replicas
+    # Who is brought may be back before it has heard that it was gone, or of the setting: with the log it had,
+    # and not all of that synced.
+    brought = tuple(each for each in after.replicas if each not in before.replicas and each not in unsynced)
+    if syncs:
+        unsynced += brought
     copies = _copies(before, old, after, new)
     # Also where as few were enough before: what was confirmed then says nothing of what came in between.
     more_copies = copies != AS_ASKED and (copies != before.copies or asked(after, new) > asked(before, old))
@@ -28,7 +33,7 @@ def promised(before: PartitionImage, old: Rules, after: PartitionImage, new: Rul
         after,
         unsynced=unsynced,
         copies=copies,
-        promise_epoch=after.promise_epoch + (more_syncs or more_copies),
+        promise_epoch=after.promise_epoch + (more_syncs or more_copies or (syncs and bool(brought))),
         synced_since=since,
     )
 

@@ -6,6 +6,7 @@ from tidelog.config.modes import QUORUM
 from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
+from tidelog.replication.messages import FetchGot
 from tidelog.sim.stories.durability import DurabilityStory
 from tidelog.sim.stories.quorum_memory import Memory
 from tidelog.sim.story import Story
@@ -25,6 +26,20 @@ class SeamStory(DurabilityStory, Memory):
         """Damage is found in the newest records, and they are dropped."""
         self.drop(letter, record)
         self.until(lambda: self.hosted(letter).log.end_offset == record, "the repair")
+
+    def hold_metadata(self, letter: str, after: int) -> None:
+        """What the controllers tell a broker of the metadata stays on its way, but for so many answers."""
+        node, controllers, told = self.machine(letter).node_id, set(self.nodes("XYZ")), 0
+
+        def hold(sender: int, receiver: int, message: Any) -> bool:
+            nonlocal told
+            news = isinstance(message, FetchGot) and message.parts
+            if not news or receiver != node or sender not in controllers:
+                return False
+            told += 1
+            return told > after
+
+        self.network.withheld = hold
 
     def overhear(self) -> list[Word]:
         """What leaders that were elected tell the controllers from now on."""
@@ -271,6 +286,108 @@ def loss_noted_in_another_mode() -> SeamStory:
     return story
 
 
+def gone_and_back_unheard() -> SeamStory:
+    """A topic gets flush.messages=1, and a replica whose disk is slow hears neither of that nor of two moves,
+    which take it away and bring it back. What it holds is not synced, and it has not said so: it does not
+    vote, and the one that is to go stays. The first one loses power, and nothing is lost.
+    """
+    story = SeamStory(4, replication_mode=QUORUM, flush_messages="1000")
+    story.move("ABC")
+    story.until(lambda: story.has_moved_to("ABC"), "the smaller set")
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.slow_disk("C")
+    story.set_for_topic("flush.messages", "1")
+    story.move("ABD")
+    story.until(lambda: story.has_moved_to("ABD"), "the first move")
+    expect(story.write(), ErrorCode.NONE)
+    story.move("ABC")
+    story.run(200)
+    story.cut("B", "ACD")
+    expect(story.write(), ErrorCode.NONE)
+    story.power_off("C")
+    story.kill("A")
+    story.repair_disk("C")
+    story.heal()
+    story.start("C")
+    story.await_leader()
+    story.start("A")
+    story.until(lambda: story.has_moved_to("ABC") and story.all_in_sync(), "the end of the move")
+    story.run(500)
+    expect(story.read(at=story.elected()), ["r1", "r2", "r3", "r4", "r5"])
+    return story
+
+
+def gone_and_back_before_it_heard() -> SeamStory:
+    """A replica is moved away and back, and goes on following its leader meanwhile, because it has heard of
+    neither. Then it hears that it was to go, and drops its log: it must not be a member by what it had
+    fetched before.
+    """
+    story = SeamStory(4)
+    story.move("ABC")
+    story.until(lambda: story.has_moved_to("ABC"), "the smaller set")
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.cut("D", "A")
+    story.run(500)
+    story.move("ABD")
+    story.run(100)
+    story.hold_metadata("C", after=1)
+    story.heal()
+    story.until(lambda: story.has_moved_to("ABD"), "the first move")
+    story.send()
+    story.run(60)
+    story.move("ABC")
+    story.run(100)
+    story.tell("C hears that it was to go")
+    story.network.release(1)
+    story.run(50)
+    story.kill("AB")
+    story.network.withheld = None
+    story.run(4000)
+    story.start("AB")
+    story.until(lambda: story.has_moved_to("ABC") and story.all_in_sync(), "the return of all")
+    expect(story.read(), ["r1", "r2", "r3", "r4"])
+    return story
+
+
+def voter_gone_and_back_before_it_heard() -> SeamStory:
+    """The same where the replicas vote: it does not vote again before it has heard of both moves. Otherwise
+    it would drop a record that it had acknowledged, and help to elect one that lacks it, too.
+    """
+    story = SeamStory(4, replication_mode=QUORUM)
+    story.move("ABC")
+    story.until(lambda: story.has_moved_to("ABC"), "the smaller set")
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.cut("D", "A")
+    story.run(3000)
+    story.move("ABD")
+    story.run(100)
+    story.hold_metadata("C", after=1)
+    story.heal()
+    story.until(lambda: story.has_moved_to("ABD"), "the first move")
+    story.send()
+    story.run(60)
+    story.move("ABC")
+    story.run(200)
+    story.cut("B", "AC")
+    expect(story.write(), ErrorCode.NONE)
+    story.tell("C hears that it was to go")
+    story.network.release(1)
+    story.run(50)
+    story.tell_logs()
+    story.kill("A")
+    story.network.withheld = None
+    story.heal()
+    story.await_leader()
+    story.start("A")
+    story.until(lambda: story.has_moved_to("ABC") and story.all_in_sync(), "the end of the move")
+    story.run(500)
+    expect(story.read(at=story.elected()), ["r1", "r2", "r3", "r4", "r5"])
+    return story
+
+
 def others_hold_more_than_the_last_member() -> SeamStory:
     """With a minimum of one, two members leave, and the last one loses power and with it the end of its log,
     which both others hold.
@@ -336,4 +453,7 @@ STORIES = (
     last_member_is_damaged,
     damaged_on_a_quiet_partition,
     loss_noted_in_another_mode,
+    gone_and_back_unheard,
+    gone_and_back_before_it_heard,
+    voter_gone_and_back_before_it_heard,
 )
