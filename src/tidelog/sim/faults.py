@@ -15,6 +15,7 @@ from tidelog.sim.clients.client import Reply
 from tidelog.sim.disk import EIO
 from tidelog.sim.machine import Machine
 from tidelog.sim.network import Network, Weather
+from tidelog.sim.rot import KINDS
 from tidelog.sim.world import World
 
 HOUR_MS = 3_600_000
@@ -47,6 +48,10 @@ def is_report(message: Any) -> bool:
     return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk | KeptAsk)
 
 
+HELD_BACK = frozenset({"rot: partition", "rot: metadata"})
+"""Faults that are known to break a promise today. They come only where a plan names them."""
+
+
 class Nemesis:
     def __init__(
         self,
@@ -61,6 +66,7 @@ class Nemesis:
         brokers: Sequence[int] | None = None,
         replaceable: Callable[[Machine], bool] = lambda machine: False,
         decay: Callable[[int], str] = lambda node: "",
+        rot: Callable[[str], str] = lambda kind: "",
         favourites: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self.world = world
@@ -69,6 +75,7 @@ class Nemesis:
         self.brokers = list(machines) if brokers is None else list(brokers)
         self.replaceable = replaceable  # whether a machine's disk may be lost now
         self.decay = decay  # flips a bit on a node's disk, and says which
+        self.rot = rot  # the same in a file of some kind beside the records
         self._favourites = favourites  # whom it hurts most: leaders, the active controller
         self._pace_ms = pace_ms
         self._numbers = numbers  # which of the drawn faults are done; None: all
@@ -89,7 +96,7 @@ class Nemesis:
         chosen = []
         for fault in wanted:
             named = not always.isdisjoint((fault.name, fault.family))
-            if named or (not only and chance.random() < 0.5):
+            if named or (not only and chance.random() < 0.5 and fault.name not in HELD_BACK):
                 chosen.append(fault)
         self.world.note("faults: " + ", ".join(fault.name for fault in chosen if fault.family != "recovery"))
         return chosen
@@ -381,6 +388,10 @@ def _flip(nemesis: Nemesis) -> str:
     return struck
 
 
+def _rot(kind: str) -> Callable[[Nemesis], str]:
+    return lambda nemesis: nemesis.rot(kind)
+
+
 def _empty(nemesis: Nemesis) -> str:
     """Not more than one at a time: who replaces a second disk before the first one is full again gives up
     what was on both.
@@ -446,6 +457,7 @@ FAULTS = (
     Fault("full disk", "disk", _full, 1),
     Fault("flipped bit", "damage", _flip, 1),
     Fault("empty disk", "damage", _empty, 1),
+    *(Fault(f"rot: {kind}", "rot", _rot(kind), 1) for kind in KINDS),
     Fault("clock jump", "clock", _jump),
     Fault("clock drift", "clock", _drift),
     Fault("heal", "recovery", _heal, 6),

@@ -11,40 +11,46 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
-from tidelog.sim.checkers.batches import Entry, batches_between, end_on_disk, entries_between
+from tidelog.sim.checkers.batches import Entry, batches_between, end_on_disk, entries_between, newest_of
 from tidelog.sim.checkers.damage import Damage, DamageChecker
+from tidelog.sim.checkers.deletions import Deletions
 from tidelog.sim.checkers.groups import GroupChecker
 from tidelog.sim.checkers.history import PartitionHistory
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
 from tidelog.sim.checkers.promises.losses import Losses
 from tidelog.sim.checkers.promises.place import Key
+from tidelog.sim.checkers.promises.syncing import Syncing
 from tidelog.sim.checkers.replicas import ReplicaChecker
-from tidelog.sim.checkers.transactions import TransactionHistory
+from tidelog.sim.checkers.transactions import TransactionHistory, Value
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.machine import DATA
 from tidelog.sim.world import World
+
+RETENTION = frozenset({"retention.bytes", "retention.ms"})  # with which the seeds have records dropped
 
 
 class ClusterChecker:
     def __init__(self, world: World, nodes: Callable[[], Iterable[Node]]) -> None:
         self._world = world
         self._nodes = nodes  # those alive
-        self.replicas = ReplicaChecker(world, self.name)
+        self.replicas = ReplicaChecker(world, self.name, self._is_compacted)
         self.metadata = MetadataChecker(world.note)
         self.metadata.on_described = self._described
         self.metadata.on_decided = self._decided
-        self._losses = Losses()
+        self.losses = Losses()
+        self.syncing = Syncing(nodes)
         self._may_be_forced: set[Key] = set()
         around = Surroundings(
             self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end,
-            self.replicas.agreed_end, self.replicas.voters, self._losses, self._may_be_forced,
+            self.replicas.agreed_end, self.replicas.voters, self.losses, self.syncing, self._may_be_forced,
         )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
         self.replaced: set[int] = set()  # nodes whose disks were
+        self.deletions = Deletions()
         self.transactions = TransactionHistory()
         self.groups: list[GroupChecker] = []
         self._names: dict[PartitionKey, str] = {METADATA_KEY: "metadata"}
@@ -60,6 +66,10 @@ class ClusterChecker:
             return f"deleted-{index}"
         self._names[key] = f"{name}-{index}"
         return self._names[key]
+
+    def _is_compacted(self, key: PartitionKey) -> bool:
+        place = None if key == METADATA_KEY else self._place_of(key)
+        return place is not None and "compact" in place.topic.configs.get("cleanup.policy", "")
 
     def history(self, topic: str, partition: int) -> PartitionHistory:
         name = (topic, partition)
@@ -99,7 +109,11 @@ class ClusterChecker:
     def _described(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):
             place = Place(topic, index)
-            self.promise(place).described(place)
+            promise = self.promise(place)
+            promise.described(place)
+            self.syncing.described(place, wanted=promise.wants_sync(topic))
+            if not RETENTION.isdisjoint(topic.configs):
+                self.history(topic.name, index).shortened = True
 
     def _decided(self, topic: TopicImage, index: int, before: PartitionImage) -> None:
         place = Place(topic, index)
@@ -109,6 +123,7 @@ class ClusterChecker:
 
     def role_changed(self, hosted: Hosted) -> None:
         self.replicas.role_changed(hosted)
+        self.syncing.look()
         if hosted.replica.role is Role.LEADER and hosted.key != METADATA_KEY:
             place = self._place_of(hosted.key)
             if place is not None:
@@ -124,8 +139,8 @@ class ClusterChecker:
     def applied(self, node: Node, image: ClusterImage) -> None:
         """A node is about to act on new metadata."""
         self.metadata.applied(node.me, node.metadata.committed_offset, image)
-        for place in filter(None, map(self._place_of, self._losses.keys())):
-            self._losses.note_joined(place, self.damages.nodes(place))
+        for place in filter(None, map(self._place_of, self.losses.keys())):
+            self.losses.note_joined(place, self.damages.nodes(place))
             self.promise(place).judge(place)
 
     def power_lost(
@@ -158,6 +173,11 @@ class ClusterChecker:
     def may_force(self, place: Place) -> None:
         """An operator asks for a leader, whatever is lost then."""
         self._may_be_forced.add(place.key)
+
+    def delete_records(self, place: Place, offset: int) -> None:
+        """An operator asks for it: whether it happens, and when, is open."""
+        self.deletions.asked(place.key, offset)
+        self.history(place.topic.name, place.number).shortened = True
 
     def damaged(self, place: Place, damage: Damage) -> None:
         """A bit flipped: as long as the node has not fetched the records again, it may drop them and all that
@@ -210,25 +230,44 @@ class ClusterChecker:
         """After the calm: every replica equal to the last byte, and every history borne out by the log."""
         for place in self.places():
             self._check_partition(place)
-        self.transactions.check(self.given_up)
+        self.transactions.check(self.given_up, self._is_deleted)
+
+    def _is_deleted(self, value: Value) -> bool:
+        return self.history(value.topic, value.partition).is_deleted(value.value)
 
     def _check_partition(self, place: Place) -> None:
         key = place.key
         replicas = [node.host.hosted[key] for node in self._nodes() if key in node.host.hosted]
         leader = next(hosted for hosted in replicas if hosted.replica.role is Role.LEADER)
         log = leader.log
+        if self._is_compacted(key):
+            self._check_newest(place, leader, replicas)
+            return
         expected = batches_between(log, log.start_offset, log.end_offset)
         for hosted in replicas:
             start = max(log.start_offset, hosted.log.start_offset)
             found = batches_between(hosted.log, start, hosted.log.end_offset)
-            if found != [each for each in expected if each[0] >= start]:
+            if found != [each for each in expected if each[1][0] > start]:
                 raise Violation(f"{place.name}: nodes {hosted.replica.me} and {leader.replica.me} differ")
-        history = self._histories.get((place.topic.name, place.number))
+        name = (place.topic.name, place.number)
+        # A topic that has changed its mode may have been one whose voters bring them back.
+        kept = self.promise(place).keeps_deletions and not place.partition.mode_epoch
+        if kept and name not in self.given_up:
+            self.deletions.check(place, log.start_offset, self.losses.count(key))
+        history = self._histories.get(name)
         if history is not None:
             entries = entries_between(log, log.start_offset, log.end_offset)
+            entries = [entry for entry in entries if entry.offset >= log.start_offset]
             history.check(entries, log.start_offset, leader.replica.epoch)
-            if (place.topic.name, place.number) not in self.given_up:
-                self._check_groups(place, entries)
+            if name not in self.given_up:
+                self._check_groups(place, [each for each in entries if each.offset >= history.read_from])
+
+    def _check_newest(self, place: Place, leader: Hosted, replicas: Iterable[Hosted]) -> None:
+        """Every replica has the same newest record of each key, however much each has compacted."""
+        expected = newest_of(leader.log)
+        for hosted in replicas:
+            if newest_of(hosted.log) != expected:
+                raise Violation(f"{place.name}: nodes {hosted.replica.me} and {leader.replica.me} differ")
 
     def _check_groups(self, place: Place, entries: list[Entry]) -> None:
         for group in self.groups:

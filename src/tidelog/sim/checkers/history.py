@@ -67,6 +67,8 @@ class PartitionHistory:
         self.forgiven_ms = 0.0  # when something was last allowed to be gone; what was said before is history
         self._forgiven_from = ANYWHERE
         self._forgiven_epoch = -1
+        self.shortened = False  # records may be deleted: by an operator, or when their time has come
+        self.read_from = 0  # Readers may have missed what lies before: it was deleted where they asked.
 
     @property
     def acknowledged(self) -> int:
@@ -110,6 +112,22 @@ class PartitionHistory:
         raise Violation(
             f"{self._name}: nonmonotonic poll, reader {session.reader} got offset {offset} at {position}"
         )
+
+    def begins_at(self, session: Session, offset: int, start_offset: int) -> None:
+        """A reader stands before the beginning of the log."""
+        if not self.shortened:
+            raise Violation(
+                f"{self._name}: reader {session.reader} stands at {offset}, and the log begins at "
+                f"{start_offset}, though nobody had records deleted"
+            )
+        self.read_from = max(self.read_from, start_offset)
+
+    def is_deleted(self, value: bytes) -> bool:
+        """Whether readers may have missed it, because it was deleted."""
+        if not self.read_from:
+            return False
+        told = self._told.get(value)
+        return told is None or told.offset < self.read_from
 
     def out_of_range(self, session: Session, offset: int) -> None:
         """A leader does not know the place where a reader stands, which has only seen committed records."""

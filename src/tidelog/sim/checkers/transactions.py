@@ -7,7 +7,7 @@ taken over its transactional id). Write cycles (G0) are no promise: as in Kafka,
 producers may lie in another order in every partition.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from tidelog.sim.checkers.violation import Violation
@@ -83,10 +83,18 @@ class TransactionHistory:
         if not transaction.commit_asked:
             raise Violation(f"intermediate read, {value!r} of the {transaction}, which is open")
 
-    def check(self, given_up: Collection[tuple[str, int]]) -> None:
-        """When readers have seen everything. ``given_up``: partitions of which records may be gone."""
+    def check(
+        self, given_up: Collection[tuple[str, int]], is_deleted: Callable[[Value], bool] = lambda value: False
+    ) -> None:
+        """When readers have seen everything. ``given_up``: partitions of which records may be gone.
+        ``is_deleted``: whether somebody wanted this one to be gone.
+        """
         for transaction in [] if self.void else self._all:
-            wanted = [each for each in transaction.values if (each.topic, each.partition) not in given_up]
+            wanted = [
+                each
+                for each in transaction.values
+                if (each.topic, each.partition) not in given_up and not is_deleted(each)
+            ]
             seen = [each for each in wanted if each.value in self._seen]
             if transaction.outcome is not False and 0 < len(seen) < len(wanted):
                 raise Violation(f"torn, of the {transaction} only {_shown(seen)} can be seen")

@@ -12,12 +12,12 @@ from tidelog.errors import ErrorCode
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.checkers.history import PartitionHistory, Write
 from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, Reply
+from tidelog.sim.plan import LoadPlan
 
 PATIENCE_MS = 12_000.0  # delivery.timeout.ms
 BROKER_TIMEOUT_MS = 1500
-PRODUCE_PAUSE_MS = 60.0  # on average
 FIRST_PRODUCER_ID = 1_000_000  # Brokers give out smaller ones.
-BATCH_SIZES = (1, 1, 1, 4)
+USUAL = LoadPlan()
 
 
 class State(Enum):
@@ -48,6 +48,7 @@ class Producer:
         *,
         acks: int = -1,
         idempotent: bool = False,
+        load: LoadPlan = USUAL,
     ) -> None:
         self._client = client
         self._world = client.world
@@ -62,7 +63,9 @@ class Producer:
         self._epoch = 0
         self.sent = 0
         self.acknowledged = 0
-        self.pause_ms = PRODUCE_PAUSE_MS
+        self._load = load
+        self._padding = b"." * load.value_bytes
+        self.pause_ms = load.produce_pause_ms
         self.stopped = False
 
     def start(self) -> None:
@@ -79,10 +82,10 @@ class Producer:
 
     def _new_batch(self) -> Batch:
         first = self.sent + 1
-        self.sent += self._world.chance.choice(BATCH_SIZES)
+        self.sent += self._world.chance.choice(self._load.batch_sizes)
         values = []
         for number in range(first, self.sent + 1):
-            value = b"%d/%d" % (self._client.client_id, number)
+            value = b"%d/%d%s" % (self._client.client_id, number, self._padding)
             self._history.sent(value, Write(self._client.client_id, number, self.acks, self._idempotent))
             values.append(value)
         batch = Batch(first, values, self._sequence, self._epoch, self._world.now_ms)
