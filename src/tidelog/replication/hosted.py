@@ -328,6 +328,8 @@ class Hosted:
         self.replica.high_watermark = max(self.replica.high_watermark, offset)
         if self.voter_log is not None:
             self.voter_log.skipped()
+        if self.restoring is not None:
+            self.restoring.taken()
 
     def leader_ends_before(self, leader_start_offset: int) -> None:
         """The leader's log ends before ours does, and ours has no record left by which to find where they

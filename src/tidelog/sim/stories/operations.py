@@ -1,0 +1,67 @@
+"""What an operator does to a running cluster, and what becomes of it when things go wrong then."""
+
+from collections.abc import Callable
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.clients.client import Reply, RequestCall
+from tidelog.sim.clients.manager import DELETE_RECORDS, DELETE_TIMEOUT_MS
+from tidelog.sim.stories.primary_backup_group import group, is_missed, is_whole
+from tidelog.sim.story import TOPIC, Story
+from tidelog.sim.telling import expect
+
+
+def delete_records(story: Story, before: int) -> None:
+    """As DeleteRecords does it, at whoever leads."""
+    heard: list[Reply] = []
+    wanted = {"partition_index": 0, "offset": before}
+    body = {"topics": [{"name": TOPIC, "partitions": [wanted]}], "timeout": DELETE_TIMEOUT_MS}
+    call = RequestCall(story.client.client_id, story.client.next_number(), DELETE_RECORDS, body)
+    story.client.ask(story.partition().leader, call, heard.append)
+    story.tell(f"the records before {before} are deleted")
+    story.until(lambda: bool(heard), "the deletion")
+
+
+def expired_records_are_not_missed() -> Story:
+    """A primary without power, whose records have all been deleted meanwhile, does not wait for a backup that
+    was away and still has them.
+    """
+    story = group(2)
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("B")
+    story.until(lambda: story.in_sync() == "A", "the departure of B")
+    delete_records(story, 2)
+    story.run(3500)
+    story.power_off("A")
+    story.until(lambda: is_missed(story), "the end of the leadership")
+    story.start("AB")
+    story.until(lambda: is_whole(story), "the return of both")
+    expect(story.write(), ErrorCode.NONE)
+    return story.end()
+
+
+def expired_records_of_voters() -> Story:
+    """All records of two voters have been deleted, the third was away and has the first of them: it does not
+    win an election with that.
+    """
+    story = Story(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("C")
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    delete_records(story, story.hosted("A").replica.high_watermark)
+    story.run(3500)
+    story.tell_logs()
+    story.kill("A")
+    story.start("C")
+    story.run(10000)
+    story.tell_logs()
+    story.start("A")
+    story.until(story.all_in_sync, "the return of A")
+    expect(story.write(), ErrorCode.NONE)
+    return story.end()
+
+
+STORIES: list[Callable[[], Story]] = [expired_records_are_not_missed, expired_records_of_voters]
