@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tidelog.errors import InvariantViolation
+from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Replica
 from tidelog.replication.restoring import Restoring
 from tidelog.replication.votes import Tail
@@ -42,11 +43,17 @@ def miss_expired_records(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Restoring, "_is_ahead", is_ahead)
 
 
+def keep_what_nobody_can_compare(patch: pytest.MonkeyPatch) -> None:
+    """What lies before the leader's beginning passes for the same as what the leader had there."""
+    patch.setattr(Hosted, "_lies_before", lambda self, leader_start_offset: False)
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
         (forget_the_epoch_of_expired_records, stories.expired_records_of_voters),
         (miss_expired_records, stories.expired_records_are_not_missed),
+        (keep_what_nobody_can_compare, stories.deleted_beginning_hides_no_difference),
     ],
 )
 def test_a_story_notices(

@@ -263,6 +263,8 @@ class Hosted:
         """What the leader sent from our end on. Raises TidelogError when it cannot be taken now."""
         if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
             return
+        if self._lies_before(leader_start_offset):
+            self.restart_at(leader_start_offset)
         try:
             if records:
                 if self.voter_log is not None:
@@ -316,6 +318,15 @@ class Hosted:
                 "%s: an unclean election gave up %s records, %s of them known to be committed",
                 self.key, records, committed,
             )  # fmt: skip
+
+    def _lies_before(self, leader_start_offset: int) -> bool:
+        """Whether our whole log lies before the leader's beginning, and has an end that we do not know to be
+        committed. The leader's history does not tell any more: a former leader may have a tail that never
+        was. What is known to be committed stays, and with it what it tells of idempotent producers.
+        """
+        log = self.log
+        unknown = log.end_offset > self.replica.high_watermark and self.snapshots is None
+        return unknown and log.start_offset < leader_start_offset == log.end_offset
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at the leader's log start."""

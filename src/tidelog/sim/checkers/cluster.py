@@ -21,7 +21,7 @@ from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
 from tidelog.sim.checkers.promises.losses import Losses
 from tidelog.sim.checkers.promises.place import Key
 from tidelog.sim.checkers.promises.syncing import Syncing
-from tidelog.sim.checkers.replicas import ReplicaChecker
+from tidelog.sim.checkers.replicas import ANYWHERE, ReplicaChecker
 from tidelog.sim.checkers.transactions import TransactionHistory, Value
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
@@ -75,7 +75,9 @@ class ClusterChecker:
         name = (topic, partition)
         if name not in self._histories:
             self._histories[name] = PartitionHistory(
-                f"{topic}-{partition}", lambda acks: self._is_safe(topic, partition, acks)
+                f"{topic}-{partition}",
+                lambda acks: self._is_safe(topic, partition, acks),
+                lambda: self._committed_end(topic, partition),
             )
         return self._histories[name]
 
@@ -105,6 +107,10 @@ class ClusterChecker:
     def _is_safe(self, topic: str, index: int, acks: int) -> bool:
         known = self.metadata.newest.topics.get(topic)
         return known is not None and self.promise(Place(known, index)).is_safe(acks)
+
+    def _committed_end(self, topic: str, index: int) -> int:
+        known = self.metadata.newest.topics.get(topic)
+        return ANYWHERE if known is None else self.replicas.committed_end(Place(known, index).key)
 
     def _described(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):
@@ -184,6 +190,7 @@ class ClusterChecker:
         follow.
         """
         self.damages.noted(damage)
+        self.history(place.topic.name, place.number).damaged()
         self.replicas.damaged(place.key, damage.node, damage.offset)
         self.promise(place).lost(place, damage.node, damage.offset, for_good=True)
 

@@ -7,10 +7,11 @@ order).
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.sim.checkers.batches import Entry
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.checkers.watermarks import Watermarks
 
 ANYWHERE = 1 << 62
 
@@ -55,10 +56,19 @@ class Session:
 
 
 class PartitionHistory:
-    def __init__(self, name: str, is_safe: Callable[[int], bool] = lambda acks: acks == -1) -> None:
-        """``is_safe``: whether an ok for a write with such acks means that it is committed."""
+    def __init__(
+        self,
+        name: str,
+        is_safe: Callable[[int], bool] = lambda acks: acks == -1,
+        committed_end: Callable[[], int] = lambda: ANYWHERE,
+    ) -> None:
+        """``is_safe``: whether an ok for a write with such acks means that it is committed.
+        ``committed_end``: behind the last record that anybody took for committed.
+        """
         self._name = name
         self._is_safe = is_safe
+        self._committed_end = committed_end
+        self._watermarks: dict[int, Watermarks] = {}  # by reader
         self._written: dict[bytes, Write] = {}
         self._told: dict[bytes, Told] = {}
         self._seen: dict[int, bytes] = {}  # what was read, or acknowledged as committed, by offset
@@ -89,6 +99,21 @@ class PartitionHistory:
         session = Session(reader, offset)
         self._sessions.append(session)
         return session
+
+    def told_watermark(self, reader: int, process: Any, broker: int, watermark: int, stable: int) -> None:
+        """A reader's answer names what is committed, and what is stable."""
+        if reader not in self._watermarks:
+            self._watermarks[reader] = Watermarks(self._name, self._most)
+        self._watermarks[reader].told(process, broker, watermark, stable)
+
+    def _most(self) -> int:
+        """Behind what may be committed. What was given up may still lie with followers."""
+        return ANYWHERE if self.forgiven_ms else self._committed_end()
+
+    def damaged(self) -> None:
+        """A replica may drop records, and fetch them again."""
+        for watermarks in self._watermarks.values():
+            watermarks.forget()
 
     def read(self, session: Session, entry: Entry) -> None:
         self.reads += 1
@@ -143,6 +168,8 @@ class PartitionHistory:
         which epoch it was written.
         """
         self.forgiven_ms = now_ms
+        for watermarks in self._watermarks.values():
+            watermarks.forget()
         self._forgiven_from = min(floor, self._forgiven_from)
         self._forgiven_epoch = leader_epoch
         for offset in [offset for offset in self._seen if offset >= floor]:

@@ -104,9 +104,9 @@ class Reader:
         )  # fmt: skip
         broker = self._client.any_broker() if self._anywhere and not self._doubts else known[0]
         self._doubts = False
-        self._client.ask(broker, call, lambda reply: self._got(reply, at_leader=broker == known[0]))
+        self._client.ask(broker, call, lambda reply: self._got(reply, broker, at_leader=broker == known[0]))
 
-    def _got(self, reply: Reply, *, at_leader: bool) -> None:
+    def _got(self, reply: Reply, broker: int, *, at_leader: bool) -> None:
         lost = reply.error is ErrorCode.OFFSET_OUT_OF_RANGE or reply.diverging is not None
         if lost and not at_leader:
             self._doubts = True  # A follower may be behind; the leader knows, and consumers ask it.
@@ -124,6 +124,9 @@ class Reader:
         elif reply.error is not ErrorCode.NONE:
             self._client.look_up(self.topic)
         elif reply.left_ms > self._history.forgiven_ms:
+            self._history.told_watermark(
+                self._client.client_id, reply.process, broker, reply.watermark, reply.stable
+            )
             self._take(reply.records, reply.aborted, at_leader=at_leader)
             if self._maybe_commit():
                 return
@@ -155,7 +158,9 @@ class Reader:
 
     def _maybe_commit(self) -> bool:
         """Whether it has died, and goes on by itself."""
-        if self.committing and self._world.chance.random() < COMMITS:
+        if not self.committing:
+            return False  # Somebody waits for it to reach the end.
+        if self._world.chance.random() < COMMITS:
             self._committed = self._position
             if self._group is not None:
                 self._group.commit(self._position, self._last_epoch)

@@ -64,4 +64,28 @@ def expired_records_of_voters() -> Story:
     return story.end()
 
 
-STORIES: list[Callable[[], Story]] = [expired_records_are_not_missed, expired_records_of_voters]
+def deleted_beginning_hides_no_difference() -> Story:
+    """A former leader has a tail that was never committed, and everything that came in its place was deleted:
+    nobody can tell any more where the two part, so it keeps nothing.
+    """
+    story = Story()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "BCXYZ")
+    expect(story.write(acks=1), ErrorCode.NONE)
+    expect(story.write(acks=1), ErrorCode.NONE)
+    story.kill("A")
+    story.until(lambda: story.leader() != "A" and story.partition().leader >= 0, "another leader")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    delete_records(story, 3)
+    story.heal()
+    story.start("A")
+    return story.end_whole("A")
+
+
+STORIES: list[Callable[[], Story]] = [
+    expired_records_are_not_missed,
+    expired_records_of_voters,
+    deleted_beginning_hides_no_difference,
+]
