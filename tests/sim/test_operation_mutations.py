@@ -8,6 +8,7 @@ import pytest
 
 from tidelog.errors import InvariantViolation
 from tidelog.replication.hosted import Hosted
+from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.replica import Replica
 from tidelog.replication.restoring import Restoring
 from tidelog.replication.votes import Tail
@@ -48,12 +49,18 @@ def keep_what_nobody_can_compare(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Hosted, "_lies_before", lambda self, leader_start_offset: False)
 
 
+def answer_deletions_without_silent_members(patch: pytest.MonkeyPatch) -> None:
+    """A member that is not heard of has not raised its log's start, and may lead next."""
+    patch.setattr(IsrPolicy, "drops_laggards", False)
+
+
 @pytest.mark.parametrize(
     ("mutate", "told"),
     [
         (forget_the_epoch_of_expired_records, stories.expired_records_of_voters),
         (miss_expired_records, stories.expired_records_are_not_missed),
         (keep_what_nobody_can_compare, stories.deleted_beginning_hides_no_difference),
+        (answer_deletions_without_silent_members, stories.deleted_records_stay_deleted),
     ],
 )
 def test_a_story_notices(

@@ -246,12 +246,15 @@ class Hosted:
 
     @property
     def low_watermark(self) -> int:
-        """Whoever succeeds this replica has nothing from before: the lowest start of a member's log. Members
-        that are not heard of raise theirs before they count again.
+        """Whoever succeeds this replica has nothing from before: the lowest start of a member's log. A member
+        that is not heard of may be the next leader for as long as it is one. Where such members stay for
+        ever, they are not waited for: they raise theirs when they follow again.
         """
-        starts = [self.log.start_offset]
+        starts, leave = [self.log.start_offset], self.replica.policy.drops_laggards
         for member, progress in self.replica.progress.items():
-            if member in self.replica.maximal_in_sync and self._listener.is_followed_by(self, member):
+            if member not in self.replica.maximal_in_sync:
+                continue
+            if leave or self._listener.is_followed_by(self, member):
                 starts.append(progress.log_start_offset)
         return min(starts)
 

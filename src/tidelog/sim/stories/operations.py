@@ -10,15 +10,18 @@ from tidelog.sim.story import TOPIC, Story
 from tidelog.sim.telling import expect
 
 
-def delete_records(story: Story, before: int) -> None:
-    """As DeleteRecords does it, at whoever leads."""
+def delete_records(story: Story, before: int) -> ErrorCode:
+    """As DeleteRecords does it, at whoever leads; what it says."""
     heard: list[Reply] = []
     wanted = {"partition_index": 0, "offset": before}
     body = {"topics": [{"name": TOPIC, "partitions": [wanted]}], "timeout": DELETE_TIMEOUT_MS}
     call = RequestCall(story.client.client_id, story.client.next_number(), DELETE_RECORDS, body)
     story.client.ask(story.partition().leader, call, heard.append)
-    story.tell(f"the records before {before} are deleted")
     story.until(lambda: bool(heard), "the deletion")
+    [answer] = heard[0].body.topics[0].partitions
+    code = ErrorCode(answer.error_code)
+    story.tell(f"delete the records before {before}: {code.name if code else 'ok'}")
+    return code
 
 
 def expired_records_are_not_missed() -> Story:
@@ -30,7 +33,7 @@ def expired_records_are_not_missed() -> Story:
     expect(story.write(), ErrorCode.NONE)
     story.kill("B")
     story.until(lambda: story.in_sync() == "A", "the departure of B")
-    delete_records(story, 2)
+    expect(delete_records(story, 2), ErrorCode.NONE)
     story.run(3500)
     story.power_off("A")
     story.until(lambda: is_missed(story), "the end of the leadership")
@@ -51,7 +54,7 @@ def expired_records_of_voters() -> Story:
     for _ in range(3):
         expect(story.write(), ErrorCode.NONE)
     story.run(500)
-    delete_records(story, story.hosted("A").replica.high_watermark)
+    expect(delete_records(story, story.hosted("A").replica.high_watermark), ErrorCode.NONE)
     story.run(3500)
     story.tell_logs()
     story.kill("A")
@@ -78,8 +81,27 @@ def deleted_beginning_hides_no_difference() -> Story:
     story.until(lambda: story.leader() != "A" and story.partition().leader >= 0, "another leader")
     expect(story.write(), ErrorCode.NONE)
     expect(story.write(), ErrorCode.NONE)
-    delete_records(story, 3)
+    expect(delete_records(story, 3), ErrorCode.NONE)
     story.heal()
+    story.start("A")
+    return story.end_whole("A")
+
+
+def deleted_records_stay_deleted() -> Story:
+    """A deletion is answered when every member of the in-sync set has heard of it, or has left: the next leader
+    brings nothing back.
+    """
+    story = Story()
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "BC")
+    story.run(1500)
+    expect(delete_records(story, 3), ErrorCode.REQUEST_TIMED_OUT)
+    story.kill("A")
+    story.heal()
+    story.until(lambda: story.leader() not in ("A", "nobody"), "another leader")
+    story.tell_logs()
     story.start("A")
     return story.end_whole("A")
 
@@ -88,4 +110,5 @@ STORIES: list[Callable[[], Story]] = [
     expired_records_are_not_missed,
     expired_records_of_voters,
     deleted_beginning_hides_no_difference,
+    deleted_records_stay_deleted,
 ]
