@@ -88,8 +88,8 @@ def deleted_beginning_hides_no_difference() -> Story:
 
 
 def deleted_records_stay_deleted() -> Story:
-    """A deletion is answered when every member of the in-sync set has heard of it, or has left: the next leader
-    brings nothing back.
+    """A deletion is answered when every member of the in-sync set has heard of it, or has left: the next
+    leader brings nothing back.
     """
     story = Story()
     for _ in range(3):
