@@ -51,7 +51,16 @@ class Budget:
         if self._suspect is not None:
             return False
         machines = self._cluster.machines.values()
-        return all(each.node is not None and each.node.ready and not each.wiped for each in machines)
+        return all(
+            each.node is not None and each.node.ready and not each.wiped and not each.damaged
+            for each in machines
+        )
+
+    def may_fail(self, machine: "BrokerMachine") -> bool:
+        """Whether its disk may refuse to work: it counts as one that lost power, and what it had is lost
+        where others have lost theirs.
+        """
+        return self._cluster.checker.bears_failing_disk(machine.node_id)
 
     def suspect(self, machine: "BrokerMachine") -> None:
         self._suspect = machine

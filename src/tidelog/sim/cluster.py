@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
+from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.housekeeping import SCRUBBING, Housekeeping
@@ -156,6 +157,11 @@ class BrokerMachine(Machine):
             self.node.peer_lost(peer)
             if self.links is not None:
                 self.links.lost(peer)
+
+    @property
+    def disk_name(self) -> UUID | None:
+        """As its process has read it."""
+        return None if self._directory is None else self._directory.directory_id
 
     def hosted(self) -> Mapping[PartitionKey, Hosted]:
         return {} if self.node is None else self.node.host.hosted

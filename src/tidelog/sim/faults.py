@@ -67,6 +67,7 @@ class Nemesis:
         replaceable: Callable[[Machine], bool] = lambda machine: False,
         decay: Callable[[int], str] = lambda node: "",
         rot: Callable[[str], str] = lambda kind: "",
+        may_fail: Callable[[Machine], bool] = lambda machine: True,
         favourites: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self.world = world
@@ -75,6 +76,7 @@ class Nemesis:
         self.brokers = list(machines) if brokers is None else list(brokers)
         self.replaceable = replaceable  # whether a machine's disk may be lost now
         self.decay = decay  # flips a bit on a node's disk, and says which
+        self.may_fail = may_fail  # whether a machine's disk may refuse to work now
         self.rot = rot  # the same in a file of some kind beside the records
         self._favourites = favourites  # whom it hurts most: leaders, the active controller
         self._pace_ms = pace_ms
@@ -364,6 +366,8 @@ def _slow_disk(nemesis: Nemesis) -> str:
 def _failing(*operations: str) -> Callable[[Nemesis], str]:
     def strike(nemesis: Nemesis) -> str:
         machine = nemesis.victim()
+        if not nemesis.may_fail(machine):
+            return f"{machine.node_id}: others have lost too much"
         machine.disk.failing.update(dict.fromkeys(operations, EIO))
         machine.damaged = True
         nemesis.later(3000, machine.disk.failing.clear)
@@ -374,6 +378,8 @@ def _failing(*operations: str) -> Callable[[Nemesis], str]:
 
 def _full(nemesis: Nemesis) -> str:
     machine = nemesis.victim()
+    if not nemesis.may_fail(machine):
+        return f"{machine.node_id}: others have lost too much"
     machine.disk.capacity_bytes = machine.disk.used_bytes() + nemesis.world.chance.randint(0, 5000)
     machine.damaged = True
     return str(machine.node_id)

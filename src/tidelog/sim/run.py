@@ -98,6 +98,7 @@ class Simulation:
             pace_ms=plan.pace_ms,
             brokers=self.cluster.brokers,
             replaceable=self._is_replaceable,
+            may_fail=lambda machine: self.budget.may_fail(self.cluster.machines[machine.node_id]),
             rot=Rot(self.cluster, self.budget, seed).strike,
             decay=Decay(self.cluster).strike,
             favourites=self.cluster.leaders,

@@ -48,6 +48,7 @@ class ClusterChecker:
         )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
+        self._dropping: set[tuple[Key, int]] = set()  # replicas that were damaged, until they are whole again
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
         self.replaced: set[int] = set()  # nodes whose disks were
         self.deletions = Deletions()
@@ -190,6 +191,7 @@ class ClusterChecker:
         follow.
         """
         self.damages.noted(damage)
+        self._dropping.add((place.key, damage.node))
         self.history(place.topic.name, place.number).damaged()
         self.replicas.damaged(place.key, damage.node, damage.offset)
         self.promise(place).lost(place, damage.node, damage.offset, for_good=True)
@@ -197,8 +199,16 @@ class ClusterChecker:
     def confessed(self, node_id: int) -> None:
         """The controllers have heard that the node lost power. Of damage they hear when it is found."""
         for place in self.places():
-            if node_id in place.partition.replicas and node_id not in self.damages.nodes(place):
+            if node_id in place.partition.replicas and not self._is_damaged(place, node_id):
                 self.promise(place).confessed(place, node_id)
+
+    def _is_damaged(self, place: Place, node_id: int) -> bool:
+        """Whether the node's records are damaged, or it has dropped them and not got them back yet."""
+        if node_id in self.damages.nodes(place):
+            return True
+        if node_id not in self.losses.of(place.key):
+            self._dropping.discard((place.key, node_id))
+        return (place.key, node_id) in self._dropping
 
     def _forgive(self, place: Place, floor: int) -> None:
         if floor < self.replicas.committed_end(place.key):
@@ -227,6 +237,14 @@ class ClusterChecker:
         """Whether a power failure of the node asks nothing that its topics do not promise."""
         return all(
             self.promise(place).bears(place, node_id)
+            for place in self.places()
+            if node_id in place.partition.replicas
+        )
+
+    def bears_failing_disk(self, node_id: int) -> bool:
+        """The same for a disk that fails."""
+        return all(
+            self.promise(place).bears_failing_disk(place, node_id)
             for place in self.places()
             if node_id in place.partition.replicas
         )

@@ -85,6 +85,10 @@ class Promise:
         """
         return False
 
+    def bears_failing_disk(self, place: Place, node: int) -> bool:
+        """Whether the seeds may have a replica's disk fail: it is trusted no more then, synced or not."""
+        return True
+
     # --- what happens ---------------------------------------------------------------------------------------
 
     def lost(self, place: Place, node: int, end: int, *, for_good: bool) -> None:
