@@ -186,9 +186,9 @@ class Restoring:
 
     def _is_ahead(self, tail: Tail) -> bool:
         """Whether there is something to copy, or another history to be found. A log whose records have all
-        had their time may have no epoch to compare, only an end: from there on offsets are free.
+        had their time has nothing to compare, only an end: from there on offsets are free.
         """
-        own = self._hosted.tail
+        own = _tail(self._hosted)
         if NO_EPOCH in (own.last_epoch, tail.last_epoch):
             return tail.end_offset > own.end_offset
         return tail > own
@@ -264,6 +264,12 @@ class Restoring:
             )  # fmt: skip
 
 
+def _tail(hosted: Hosted) -> Tail:
+    """Of the records that are there: an epoch that has left none is nothing that could be copied."""
+    log = hosted.log
+    return hosted.tail if log.end_offset > log.start_offset else Tail(NO_EPOCH, log.end_offset)
+
+
 def tail_of(hosted: Hosted | None, ask: TailAsk, me: int) -> TailGot:
     """What a replica answers whoever is to lead it: only in that epoch, and only if it has not forgotten what
     it had itself.
@@ -277,5 +283,5 @@ def tail_of(hosted: Hosted | None, ask: TailAsk, me: int) -> TailGot:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is ErrorCode.NONE and (hosted.log.failure is not None or hosted.damaged_from is not None):
             error = ErrorCode.KAFKA_STORAGE_ERROR
-        tail = hosted.tail
+        tail = _tail(hosted)
     return TailGot(me, ask.key, error, ask.epoch, tail.last_epoch, tail.end_offset)

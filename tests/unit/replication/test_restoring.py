@@ -143,6 +143,14 @@ def test_a_backup_that_keeps_expired_records_has_nothing_to_copy() -> None:
     assert group.confirm().ends() == [3, 3]
 
 
+def test_an_epoch_without_records_is_nothing_to_copy() -> None:
+    group = Group(a="", b="")
+    group.at(A).log.epochs.assign(2, 0)
+    group.at(B).log.epochs.assign(3, 0)
+    group.appoint()
+    assert group.proposals[-1].members == (A,)
+
+
 def test_offsets_of_expired_records_are_not_given_again() -> None:
     """The backup has nothing left of what the primary lacks, but it was there."""
     group = Group(a="0", b="00011")
