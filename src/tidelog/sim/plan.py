@@ -73,6 +73,7 @@ class Plan(NamedTuple):
     transactors: int = 0  # transactional producers
     groups: bool = False  # readers keep their places with a coordinator
     members: int = 0  # of one group that shares the main topic
+    consumers: bool = False  # they speak the consumer protocol, not the classic one
     followers_read: bool = False
     administrated: bool = False  # topics come and go, replicas move
     changing: bool = False  # the main topic's replication mode changes again and again
@@ -207,6 +208,7 @@ def draw(mode: str, seed: int, wanted: Mapping[str, Any]) -> Plan:
         settings=_draw_settings(seed),
         perturbed=_draw_perturbed(seed),
         load=_draw_load(seed),
+        consumers=random.Random(f"consumers {seed}").random() < 0.5,
     )
     return BY_MODE[mode].draw(chance, plan)._replace(**wanted)
 

@@ -17,6 +17,7 @@ from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.client import Client
+from tidelog.sim.clients.consumer import SESSION_MS, Consumer
 from tidelog.sim.clients.group import GroupOffsets
 from tidelog.sim.clients.manager import Manager
 from tidelog.sim.clients.member import Member
@@ -42,6 +43,8 @@ SETTINGS = {  # In twenty seconds something shall happen.
     "replica.lag.time.max.ms": 2000,
     "group.min.session.timeout.ms": 1000,
     "group.initial.rebalance.delay.ms": 100,
+    "group.consumer.session.timeout.ms": SESSION_MS,
+    "group.consumer.heartbeat.interval.ms": 400,
 }
 TEAM = "team"  # a group of several members
 UPSET_MS = (1000, 8000)  # how long a member behaves
@@ -106,7 +109,7 @@ class Simulation:
         self.producers: list[Producer] = []
         self.transactors: list[Transactor] = []
         self.readers: list[Reader] = []
-        self.members: list[Member] = []
+        self.members: list[Member | Consumer] = []
         self.operator = Operator(self.cluster)
         self.admin = Admin(self.cluster, TOPIC, self.cluster.config, plan.mode)
         self.admin.on_created = self._serve_topic
@@ -153,7 +156,7 @@ class Simulation:
         for index in range(self.plan.partitions):
             self._add_reader(TOPIC, index)
         if self.plan.members:
-            team = GroupChecker(TEAM, TOPIC, self._offsets_are_given_up)
+            team = GroupChecker(TEAM, TOPIC, self._offsets_are_given_up, SESSION_MS)
             cluster.checker.groups.append(team)
             for _ in range(self.plan.members):
                 self._add_member(team)
@@ -200,7 +203,8 @@ class Simulation:
     def _add_member(self, team: GroupChecker) -> None:
         checker, chance = self.cluster.checker, self.world.chance
         topic_id = checker.metadata.newest.topics[TOPIC].topic_id
-        member = Member(self.cluster.client(), team, topic_id, self.plan.partitions, checker.history)
+        kind = Consumer if self.plan.consumers else Member
+        member = kind(self.cluster.client(), team, topic_id, self.plan.partitions, checker.history)
         self.members.append(member)
         member.start()
 

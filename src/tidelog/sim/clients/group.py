@@ -30,7 +30,7 @@ class GroupOffsets:
     ) -> None:
         """``member``: generation and member id. ``is_over``: whether others have taken over."""
         self._name = name
-        self._generation, self._member_id = member
+        self.generation, self._member_id = member
         self._link = CoordinatorLink(client, GROUP, name)
         self._topic_id = topic_id
         self._partition = partition
@@ -52,13 +52,13 @@ class GroupOffsets:
         if self._busy:
             return
         self._busy = True
-        number, over = self._checked.asked(offset), self._is_over(self._generation)
+        number, over = self._checked.asked(offset), self._is_over(self.generation)
         partition = {
             "partition_index": self._partition, "committed_offset": offset, "committed_leader_epoch": epoch,
             "committed_metadata": "",
         }  # fmt: skip
         body = {
-            "group_id": self._name, "generation_id_or_member_epoch": self._generation,
+            "group_id": self._name, "generation_id_or_member_epoch": self.generation,
             "member_id": self._member_id, "group_instance_id": None,
             "topics": [{"topic_id": self._topic_id, "partitions": [partition]}],
         }  # fmt: skip
@@ -66,10 +66,8 @@ class GroupOffsets:
         def heard(code: ErrorCode, answer: Any) -> None:
             self._busy = False
             if code is ErrorCode.NONE:
-                if over and self._is_over(self._generation):
-                    raise Violation(
-                        f"{self._name}: zombie, generation {self._generation} is over and commits"
-                    )
+                if over and self._is_over(self.generation):
+                    raise Violation(f"{self._name}: zombie, generation {self.generation} is over and commits")
                 self._checked.told(offset, number)
 
         self._link.ask(OFFSET_COMMIT, lambda: body, _commit_code, heard)

@@ -13,7 +13,7 @@ from tidelog.sim.clients.group import GroupOffsets
 from tidelog.sim.plan import LoadPlan
 
 USUAL = LoadPlan()
-HURRY = LoadPlan(poll_pause_ms=20.0, read_bytes=1 << 20)
+HURRY = LoadPlan(poll_pause_ms=2.0, read_bytes=1 << 20)
 RESTARTS = 0.01  # probability after each poll
 COMMITS = 0.2
 
