@@ -29,7 +29,7 @@ from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.replica import Replica, Role
 from tidelog.replication.view import YES
 from tidelog.sim.checkers import Violation
-from tidelog.sim.plan import PLAIN, ProducerPlan, WeatherPlan
+from tidelog.sim.plan import ProducerPlan, WeatherPlan
 from tidelog.sim.run import run
 
 MAX_SEEDS = 30
@@ -85,11 +85,6 @@ def wait_for_the_newest_answer_only(patch: pytest.MonkeyPatch) -> None:
         self._unanswered.clear()
 
     patch.setattr(FetchLoop, "answered", answered)
-
-
-def take_answers_to_an_earlier_run(patch: pytest.MonkeyPatch) -> None:
-    """What was sent to the process before a power failure fits the log of the one after it by accident."""
-    patch.setattr(FetchLoop, "_has_asked", lambda self, generation: True)
 
 
 # --- what a leader does -------------------------------------------------------------------------------------
@@ -336,13 +331,6 @@ MUTATIONS = [
         {
             "faults": ("slow network",), "weather": WeatherPlan(lost=0.02), "producers": ALL_ACKS,
             "faults_ms": 3000, "rounds": 8,
-        },
-    ),
-    Mutation(
-        take_answers_to_an_earlier_run,
-        {
-            **PLAIN, "faults": ("blink", "halves", "pause"), "synced": False, "controllers": 0,
-            "weather": WeatherPlan(late=0.3, late_ms=300, doubled=0.1), "pace_ms": (50, 400),
         },
     ),
     Mutation(acknowledge_at_once),

@@ -52,6 +52,7 @@ class LoadPlan(NamedTuple):
     value_bytes: int = 0  # by which values are longer than their names
     poll_pause_ms: float = 60.0
     read_bytes: int = 4096  # at most in one answer
+    mixed_acks: bool = False  # A producer that wants answers asks now for acks=1, now for acks=all.
 
 
 class WeatherPlan(NamedTuple):
@@ -160,6 +161,7 @@ def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
     return plan._replace(
         mode=mode, changing=True, synced=True, min_in_sync=2, unclean=False, producers=producers,
         transactors=transactors, groups=transactors > 0, members=chance.choice([0, 0, 2]),
+        load=plan.load._replace(mixed_acks=False),
     )  # fmt: skip
 
 
@@ -239,6 +241,7 @@ def _draw_load(seed: int) -> LoadPlan:
         value_bytes=chance.choice([0, 0, 50, 500]),
         poll_pause_ms=chance.choice([20.0, 60.0, 500.0]),
         read_bytes=chance.choice([1, 500, 4096, 1 << 20]),
+        mixed_acks=chance.random() < 0.3,
     )
 
 

@@ -27,11 +27,14 @@ class State(Enum):
 
 
 class Batch:
-    __slots__ = ("born_ms", "epoch", "number", "sequence", "state", "values")
+    __slots__ = ("acks", "born_ms", "epoch", "number", "sequence", "state", "values")
 
-    def __init__(self, number: int, values: list[bytes], sequence: int, epoch: int, born_ms: float) -> None:
+    def __init__(
+        self, number: int, values: list[bytes], acks: int, sequence: int, epoch: int, born_ms: float
+    ) -> None:
         self.number = number  # of the first value
         self.values = values
+        self.acks = acks
         self.sequence = sequence
         self.epoch = epoch
         self.born_ms = born_ms
@@ -83,12 +86,15 @@ class Producer:
     def _new_batch(self) -> Batch:
         first = self.sent + 1
         self.sent += self._world.chance.choice(self._load.batch_sizes)
+        acks = self.acks
+        if acks and self._load.mixed_acks:
+            acks = self._world.chance.choice((-1, 1))
         values = []
         for number in range(first, self.sent + 1):
             value = b"%d/%d%s" % (self._client.client_id, number, self._padding)
-            self._history.sent(value, Write(self._client.client_id, number, self.acks, self._idempotent))
+            self._history.sent(value, Write(self._client.client_id, number, acks, self._idempotent))
             values.append(value)
-        batch = Batch(first, values, self._sequence, self._epoch, self._world.now_ms)
+        batch = Batch(first, values, acks, self._sequence, self._epoch, self._world.now_ms)
         self._sequence += len(values)
         return batch
 
@@ -109,7 +115,7 @@ class Producer:
             return False
         call = ProduceCall(
             self._client.client_id, self._client.next_number(), self.topic, self._partition,
-            self._encode(batch), self.acks, BROKER_TIMEOUT_MS,
+            self._encode(batch), batch.acks, BROKER_TIMEOUT_MS,
         )  # fmt: skip
         if self.acks == 0:
             self._client.tell(known[0], call)
