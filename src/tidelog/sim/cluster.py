@@ -54,6 +54,7 @@ class BrokerMachine(Machine):
         self.links: SimLinks | None = None  # to other brokers
         self._housekeeping: Housekeeping | None = None
         self._directory: DataDirectory | None = None
+        self._disk_name: UUID | None = None  # as its last process has read it
         self._listens = False  # to clients
         self._settled = False  # what lies on its disk and belongs to no topic is put aside
 
@@ -67,6 +68,7 @@ class BrokerMachine(Machine):
             handles_max=config.log_open_files_max,
         )  # fmt: skip
         directory.same_boot = not self.rebooted
+        self._look_at_name(directory)
         try:
             self.disk.sync_directory("")
         except OSError as error:
@@ -88,6 +90,14 @@ class BrokerMachine(Machine):
         )
         # Reading everything back finds nothing where nothing was damaged.
         self._housekeeping.start({*cluster.chores, SCRUBBING} if self.decayed else cluster.chores)
+
+    def _look_at_name(self, directory: DataDirectory) -> None:
+        """A disk whose own name was damaged is another disk for everybody: what is on it counts for nothing
+        until it was taken in anew.
+        """
+        known, self._disk_name = self._disk_name, directory.directory_id
+        if known not in (None, directory.directory_id) and not self.wiped:
+            self.cluster.checker.power_lost(self.node_id, self.disk, {}, disk_too=True)
 
     def _make_node(self, config: BrokerConfig, directory: DataDirectory, services: SimServices) -> Node:
         chance, now_ms = self.world.chance.random, services.now_ms()
@@ -157,11 +167,6 @@ class BrokerMachine(Machine):
             self.node.peer_lost(peer)
             if self.links is not None:
                 self.links.lost(peer)
-
-    @property
-    def disk_name(self) -> UUID | None:
-        """As its process has read it."""
-        return None if self._directory is None else self._directory.directory_id
 
     def hosted(self) -> Mapping[PartitionKey, Hosted]:
         return {} if self.node is None else self.node.host.hosted

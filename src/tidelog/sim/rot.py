@@ -9,7 +9,6 @@ replaced; with a restart at once or after a while.
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from tidelog.sim.budget import Budget
 from tidelog.sim.machine import DATA
@@ -43,7 +42,6 @@ class Rot:
         self._cluster = cluster
         self._budget = budget
         self._chance = random.Random(f"rot {seed}")
-        self._name: UUID | None = None  # of the disk that was struck last
 
     def strike(self, kind: str) -> str:
         """One bit of one file on somebody's disk, if the cluster can bear it; what was done."""
@@ -58,7 +56,6 @@ class Rot:
             return f"{machine.node_id}: there is none"
         path = chance.choice(paths)
         self._budget.suspect(machine)
-        self._name = machine.disk_name
         at_once = chance.random() < 0.5
         if at_once:
             machine.kill()
@@ -80,7 +77,4 @@ class Rot:
             self._cluster.world.note(f"node {machine.node_id} gets a new disk")
             machine.lose_disk()
             machine.start()
-        elif machine.alive and machine.disk_name != self._name:
-            # Everybody takes it for another disk: it counts for nothing until it was taken in anew.
-            self._cluster.checker.power_lost(machine.node_id, machine.disk, {}, disk_too=True)
         self._budget.looked_at()
