@@ -77,13 +77,14 @@ class GroupOffsets:
         topic = {"topic_id": self._topic_id, "partition_indexes": [self._partition]}
         group = {"group_id": self._name, "member_id": None, "member_epoch": -1, "topics": [topic]}
         body = {"groups": [group], "require_stable": True}
+        since = self._checked.looking()
 
         def heard(code: ErrorCode, answer: Any) -> None:
             offset = epoch = -1
             if code is ErrorCode.NONE:
                 found = _fetched(answer)
                 offset, epoch = found.committed_offset, found.committed_leader_epoch
-                self._checked.found(offset, given_up=self._is_given_up())
+                self._checked.found(offset, given_up=self._is_given_up(), since=since)
             done(max(offset, 0), epoch)
 
         self._link.ask(OFFSET_FETCH, lambda: body, _fetch_code, heard)
