@@ -169,7 +169,7 @@ def _draw_transactions(chance: random.Random, plan: Plan) -> Plan:
     """Internal topics are of mode isr; the main one may be of any."""
     drawn = plan._replace(
         transactors=chance.choice([2, 3]), groups=True, members=chance.choice([0, 2, 3, 4]), unclean=False,
-        producers=plan.producers[:2],
+        producers=(plan.producers[0]._replace(acks=-1), plan.producers[1]),  # One at least wants answers.
     )  # fmt: skip
     mode = chance.choice([ISR, ISR, PRIMARY_BACKUP, QUORUM])
     return BY_MODE[mode].draw(chance, drawn._replace(mode=mode))
