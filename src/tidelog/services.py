@@ -27,6 +27,12 @@ class Services(Protocol):
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
 
+    def perturb(self, name: str) -> bool:
+        """Whether to do something here that is unusual and allowed: to be late, to take less at a time, to do
+        at once what could wait. Always False in a real process; a simulation draws it from its seed. Not for
+        code that runs with every request.
+        """
+
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Do ``work`` where it blocks nobody; ``done`` gets its result or its exception, back in order
         with events.

@@ -14,11 +14,12 @@ from tidelog.broker.partition import Partition
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.groups.classic.messages import SyncAnswer
 from tidelog.groups.classic.syncing import Syncing
+from tidelog.groups.consumer import reconcile
 from tidelog.groups.offset_requests import OffsetRequests
 from tidelog.log.reading import Reading
 from tidelog.protocol.markers import Marker
 from tidelog.sim.checkers import Violation
-from tidelog.sim.plan import TRANSACTIONS
+from tidelog.sim.plan import PLAIN, TRANSACTIONS
 from tidelog.sim.run import run
 from tidelog.transactions import rules
 
@@ -125,12 +126,20 @@ def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Syncing, "_assigned", assigned)
 
 
+def give_what_another_has(patch: pytest.MonkeyPatch) -> None:
+    """By the consumer protocol: the last owner has not given it up yet."""
+    original = reconcile._free
+    patch.setattr(
+        reconcile, "_free", lambda target, kept, is_free: original(target, kept, lambda *place: True)
+    )
+
+
 class Mutation(NamedTuple):
     patch: Patch
     wanted: dict[str, Any] = {}  # noqa: RUF012 - what the seeds are about; never changed
 
 
-TEAM = {"members": 3, "faults": ("clock drift",)}
+TEAM = {"members": 3, "faults": ("clock drift",), "consumers": False}
 MOVING = {"faults": ("kill", "restart"), "pace_ms": (100, 700)}
 
 MUTATIONS = [
@@ -144,6 +153,7 @@ MUTATIONS = [
     Mutation(begin_with_nothing, MOVING),
     Mutation(let_anybody_commit, TEAM),
     Mutation(give_everybody_everything, TEAM),
+    Mutation(give_what_another_has, {**PLAIN, "members": 3, "consumers": True}),
 ]
 
 

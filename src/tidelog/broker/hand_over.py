@@ -13,6 +13,7 @@ from tidelog.services import Services, Timer
 LOOK_MS = 5
 CLOSED_MS = 400  # Writes are refused for so long at most.
 AGAIN_MS = 3000
+LATE_MS = 500  # Longer than writes are refused.
 
 
 class HandOver:
@@ -42,7 +43,9 @@ class HandOver:
         if replica.role is not Role.LEADER or replica.epoch != self._epoch or self._hosted.closed:
             self._open()
             return
-        self._timer = self._services.later(self._step(self._services.uptime_ms()), self._look)
+        pause_ms = self._step(self._services.uptime_ms())
+        late = self._services.perturb("late hand-over")
+        self._timer = self._services.later(LATE_MS if late else pause_ms, self._look)
 
     def _step(self, now_ms: int) -> int:
         """How long until the next look."""

@@ -86,7 +86,9 @@ class Membership:
         finally:
             # Whatever goes wrong with one sign of life, the next must follow.
             waiting = self.broker_epoch < 0 or self.fenced or self._left is not None
-            self._timer = self._services.later(RETRY_MS if waiting else self._heartbeat_ms, self._beat)
+            pause_ms = RETRY_MS if waiting else self._heartbeat_ms
+            late = self._services.perturb("late heartbeat")
+            self._timer = self._services.later(4 * pause_ms if late else pause_ms, self._beat)
 
     def _heartbeat(self) -> HeartbeatAsk:
         now_ms = self._services.uptime_ms()

@@ -58,7 +58,8 @@ class MetadataSnapshots:
     def applied(self, size: int) -> None:
         """So many bytes more of the log are in the image."""
         self._bytes += size
-        if self._bytes >= self._bytes_between and not self._failed:
+        due = self._bytes >= self._bytes_between or self._services.perturb("early snapshot")
+        if due and not self._failed:
             self._write()
         elif self._interval_ms:
             self._wait(self._interval_ms)

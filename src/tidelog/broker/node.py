@@ -199,10 +199,12 @@ class Node:
             self._look(self._services.uptime_ms())
         finally:
             # Whatever went wrong: a controller without a clock would never fence anybody again.
-            self._services.later(TICK_MS, self._tick)
+            late = self._services.perturb("late tick")
+            self._services.later(10 * TICK_MS if late else TICK_MS, self._tick)
 
     def _look(self, now_ms: int) -> None:
-        self.controller.tick(now_ms)
+        if not self._services.perturb("controller looks away"):
+            self.controller.tick(now_ms)
         if now_ms - self._ordered_ms >= KEEP_IN_ORDER_MS:
             self._ordered_ms = now_ms
             self.controller.keep_in_order(now_ms)
@@ -513,7 +515,10 @@ class Node:
         # what an earlier run of the broker wants is refused for ever.
         present = wish._replace(broker_epoch=self.membership.broker_epoch)
         self._proposals[hosted.key] = present
-        self._ask_controller(InSyncAsk(present))
+        if not self._services.perturb("proposal skipped"):
+            self._ask_controller(InSyncAsk(present))
+        if self._services.perturb("proposal doubled"):
+            self._ask_controller(InSyncAsk(present))
         self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask_for_members(hosted, present))
 
     def _proposal_answered(self, got: InSyncGot) -> None:

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 WRITE_TXN_MARKERS = 27
 BACKOFF_MS = 20
 BACKOFF_MAX_MS = 1000
+LATE_MS = 200
 ORDERS_PER_REQUEST = 500
 
 _EXPECTED = frozenset(
@@ -127,7 +128,11 @@ class MarkerSender:
     def _ask_soon(self, leader: int) -> None:
         if leader not in self._asked:
             self._asked.add(leader)
-            self._broker.services.soon(lambda: self._ask(leader))
+            services = self._broker.services
+            if services.perturb("late markers"):
+                services.later(LATE_MS, lambda: self._ask(leader))
+            else:
+                services.soon(lambda: self._ask(leader))
 
     def _ask(self, leader: int) -> None:
         waiting = self._waiting.get(leader, {})

@@ -67,7 +67,8 @@ class FetchLoop:
         self._unanswered: dict[int, int] = {}
         self._given_up: dict[int, int] = {}  # likewise; their answers may still be on their way
         self._patience_ms = TIMEOUT_MS
-        self._max_bytes = MAX_BYTES
+        self._most_bytes = 1 if services.perturb("short fetches") else MAX_BYTES
+        self._max_bytes = self._most_bytes
         # When the leader last answered, and the newest generation it has answered. Whatever it answers while
         # a partition's ask stands there, it says as that partition's leader, or it would have refused.
         self._heard_ms = NEVER_MS
@@ -107,7 +108,7 @@ class FetchLoop:
         """The connection closed: nothing that is under way will be answered. Those whose replicas vote."""
         self._begin_anew()
         self._given_up.clear()
-        self._patience_ms, self._max_bytes = TIMEOUT_MS, MAX_BYTES
+        self._patience_ms, self._max_bytes = TIMEOUT_MS, self._most_bytes
         self._heard_at.clear()
         self._paused_until_ms = now_ms + BACKOFF_MS  # A dead leader is not asked without a pause.
         return list(self._electing)
@@ -201,6 +202,8 @@ class FetchLoop:
                 self._begin_anew()
                 self._soon()
             return
+        if not self._has_asked(got.generation):
+            return
         sent_ms = self._unanswered.pop(got.generation, None)
         if sent_ms is not None:
             self._in_time(now_ms - sent_ms)
@@ -221,13 +224,19 @@ class FetchLoop:
         if broken is not None:
             raise broken
 
+    def _has_asked(self, generation: int) -> bool:
+        """Whether this process waits for it. Generations begin anywhere, so an answer to an earlier run may
+        look new; and that run may have held, at the same offset, what a power failure has taken since.
+        """
+        return generation in self._unanswered or generation in self._given_up
+
     def _in_time(self, took_ms: int) -> None:
         """The next one may take as long, and the leader may wait for news before it answers."""
         if took_ms + MAX_WAIT_MS <= TIMEOUT_MS:
             self._patience_ms = TIMEOUT_MS
         else:
             self._patience_ms = min(took_ms + MAX_WAIT_MS + SPARE_MS, TIMEOUT_MAX_MS)
-        if self._max_bytes < MAX_BYTES and took_ms <= QUICK_MS:
+        if self._max_bytes < self._most_bytes and took_ms <= QUICK_MS:
             self._max_bytes *= 2
 
     def _too_late(self, got: FetchGot, now_ms: int) -> None:

@@ -246,12 +246,15 @@ class Hosted:
 
     @property
     def low_watermark(self) -> int:
-        """Whoever succeeds this replica has nothing from before: the lowest start of a member's log. Members
-        that are not heard of raise theirs before they count again.
+        """Whoever succeeds this replica has nothing from before: the lowest start of a member's log. A member
+        that is not heard of may be the next leader for as long as it is one. Where such members stay for
+        ever, they are not waited for: they raise theirs when they follow again.
         """
-        starts = [self.log.start_offset]
+        starts, leave = [self.log.start_offset], self.replica.policy.drops_laggards
         for member, progress in self.replica.progress.items():
-            if member in self.replica.maximal_in_sync and self._listener.is_followed_by(self, member):
+            if member not in self.replica.maximal_in_sync:
+                continue
+            if leave or self._listener.is_followed_by(self, member):
                 starts.append(progress.log_start_offset)
         return min(starts)
 
@@ -263,6 +266,8 @@ class Hosted:
         """What the leader sent from our end on. Raises TidelogError when it cannot be taken now."""
         if self.replica.role is not Role.FOLLOWER or epoch != self.replica.epoch:
             return
+        if self._lies_before(leader_start_offset):
+            self.restart_at(leader_start_offset)
         try:
             if records:
                 if self.voter_log is not None:
@@ -317,6 +322,15 @@ class Hosted:
                 self.key, records, committed,
             )  # fmt: skip
 
+    def _lies_before(self, leader_start_offset: int) -> bool:
+        """Whether our whole log lies before the leader's beginning, and has an end that we do not know to be
+        committed. The leader's history does not tell any more: a former leader may have a tail that never
+        was. What is known to be committed stays, and with it what it tells of idempotent producers.
+        """
+        log = self.log
+        unknown = log.end_offset > self.replica.high_watermark and self.snapshots is None
+        return unknown and log.start_offset < leader_start_offset == log.end_offset
+
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at the leader's log start."""
         try:
@@ -328,6 +342,8 @@ class Hosted:
         self.replica.high_watermark = max(self.replica.high_watermark, offset)
         if self.voter_log is not None:
             self.voter_log.skipped()
+        if self.restoring is not None:
+            self.restoring.taken()
 
     def leader_ends_before(self, leader_start_offset: int) -> None:
         """The leader's log ends before ours does, and ours has no record left by which to find where they

@@ -577,11 +577,13 @@ class Replica:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch that wrote the newest record; -1 for an empty log that no snapshot stands before."""
+        """The epoch that wrote the newest record, also when that has had its time and is gone: a log without
+        records is not older than one that still has the first of them. -1 where there never was any.
+        """
         end_offset = self.log.end_offset
         if end_offset > self.log.start_offset:
             return self.log.epochs.epoch_at(end_offset - 1)
-        return self.base_epoch
+        return max(self.base_epoch, self.log.epochs.epoch_at(end_offset))
 
     def diverged(self, epoch: int, leader_epoch_end: tuple[int, int], *, unclean: bool = False) -> Effects:
         """The leader says that our newest record is not in its history, and where its own epoch ended.

@@ -126,7 +126,7 @@ class Sealing:
         if hosted.closed or replica.role is not Role.LEADER or replica.sealed_end_offset is None:
             self._looking = False
             return
-        members = self._holders()
+        members = None if self._services.perturb("late seal") else self._holders()
         if members is not None and members != replica.proposed:
             replica.propose_holders(members)
             self._propose(hosted, ProposeInSync(members, replica.epoch, replica.partition_epoch, sealed=True))

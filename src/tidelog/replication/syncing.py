@@ -11,6 +11,7 @@ from tidelog.log.log import Log
 from tidelog.log.sync import SyncTicket
 from tidelog.services import Services
 
+LATE_MS = 30
 RUNNING_MAX = 16  # keeps every disk thread busy; each sync under way holds a few open files
 
 
@@ -41,7 +42,10 @@ class Syncer:
             self._again.add(wanting)
         elif wanting not in self._scheduled:
             self._scheduled.add(wanting)
-            self._services.soon(lambda: self._begin(wanting))
+            if self._services.perturb("late sync"):
+                self._services.later(LATE_MS, lambda: self._begin(wanting))
+            else:
+                self._services.soon(lambda: self._begin(wanting))
 
     def _begin(self, wanting: Synced) -> None:
         if len(self._running) >= RUNNING_MAX:

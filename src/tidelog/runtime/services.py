@@ -35,6 +35,9 @@ class LoopServices:
     def later(self, delay_ms: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._loop.call_later(delay_ms / 1000, callback)
 
+    def perturb(self, name: str) -> bool:
+        return False
+
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         def run() -> None:
             result: T | BaseException

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
+from uuid import UUID
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.housekeeping import SCRUBBING, Housekeeping
 from tidelog.broker.metadata_opening import MetadataSettings
 from tidelog.broker.node import Node
-from tidelog.broker.scrubber import Scrubber
 from tidelog.config import BrokerConfig
 from tidelog.controller import topics
 from tidelog.controller.controller import SessionTiming
@@ -19,21 +20,26 @@ from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
+from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.cluster import ClusterChecker
+from tidelog.sim.checkers.promises import Place
 from tidelog.sim.clients.client import Call, Client, Reply
 from tidelog.sim.disk import Survive
 from tidelog.sim.links import LinkAsk, LinkGot, SimLinks
 from tidelog.sim.machine import DATA, Machine
 from tidelog.sim.network import Network
+from tidelog.sim.perturbations import Perturbations
 from tidelog.sim.process import SimServices
 from tidelog.sim.serving import serve
 from tidelog.sim.world import World
 
-SESSION = SessionTiming()
 FIRST_CLIENT = 1001
-CHECKPOINT_MS = 3000
 SCRUB_IDLE_MS = 3000
+FEW_CHORES = frozenset({"recovery points", "removal"})
+CHORES = FEW_CHORES | {"flush", "names", "retention", "new logs", "compaction"}
+LEAVE_MS = 2000.0  # for others to take over what a stopping broker leads
+LAST_WORDS_MS = 30.0
 CALLS = frozenset(get_args(Call))
 
 
@@ -46,18 +52,23 @@ class BrokerMachine(Machine):
         self.node: Node | None = None
         self.broker: Broker | None = None
         self.links: SimLinks | None = None  # to other brokers
+        self._housekeeping: Housekeeping | None = None
         self._directory: DataDirectory | None = None
+        self._disk_name: UUID | None = None  # as its last process has read it
         self._listens = False  # to clients
         self._settled = False  # what lies on its disk and belongs to no topic is put aside
 
     def boot(self, services: SimServices) -> None:
         self._settled = False
+        services.perturbations = self.cluster.perturbations
         cluster, now_ms = self.cluster, services.now_ms()
         config = BrokerConfig.parse({"node.id": self.node_id, **cluster.settings_of(self.node_id)})
         directory = self._directory = DataDirectory.open(
-            self.disk, DATA, node_id=self.node_id, now_ms=now_ms, new_id=services.new_uuid
-        )
+            self.disk, DATA, node_id=self.node_id, now_ms=now_ms, new_id=services.new_uuid,
+            handles_max=config.log_open_files_max,
+        )  # fmt: skip
         directory.same_boot = not self.rebooted
+        self._look_at_name(directory)
         try:
             self.disk.sync_directory("")
         except OSError as error:
@@ -74,21 +85,33 @@ class BrokerMachine(Machine):
         node.on_committed = cluster.checker.committed
         node.on_registered = self._came_back
         node.start()
-        services.later(CHECKPOINT_MS, lambda: self._checkpoint(services))
-        if self.decayed:
-            Scrubber(self.broker, SCRUB_IDLE_MS).start()
+        self._housekeeping = Housekeeping(
+            self.broker, directory, node.host.syncer, self.disk, scrub_idle_ms=SCRUB_IDLE_MS
+        )
+        # Reading everything back finds nothing where nothing was damaged.
+        self._housekeeping.start({*cluster.chores, SCRUBBING} if self.decayed else cluster.chores)
+
+    def _look_at_name(self, directory: DataDirectory) -> None:
+        """A disk whose own name was damaged is another disk for everybody: what is on it counts for nothing
+        until it was taken in anew.
+        """
+        known, self._disk_name = self._disk_name, directory.directory_id
+        if known not in (None, directory.directory_id) and not self.wiped:
+            self.cluster.checker.power_lost(self.node_id, self.disk, {}, disk_too=True)
 
     def _make_node(self, config: BrokerConfig, directory: DataDirectory, services: SimServices) -> Node:
         chance, now_ms = self.world.chance.random, services.now_ms()
         metadata_log = directory.open_metadata_log(now_ms)
-        metadata = MetadataSettings(Voter(self.node_id), VoterSet.of(self.cluster.voters))
+        # Voters are named by their numbers only: there are no addresses here.
+        metadata = MetadataSettings.of(config, Voter(self.node_id))
+        metadata = metadata._replace(first_voters=VoterSet.of(self.cluster.voters), snapshot_interval_ms=0)
         registration = RegisterAsk(
             self.node_id, services.new_uuid(), f"host{self.node_id}", 9092, None, self.forgot,
             directory.directory_id,
         )  # fmt: skip
         return Node(
             config, registration, metadata, metadata_log, self.disk, directory, services, self, chance,
-            SESSION,
+            SessionTiming(session_ms=config.broker_session_timeout_ms),
         )  # fmt: skip
 
     def _applied(self, node: Node, image: ClusterImage, act: Callable[[ClusterImage], None]) -> None:
@@ -113,24 +136,6 @@ class BrokerMachine(Machine):
     def _forget_strays(self) -> None:
         if self._directory is not None:
             self._directory.forget_strays()
-
-    def _checkpoint(self, services: SimServices) -> None:
-        directory, broker = self._directory, self.broker
-        if directory is None or broker is None:
-            return
-        watermarks = {partition.name: partition.high_watermark for partition in broker.partitions}
-        checkpoint = directory.begin_checkpoint(watermarks)
-
-        def written(_: object) -> None:
-            try:
-                directory.finish_checkpoint(checkpoint)
-                directory.remove_doomed(services.now_ms())
-            except StorageError as error:
-                # Without the reason: it names a temporary file, and no two runs call that the same.
-                self.world.note(f"node {self.node_id} cannot write its checkpoints: {error.code.name}")
-
-        services.offload(checkpoint.run, written)
-        services.later(CHECKPOINT_MS, lambda: self._checkpoint(services))
 
     def receive(self, message: Any) -> None:
         node, broker = self.node, self.broker
@@ -167,8 +172,47 @@ class BrokerMachine(Machine):
         return {} if self.node is None else self.node.host.hosted
 
     def dying(self) -> None:
-        self.node = self.broker = self.links = self._directory = None
+        self.cluster.checker.syncing.look()
+        self.node = self.broker = self.links = self._directory = self._housekeeping = None
         self._listens = False
+
+    # --- ending in order ------------------------------------------------------------------------------------
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """As a real process does when it is told to: others take over first, then all logs are closed."""
+        node, services = self.node, self.services
+        if node is None or services is None or services.paused:
+            return
+        ended = False
+
+        def end() -> None:
+            nonlocal ended
+            if not ended and self.node is node and services.alive:
+                ended = True
+                self._end_in_order(node)
+                stopped()
+
+        if not node.has_successors:
+            end()
+            return
+
+        def left() -> None:
+            # What an active controller decided last, the others hear when it is committed.
+            services.later(LAST_WORDS_MS if node.controller.active else 0, end)
+
+        node.membership.leave(left)
+        services.later(LEAVE_MS, end)
+
+    def _end_in_order(self, node: Node) -> None:
+        broker, directory, housekeeping = self.broker, self._directory, self._housekeeping
+        if broker is None or directory is None or housekeeping is None:
+            return
+        broker.coordinators.close()
+        housekeeping.stop()
+        node.stop()
+        clean = directory.close(housekeeping.high_watermarks())
+        self.world.note(f"node {self.node_id} stops{'' if clean else ', not cleanly'}")
+        self.kill()
 
     def lose_power(self, survive: Survive | None = None) -> None:
         bears = self.cluster.checker.bears_power_failure(self.node_id)
@@ -197,6 +241,11 @@ class SimCluster:
         self.network = Network(self.world)
         self.checker = ClusterChecker(self.world, self._nodes)
         self._settings: dict[str, Any] = {
+            "broker.session.timeout.ms": 3000,
+            "log.flush.offset.checkpoint.interval.ms": 3000,
+            "log.retention.check.interval.ms": 2000,
+            "log.cleaner.backoff.ms": 2000,
+            "log.segment.delete.delay.ms": 1000,
             "log.segment.bytes": 8192,
             "log.index.interval.bytes": 512,
             "log.index.size.max.bytes": 2048,
@@ -204,6 +253,8 @@ class SimCluster:
             "offsets.topic.num.partitions": 1,
             **(settings or {}),
         }
+        self.chores = FEW_CHORES  # of brokers, by the clock
+        self.perturbations: Perturbations | None = None
         self.brokers = range(1, brokers + 1)
         self.voters = range(brokers + 1, brokers + controllers + 1) if controllers else self.brokers
         self.machines: dict[int, BrokerMachine] = {}
@@ -257,6 +308,11 @@ class SimCluster:
             for machine in self.machines.values()
             if machine.node is not None and key in machine.node.host.hosted
         ]
+
+    def is_led(self, place: Place) -> bool:
+        """Whether some process takes itself for the partition's leader."""
+        found = self.hosted(place.topic.name, place.number)
+        return any(hosted.replica.role is Role.LEADER for _, hosted in found)
 
     def leftovers(self) -> list[str]:
         """Logs on disks where they do not belong: of deleted topics, of replicas that were moved away."""

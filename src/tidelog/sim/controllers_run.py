@@ -54,7 +54,7 @@ class ControllersSimulation:
             self.world,
             self.cluster.network,
             self.cluster.machines,
-            without=["damage", "desert", "old letters"],  # About brokers.
+            without=["damage", "rot", "desert", "old letters"],  # About brokers.
             numbers=plan.only_faults,
             pace_ms=(100, 1500),
             favourites=self.cluster.leaders,

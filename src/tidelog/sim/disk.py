@@ -255,6 +255,12 @@ class SimulatedDisk:
             if path.rpartition("/")[0] == directory
         }
 
+    def paths(self) -> list[str]:
+        return sorted(self._files)
+
+    def size(self, path: str) -> int:
+        return len(self._files[path].content)
+
     def flip(self, path: str, position: int, bit: int) -> None:
         """Damage one bit of a file, for good."""
         self._files[path].flip(position, bit)

@@ -15,6 +15,7 @@ from tidelog.sim.clients.client import Reply
 from tidelog.sim.disk import EIO
 from tidelog.sim.machine import Machine
 from tidelog.sim.network import Network, Weather
+from tidelog.sim.rot import KINDS
 from tidelog.sim.world import World
 
 HOUR_MS = 3_600_000
@@ -47,6 +48,10 @@ def is_report(message: Any) -> bool:
     return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk | KeptAsk)
 
 
+HELD_BACK = frozenset({"rot: partition", "rot: metadata"})
+"""Faults that are known to break a promise today. They come only where a plan names them."""
+
+
 class Nemesis:
     def __init__(
         self,
@@ -61,6 +66,8 @@ class Nemesis:
         brokers: Sequence[int] | None = None,
         replaceable: Callable[[Machine], bool] = lambda machine: False,
         decay: Callable[[int], str] = lambda node: "",
+        rot: Callable[[str], str] = lambda kind: "",
+        may_fail: Callable[[Machine], bool] = lambda machine: True,
         favourites: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self.world = world
@@ -69,6 +76,8 @@ class Nemesis:
         self.brokers = list(machines) if brokers is None else list(brokers)
         self.replaceable = replaceable  # whether a machine's disk may be lost now
         self.decay = decay  # flips a bit on a node's disk, and says which
+        self.may_fail = may_fail  # whether a machine's disk may refuse to work now
+        self.rot = rot  # the same in a file of some kind beside the records
         self._favourites = favourites  # whom it hurts most: leaders, the active controller
         self._pace_ms = pace_ms
         self._numbers = numbers  # which of the drawn faults are done; None: all
@@ -89,7 +98,7 @@ class Nemesis:
         chosen = []
         for fault in wanted:
             named = not always.isdisjoint((fault.name, fault.family))
-            if named or (not only and chance.random() < 0.5):
+            if named or (not only and chance.random() < 0.5 and fault.name not in HELD_BACK):
                 chosen.append(fault)
         self.world.note("faults: " + ", ".join(fault.name for fault in chosen if fault.family != "recovery"))
         return chosen
@@ -357,6 +366,8 @@ def _slow_disk(nemesis: Nemesis) -> str:
 def _failing(*operations: str) -> Callable[[Nemesis], str]:
     def strike(nemesis: Nemesis) -> str:
         machine = nemesis.victim()
+        if not nemesis.may_fail(machine):
+            return f"{machine.node_id}: others have lost too much"
         machine.disk.failing.update(dict.fromkeys(operations, EIO))
         machine.damaged = True
         nemesis.later(3000, machine.disk.failing.clear)
@@ -367,6 +378,8 @@ def _failing(*operations: str) -> Callable[[Nemesis], str]:
 
 def _full(nemesis: Nemesis) -> str:
     machine = nemesis.victim()
+    if not nemesis.may_fail(machine):
+        return f"{machine.node_id}: others have lost too much"
     machine.disk.capacity_bytes = machine.disk.used_bytes() + nemesis.world.chance.randint(0, 5000)
     machine.damaged = True
     return str(machine.node_id)
@@ -379,6 +392,10 @@ def _flip(nemesis: Nemesis) -> str:
     if not machine.alive:
         nemesis.later(2000, machine.start)
     return struck
+
+
+def _rot(kind: str) -> Callable[[Nemesis], str]:
+    return lambda nemesis: nemesis.rot(kind)
 
 
 def _empty(nemesis: Nemesis) -> str:
@@ -446,6 +463,7 @@ FAULTS = (
     Fault("full disk", "disk", _full, 1),
     Fault("flipped bit", "damage", _flip, 1),
     Fault("empty disk", "damage", _empty, 1),
+    *(Fault(f"rot: {kind}", "rot", _rot(kind), 1) for kind in KINDS),
     Fault("clock jump", "clock", _jump),
     Fault("clock drift", "clock", _drift),
     Fault("heal", "recovery", _heal, 6),

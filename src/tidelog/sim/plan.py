@@ -5,16 +5,54 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tidelog.config.modes import ISR, MODES, PRIMARY_BACKUP, QUORUM
+from tidelog.sim.perturbations import POINTS
 
 NEVER = "9223372036854775807"
 
 ACKS = (-1, -1, -1, -1, 1, 0)
+
+OPERATIONS = (
+    "flush", "copies", "unclean", "layout", "retain", "delete records", "stop", "drain", "unregister",
+    "force", "promote", "voters",
+)  # fmt: skip
+"""What an operator may do at any time."""
+
+# Settings of all nodes that differ from run to run. What only makes everything slower than the patience of a
+# run, or makes brokers forget idempotent producers, is not here.
+SWARM: dict[str, tuple[Any, ...]] = {
+    "replica.lag.time.max.ms": (500, 1000, 2000, 5000),
+    "broker.session.timeout.ms": (1000, 1500, 3000, 5000),
+    "broker.heartbeat.interval.ms": (50, 300, 600),
+    "controller.quorum.fetch.timeout.ms": (400, 1000, 2000),
+    "metadata.log.max.record.bytes.between.snapshots": (400, 2000, 20 << 20),
+    "log.segment.bytes": (1024, 8192, 1 << 20),
+    "log.index.interval.bytes": (0, 64, 512, 4096),
+    "log.index.size.max.bytes": (128, 2048, 1 << 16),
+    "log.flush.offset.checkpoint.interval.ms": (100, 3000, 30_000),
+    "log.retention.check.interval.ms": (200, 2000),
+    "log.segment.delete.delay.ms": (0, 1000),
+    "log.open.files.max": (64, 10_000),
+    "fetch.max.bytes": (8192, 55 << 20),
+    "leader.imbalance.check.interval.seconds": (1, 30),
+    "group.initial.rebalance.delay.ms": (0, 100, 1000),
+}
 
 
 class ProducerPlan(NamedTuple):
     partition: int
     acks: int
     idempotent: bool
+
+
+class LoadPlan(NamedTuple):
+    """How clients behave."""
+
+    produce_pause_ms: float = 60.0  # on average
+    batch_sizes: tuple[int, ...] = (1, 1, 1, 4)  # records
+    value_bytes: int = 0  # by which values are longer than their names
+    poll_pause_ms: float = 60.0
+    read_bytes: int = 4096  # at most in one answer
+    mixed_acks: bool = False  # A producer that wants answers asks now for acks=1, now for acks=all.
 
 
 class WeatherPlan(NamedTuple):
@@ -36,9 +74,14 @@ class Plan(NamedTuple):
     transactors: int = 0  # transactional producers
     groups: bool = False  # readers keep their places with a coordinator
     members: int = 0  # of one group that shares the main topic
+    consumers: bool = False  # they speak the consumer protocol, not the classic one
     followers_read: bool = False
     administrated: bool = False  # topics come and go, replicas move
     changing: bool = False  # the main topic's replication mode changes again and again
+    operations: tuple[str, ...] = ()  # what an operator does meanwhile
+    settings: tuple[tuple[str, Any], ...] = ()  # of all nodes, where they differ from the usual ones
+    perturbed: tuple[str, ...] = ()  # points in the product where the seed has it be unlucky
+    load: LoadPlan = LoadPlan()
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
     without: tuple[str, ...] = ()  # none of these
     only_faults: tuple[int, ...] | None = None  # numbers of the drawn faults that are done; None: all
@@ -55,6 +98,10 @@ class Plan(NamedTuple):
         # What only one mode knows would keep the topic from going to another.
         own = {} if self.changing else BY_MODE[self.mode].configs(self)
         return {"replication.mode": self.mode, "flush.messages": flush, **own}
+
+
+PLAIN: dict[str, Any] = {"operations": (), "settings": (), "perturbed": (), "load": LoadPlan()}
+"""For ``wanted``: nothing but the faults is unusual."""
 
 
 class ModePlan(NamedTuple):
@@ -105,22 +152,27 @@ def _draw_quorum(chance: random.Random, plan: Plan) -> Plan:
 
 def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
     """Every ok is to mean the same in all modes, so that it does not matter under which one it was given: on
-    disk, and never from the leader alone.
+    disk, and never from the leader alone. Beside that, everything else goes on: transactions, groups, readers
+    that ask anybody, an administrator.
     """
     mode = chance.choice(sorted(MODES))
     producers = tuple(producer._replace(acks=min(producer.acks, -1)) for producer in plan.producers)
+    transactors = chance.choice([0, 0, 2])
     return plan._replace(
-        mode=mode, changing=True, synced=True, min_in_sync=2, unclean=False, followers_read=False,
-        administrated=False, producers=producers,
+        mode=mode, changing=True, synced=True, min_in_sync=2, unclean=False, producers=producers,
+        transactors=transactors, groups=transactors > 0, members=chance.choice([0, 0, 2]),
+        load=plan.load._replace(mixed_acks=False),
     )  # fmt: skip
 
 
 def _draw_transactions(chance: random.Random, plan: Plan) -> Plan:
-    return plan._replace(
-        mode=ISR, transactors=chance.choice([2, 3]), groups=True, members=chance.choice([0, 2, 3, 4]),
-        followers_read=False, unclean=False,
-        producers=plan.producers[:2],
+    """Internal topics are of mode isr; the main one may be of any."""
+    drawn = plan._replace(
+        transactors=chance.choice([2, 3]), groups=True, members=chance.choice([0, 2, 3, 4]), unclean=False,
+        producers=(plan.producers[0]._replace(acks=-1), plan.producers[1]),  # One at least wants answers.
     )  # fmt: skip
+    mode = chance.choice([ISR, ISR, PRIMARY_BACKUP, QUORUM])
+    return BY_MODE[mode].draw(chance, drawn._replace(mode=mode))
 
 
 TRANSACTIONS = "transactions"  # and groups, on topics of mode isr
@@ -153,4 +205,49 @@ def draw(mode: str, seed: int, wanted: Mapping[str, Any]) -> Plan:
         followers_read=chance.random() < 0.3,
         administrated=chance.random() < 0.5,
     )
+    plan = plan._replace(
+        operations=_draw_operations(seed),
+        settings=_draw_settings(seed),
+        perturbed=_draw_perturbed(seed),
+        load=_draw_load(seed),
+        consumers=random.Random(f"consumers {seed}").random() < 0.5,
+    )
     return BY_MODE[mode].draw(chance, plan)._replace(**wanted)
+
+
+# Each of these has a source of chance of its own: with one more of them the others stay as they are.
+
+
+def _draw_settings(seed: int) -> tuple[tuple[str, Any], ...]:
+    """All as usual in a third of the runs; otherwise some of them are something else."""
+    chance = random.Random(f"settings {seed}")
+    share = chance.choice([0.0, 0.3, 0.7])
+    return tuple((name, chance.choice(values)) for name, values in SWARM.items() if chance.random() < share)
+
+
+def _draw_perturbed(seed: int) -> tuple[str, ...]:
+    chance = random.Random(f"perturbed {seed}")
+    share = chance.choice([0.0, 0.2, 0.6])
+    return tuple(name for name in POINTS if chance.random() < share)
+
+
+def _draw_load(seed: int) -> LoadPlan:
+    chance = random.Random(f"load {seed}")
+    if chance.random() < 0.5:
+        return LoadPlan()
+    return LoadPlan(
+        produce_pause_ms=chance.choice([40.0, 60.0, 200.0]),
+        batch_sizes=chance.choice([(1,), (1, 1, 1, 4), (1, 10)]),
+        value_bytes=chance.choice([0, 0, 50, 500]),
+        poll_pause_ms=chance.choice([20.0, 60.0, 500.0]),
+        read_bytes=chance.choice([1, 500, 4096, 1 << 20]),
+        mixed_acks=chance.random() < 0.3,
+    )
+
+
+def _draw_operations(seed: int) -> tuple[str, ...]:
+    """None in half of the runs; otherwise about half of what there is."""
+    chance = random.Random(f"operations {seed}")
+    if chance.random() < 0.5:
+        return ()
+    return tuple(name for name in OPERATIONS if chance.random() < 0.5)

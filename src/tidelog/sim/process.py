@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from uuid import UUID
 
+from tidelog.sim.perturbations import Perturbations
 from tidelog.sim.world import BEGINS_MS, World
 
 T = TypeVar("T")
@@ -60,6 +61,7 @@ class SimServices:
         self.paused = False
         self._held: list[Callable[[], None]] = []  # what became due while the process was frozen
         self.disk_delay_ms = (0.05, 2.0)
+        self.perturbations: Perturbations | None = None
 
     def now_ms(self) -> int:
         return int(self.clock.wall_ms())
@@ -79,6 +81,9 @@ class SimServices:
         timer = SimTimer(callback)
         self._world.after(delay_ms / self.clock.speed, timer, self)
         return timer
+
+    def perturb(self, name: str) -> bool:
+        return self.perturbations is not None and self.perturbations.strike(name)
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """The work happens somewhere in between: a crash may come before it, or between it and its answer."""

@@ -9,6 +9,7 @@ from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSA
 from tidelog.controller import mode_changes
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.replication.replica import Role
+from tidelog.sim.budget import Budget
 from tidelog.sim.checkers import batches
 from tidelog.sim.checkers.groups import GroupChecker
 from tidelog.sim.checkers.offsets import CommittedOffsets
@@ -16,12 +17,14 @@ from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.client import Client
+from tidelog.sim.clients.consumer import SESSION_MS, Consumer
 from tidelog.sim.clients.group import GroupOffsets
+from tidelog.sim.clients.manager import Manager
 from tidelog.sim.clients.member import Member
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.clients.reader import Reader
 from tidelog.sim.clients.transactor import Transactor
-from tidelog.sim.cluster import SimCluster
+from tidelog.sim.cluster import CHORES, SimCluster
 from tidelog.sim.collecting import collected_afterwards
 from tidelog.sim.controllers_run import ControllersSimulation
 from tidelog.sim.controllers_run import draw as draw_controllers
@@ -29,8 +32,10 @@ from tidelog.sim.decay import Decay
 from tidelog.sim.faults import Nemesis
 from tidelog.sim.machine import Machine
 from tidelog.sim.operator import Operator
+from tidelog.sim.perturbations import Perturbations
 from tidelog.sim.plan import BY_MODE, Plan, ProducerPlan, draw
 from tidelog.sim.result import RunResult
+from tidelog.sim.rot import Rot
 
 TOPIC = "t"
 WAIT_MS = 15_000.0  # within which a healthy cluster must be whole again
@@ -38,6 +43,8 @@ SETTINGS = {  # In twenty seconds something shall happen.
     "replica.lag.time.max.ms": 2000,
     "group.min.session.timeout.ms": 1000,
     "group.initial.rebalance.delay.ms": 100,
+    "group.consumer.session.timeout.ms": SESSION_MS,
+    "group.consumer.heartbeat.interval.ms": 400,
 }
 TEAM = "team"  # a group of several members
 UPSET_MS = (1000, 8000)  # how long a member behaves
@@ -76,10 +83,14 @@ def _run(simulation: "Simulation | ControllersSimulation") -> RunResult:
 class Simulation:
     def __init__(self, seed: int, plan: Plan) -> None:
         self.plan = plan
-        self.cluster = SimCluster(seed, plan.size, plan.controllers, SETTINGS)
+        self.cluster = SimCluster(seed, plan.size, plan.controllers, {**SETTINGS, **dict(plan.settings)})
+        self.cluster.chores = CHORES
+        self.perturbations = Perturbations(seed, plan.perturbed)
+        self.cluster.perturbations = self.perturbations
         self.world = self.cluster.world
         self.world.reshuffle(plan.luck)
         self.world.note(f"plan: {plan}")
+        self.budget = Budget(self.cluster, self._is_whole)
         self.nemesis = Nemesis(
             self.world,
             self.cluster.network,
@@ -90,17 +101,20 @@ class Simulation:
             pace_ms=plan.pace_ms,
             brokers=self.cluster.brokers,
             replaceable=self._is_replaceable,
+            may_fail=lambda machine: self.budget.may_fail(self.cluster.machines[machine.node_id]),
+            rot=Rot(self.cluster, self.budget, seed).strike,
             decay=Decay(self.cluster).strike,
             favourites=self.cluster.leaders,
         )
         self.producers: list[Producer] = []
         self.transactors: list[Transactor] = []
         self.readers: list[Reader] = []
-        self.members: list[Member] = []
+        self.members: list[Member | Consumer] = []
         self.operator = Operator(self.cluster)
         self.admin = Admin(self.cluster, TOPIC, self.cluster.config, plan.mode)
         self.admin.on_created = self._serve_topic
         self.admin.on_deleted = self._leave_topic
+        self.manager = Manager(self.cluster, self.admin, self.budget, TOPIC, seed, plan.operations)
 
     def run(self) -> RunResult:
         self._begin()
@@ -115,12 +129,14 @@ class Simulation:
     def _suffer(self) -> None:
         world = self.world
         self.nemesis.rage()
+        self.perturbations.active = True
         if self.plan.weather is not None:
             weather, wanted = self.cluster.network.weather, self.plan.weather
             weather.lost, weather.doubled = wanted.lost, wanted.doubled
             weather.late, weather.late_ms = wanted.late, wanted.late_ms
         world.run_until(world.now_ms + self.plan.faults_ms)
         self.nemesis.calm()
+        self.perturbations.active = False
         self.admin.stopped = True
         if not self.operator.looks:
             self.operator.start()
@@ -140,7 +156,7 @@ class Simulation:
         for index in range(self.plan.partitions):
             self._add_reader(TOPIC, index)
         if self.plan.members:
-            team = GroupChecker(TEAM, TOPIC, self._offsets_are_given_up)
+            team = GroupChecker(TEAM, TOPIC, self._offsets_are_given_up, SESSION_MS)
             cluster.checker.groups.append(team)
             for _ in range(self.plan.members):
                 self._add_member(team)
@@ -148,12 +164,14 @@ class Simulation:
             self.admin.start()
         if self.plan.changing:
             self.admin.start_changing()
+        self.manager.start()
 
     def _add_producer(self, topic: str, plan: ProducerPlan) -> None:
         history = self.cluster.checker.history(topic, plan.partition)
         producer = Producer(
-            self.cluster.client(), history, topic, plan.partition, acks=plan.acks, idempotent=plan.idempotent
-        )
+            self.cluster.client(), history, topic, plan.partition, acks=plan.acks,
+            idempotent=plan.idempotent, load=self.plan.load,
+        )  # fmt: skip
         self.producers.append(producer)
         producer.start()
 
@@ -169,6 +187,7 @@ class Simulation:
             anywhere=anywhere,
             transactions=checker.transactions if self.plan.transactors else None,
             group=self._group_of(client, topic, index) if self.plan.groups else None,
+            load=self.plan.load,
         )
         self.readers.append(reader)
         reader.start()
@@ -184,7 +203,8 @@ class Simulation:
     def _add_member(self, team: GroupChecker) -> None:
         checker, chance = self.cluster.checker, self.world.chance
         topic_id = checker.metadata.newest.topics[TOPIC].topic_id
-        member = Member(self.cluster.client(), team, topic_id, self.plan.partitions, checker.history)
+        kind = Consumer if self.plan.consumers else Member
+        member = kind(self.cluster.client(), team, topic_id, self.plan.partitions, checker.history)
         self.members.append(member)
         member.start()
 
@@ -242,6 +262,8 @@ class Simulation:
         topics = {name for name in image.topics if name not in INTERNAL_TOPICS}
         if set(self.admin.topics) | {TOPIC} != topics or self.cluster.leftovers():
             return False
+        if len(image.brokers) < len(self.cluster.brokers):
+            return False
         if any(mode_changes.under_way(topic) for topic in image.topics.values()):
             return False
         if self.cluster.checker.damages.there():
@@ -249,12 +271,7 @@ class Simulation:
         return self.cluster.checker.is_whole() and not any(broker.fenced for broker in image.brokers.values())
 
     def _is_replaceable(self, machine: Machine) -> bool:
-        """Whether everything on its disk is elsewhere, too, and nobody waits for it to vote."""
-        if machine.node_id in self.cluster.voters or not self._is_whole():
-            return False
-        if any(each.wiped or not each.alive for each in self.cluster.machines.values()):
-            return False  # Damage of any kind is repaired: the cluster is whole.
-        return self.cluster.checker.can_do_without(machine.node_id)
+        return self.budget.may_lose_disk(self.cluster.machines[machine.node_id])
 
     def _take_writes(self) -> None:
         waiting = {
@@ -280,8 +297,10 @@ class Simulation:
             transactor.stopped = True
         for reader in self.readers:
             reader.committing = False
+            reader.hurry()
         for member in self.members:
             member.silent_until_ms = 0.0
+            member.hurry()
         self.world.run_until(self.world.now_ms + 500)
         if not self.world.run_while(lambda: not self._is_settled(), WAIT_MS):
             raise Violation("a healthy cluster does not settle:\n" + self._story())

@@ -124,7 +124,12 @@ class _Read(PendingFetch):
         records = bytes(told.records.read()) if isinstance(told.records, Region) else b""
         start, diverging = told.log_start_offset, told.diverging
         aborted = tuple(told.aborted or ())
-        self._tell(Reply(self._number, told.error, -1, -1, records, start, diverging, aborted=aborted))
+        self._tell(
+            Reply(
+                self._number, told.error, -1, -1, records, start, diverging, aborted=aborted,
+                process=self._broker, watermark=told.high_watermark, stable=told.last_stable_offset,
+            )
+        )  # fmt: skip
 
 
 def _request(broker: Broker, call: RequestCall, answer: Answer) -> None:

@@ -60,6 +60,9 @@ class FakeServices:
         self._timers: list[FakeTimer] = []
         self._ids = 0
 
+    def perturb(self, name: str) -> bool:
+        return False
+
     def now_ms(self) -> int:
         return self.clock_ms
 

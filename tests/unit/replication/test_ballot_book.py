@@ -21,6 +21,9 @@ class FakeServices:
         self.due: list[Callable[[], None]] = []
         self.writes = 0
 
+    def perturb(self, name: str) -> bool:
+        return False
+
     def soon(self, callback: Callable[[], None]) -> None:
         self.due.append(callback)
 

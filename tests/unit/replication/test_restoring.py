@@ -135,6 +135,30 @@ def test_a_backup_that_comes_back_with_less_is_not_waited_for() -> None:
     assert group.confirm().ends() == [3, 3]
 
 
+def test_a_backup_that_keeps_expired_records_has_nothing_to_copy() -> None:
+    group = Group(a="001", b="001")
+    group.at(A).log.advance_start(3)
+    group.appoint()
+    assert group.proposals[-1].members == (A,)
+    assert group.confirm().ends() == [3, 3]
+
+
+def test_an_epoch_without_records_is_nothing_to_copy() -> None:
+    group = Group(a="", b="")
+    group.at(A).log.epochs.assign(2, 0)
+    group.at(B).log.epochs.assign(3, 0)
+    group.appoint()
+    assert group.proposals[-1].members == (A,)
+
+
+def test_offsets_of_expired_records_are_not_given_again() -> None:
+    """The backup has nothing left of what the primary lacks, but it was there."""
+    group = Group(a="0", b="00011")
+    group.at(B).log.advance_start(5)
+    group.appoint()
+    assert group.confirm().ends() == [5, 5]
+
+
 def test_the_longer_of_two_backups_is_asked() -> None:
     group = Group(a="0", b="000", c="0001").appoint()
     assert group.ends() == [4, 3, 4]

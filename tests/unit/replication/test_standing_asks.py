@@ -13,7 +13,7 @@ from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.host import TICK_MS, Host
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import FetchAsk, FetchGot, Message
+from tidelog.replication.messages import FetchAsk, FetchGot, FetchPart, Message
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
 from tidelog.sim.disk import SimulatedDisk
@@ -32,6 +32,9 @@ class Clock:
 
     def now_ms(self) -> int:
         return NOW_MS + self.ms
+
+    def perturb(self, name: str) -> bool:
+        return False
 
     def uptime_ms(self) -> int:
         return self.ms
@@ -316,6 +319,19 @@ def test_what_an_earlier_run_of_the_follower_says_does_not_count() -> None:
     pair.hosts[FOLLOWER].broker_epoch = lambda: 8
     pair.clock.advance(500)
     assert pair.at(LEADER, pair.keys[0]).replica.high_watermark == 1
+
+
+def test_an_answer_to_an_earlier_run_of_the_follower_is_not_taken() -> None:
+    """That run held a committed record where this one, after a power failure, holds another."""
+    pair = Pair()
+    pair.deaf = True
+    key = pair.keys[0]
+    follower = pair.at(FOLLOWER, key)
+    follower.log.append_batches(memoryview(encode_batch([Record(0, NOW_MS, None, b"old", ())])), NOW_MS)
+    generation = pair.asks()[-1].generation + 1000  # They begin anywhere.
+    part = FetchPart(key, follower.log.end_offset, epoch=0, high_watermark=1, log_start_offset=0)
+    pair.hosts[FOLLOWER].receive(FetchGot(LEADER, generation, ErrorCode.NONE, [part]))
+    assert follower.replica.high_watermark == 0
 
 
 def test_a_deleted_beginning_reaches_the_follower() -> None:

@@ -41,6 +41,9 @@ class FakeServices:
         self.due: list[Callable[[], None]] = []
         self.threads: list[Callable[[], None]] = []
 
+    def perturb(self, name: str) -> bool:
+        return False
+
     def soon(self, callback: Callable[[], None]) -> None:
         self.due.append(callback)
 

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.housekeeping import NAMES_INTERVAL_MS, Housekeeping
 from tidelog.config import BrokerConfig
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.syncing import Syncer
-from tidelog.runtime.housekeeping import NAMES_INTERVAL_MS, Housekeeping
+from tidelog.sim.disk import SimulatedDisk
 
 
 class Clock:
@@ -22,6 +23,9 @@ class Clock:
 
     def now_ms(self) -> int:
         return int(self._now_ms)
+
+    def perturb(self, name: str) -> bool:
+        return False
 
     def soon(self, callback: Callable[[], None]) -> None:
         self.later(0, callback)
@@ -64,7 +68,9 @@ def keep_house(logs: list[Looked]) -> tuple[Clock, list[Looked]]:
     broker = SimpleNamespace(config=BrokerConfig(), services=clock, partitions=partitions)
     directory = SimpleNamespace(path="data", remove_doomed=lambda now_ms: 0)
     syncer = SimpleNamespace(want=synced.append)
-    Housekeeping(cast(Broker, broker), cast(DataDirectory, directory), cast(Syncer, syncer)).start()
+    Housekeeping(
+        cast(Broker, broker), cast(DataDirectory, directory), cast(Syncer, syncer), SimulatedDisk()
+    ).start()
     return clock, synced
 
 

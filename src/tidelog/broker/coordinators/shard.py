@@ -144,7 +144,8 @@ class Shard(Generic[M]):
                 self.machine.marker(header.producer_id, header.producer_epoch, kind == ControlType.COMMIT)
 
     def _await_commit(self) -> None:
-        if self.partition.high_watermark < self._position:
+        late = self.services.perturb("late coordinator")
+        if self.partition.high_watermark < self._position or late:
             self._timer = self.services.later(COMMIT_POLL_MS, self.load)
             return
         self.state = State.ACTIVE

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
+from zlib import crc32
 
 from tidelog.errors import CorruptBatch
 from tidelog.log.log import Log
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.batch import check, iterate, parse_header
-from tidelog.protocol.records import decode_batch
+from tidelog.protocol.records import Record, decode_batch
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
 
@@ -34,6 +35,38 @@ def batches_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
 def entries_between(log: Log, start: int, end: int) -> list[Entry]:
     """The records in a range of offsets, without the markers brokers write for themselves."""
     return [entry for data in pieces(log, start, end) for entry in entries(data)]
+
+
+def records_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
+    """The records in a range of offsets, each by its own: compaction makes other batches of them, on every
+    node at its own time. Markers that end transactions may go, too.
+    """
+    return [
+        (record.offset, (record.offset + 1, epoch, crc32(record.value or b"", crc32(record.key or b""))))
+        for data in pieces(log, start, end)
+        for epoch, records in _keyed(data)
+        for record in records
+    ]
+
+
+def newest_of(log: Log) -> dict[bytes | None, tuple[int, bytes]]:
+    """By key: where its newest record lies, and what it is. Whether one that says that its key is gone is
+    still there, each node decides for itself.
+    """
+    found: dict[bytes | None, tuple[int, bytes]] = {}
+    for data in pieces(log, log.start_offset, log.end_offset):
+        for _, records in _keyed(data):
+            for record in records:
+                found.pop(record.key, None)
+                if record.value is not None:
+                    found[record.key] = record.offset, record.value
+    return found
+
+
+def _keyed(data: bytes) -> Iterator[tuple[int, list[Record]]]:
+    for position, header in iterate(data):
+        if not header.is_control:
+            yield header.leader_epoch, list(decode_batch(data[position : position + header.size]))
 
 
 def pieces(log: Log, start: int, end: int) -> Iterator[bytes]:

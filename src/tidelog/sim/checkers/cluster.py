@@ -11,40 +11,47 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
-from tidelog.sim.checkers.batches import Entry, batches_between, end_on_disk, entries_between
+from tidelog.sim.checkers.batches import Entry, batches_between, end_on_disk, entries_between, newest_of
 from tidelog.sim.checkers.damage import Damage, DamageChecker
+from tidelog.sim.checkers.deletions import Deletions
 from tidelog.sim.checkers.groups import GroupChecker
 from tidelog.sim.checkers.history import PartitionHistory
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises import PROMISES, Place, Promise, Surroundings
 from tidelog.sim.checkers.promises.losses import Losses
 from tidelog.sim.checkers.promises.place import Key
-from tidelog.sim.checkers.replicas import ReplicaChecker
-from tidelog.sim.checkers.transactions import TransactionHistory
+from tidelog.sim.checkers.promises.syncing import Syncing
+from tidelog.sim.checkers.replicas import ANYWHERE, ReplicaChecker
+from tidelog.sim.checkers.transactions import TransactionHistory, Value
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.machine import DATA
 from tidelog.sim.world import World
+
+RETENTION = frozenset({"retention.bytes", "retention.ms"})  # with which the seeds have records dropped
 
 
 class ClusterChecker:
     def __init__(self, world: World, nodes: Callable[[], Iterable[Node]]) -> None:
         self._world = world
         self._nodes = nodes  # those alive
-        self.replicas = ReplicaChecker(world, self.name)
+        self.replicas = ReplicaChecker(world, self.name, self._is_compacted)
         self.metadata = MetadataChecker(world.note)
         self.metadata.on_described = self._described
         self.metadata.on_decided = self._decided
-        self._losses = Losses()
+        self.losses = Losses()
+        self.syncing = Syncing(nodes)
         self._may_be_forced: set[Key] = set()
         around = Surroundings(
             self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end,
-            self.replicas.agreed_end, self.replicas.voters, self._losses, self._may_be_forced,
+            self.replicas.agreed_end, self.replicas.voters, self.losses, self.syncing, self._may_be_forced,
         )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
+        self._dropping: set[tuple[Key, int]] = set()  # replicas that were damaged, until they are whole again
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
         self.replaced: set[int] = set()  # nodes whose disks were
+        self.deletions = Deletions()
         self.transactions = TransactionHistory()
         self.groups: list[GroupChecker] = []
         self._names: dict[PartitionKey, str] = {METADATA_KEY: "metadata"}
@@ -61,11 +68,17 @@ class ClusterChecker:
         self._names[key] = f"{name}-{index}"
         return self._names[key]
 
+    def _is_compacted(self, key: PartitionKey) -> bool:
+        place = None if key == METADATA_KEY else self._place_of(key)
+        return place is not None and "compact" in place.topic.configs.get("cleanup.policy", "")
+
     def history(self, topic: str, partition: int) -> PartitionHistory:
         name = (topic, partition)
         if name not in self._histories:
             self._histories[name] = PartitionHistory(
-                f"{topic}-{partition}", lambda acks: self._is_safe(topic, partition, acks)
+                f"{topic}-{partition}",
+                lambda acks: self._is_safe(topic, partition, acks),
+                lambda: self._committed_end(topic, partition),
             )
         return self._histories[name]
 
@@ -96,10 +109,18 @@ class ClusterChecker:
         known = self.metadata.newest.topics.get(topic)
         return known is not None and self.promise(Place(known, index)).is_safe(acks)
 
+    def _committed_end(self, topic: str, index: int) -> int:
+        known = self.metadata.newest.topics.get(topic)
+        return ANYWHERE if known is None else self.replicas.committed_end(Place(known, index).key)
+
     def _described(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):
             place = Place(topic, index)
-            self.promise(place).described(place)
+            promise = self.promise(place)
+            promise.described(place)
+            self.syncing.described(place, wanted=promise.wants_sync(topic))
+            if not RETENTION.isdisjoint(topic.configs):
+                self.history(topic.name, index).shortened = True
 
     def _decided(self, topic: TopicImage, index: int, before: PartitionImage) -> None:
         place = Place(topic, index)
@@ -109,6 +130,7 @@ class ClusterChecker:
 
     def role_changed(self, hosted: Hosted) -> None:
         self.replicas.role_changed(hosted)
+        self.syncing.look()
         if hosted.replica.role is Role.LEADER and hosted.key != METADATA_KEY:
             place = self._place_of(hosted.key)
             if place is not None:
@@ -124,8 +146,8 @@ class ClusterChecker:
     def applied(self, node: Node, image: ClusterImage) -> None:
         """A node is about to act on new metadata."""
         self.metadata.applied(node.me, node.metadata.committed_offset, image)
-        for place in filter(None, map(self._place_of, self._losses.keys())):
-            self._losses.note_joined(place, self.damages.nodes(place))
+        for place in filter(None, map(self._place_of, self.losses.keys())):
+            self.losses.note_joined(place, self.damages.nodes(place))
             self.promise(place).judge(place)
 
     def power_lost(
@@ -159,19 +181,34 @@ class ClusterChecker:
         """An operator asks for a leader, whatever is lost then."""
         self._may_be_forced.add(place.key)
 
+    def delete_records(self, place: Place, offset: int) -> None:
+        """An operator asks for it: whether it happens, and when, is open."""
+        self.deletions.asked(place.key, offset)
+        self.history(place.topic.name, place.number).shortened = True
+
     def damaged(self, place: Place, damage: Damage) -> None:
         """A bit flipped: as long as the node has not fetched the records again, it may drop them and all that
         follow.
         """
         self.damages.noted(damage)
+        self._dropping.add((place.key, damage.node))
+        self.history(place.topic.name, place.number).damaged()
         self.replicas.damaged(place.key, damage.node, damage.offset)
         self.promise(place).lost(place, damage.node, damage.offset, for_good=True)
 
     def confessed(self, node_id: int) -> None:
         """The controllers have heard that the node lost power. Of damage they hear when it is found."""
         for place in self.places():
-            if node_id in place.partition.replicas and node_id not in self.damages.nodes(place):
+            if node_id in place.partition.replicas and not self._is_damaged(place, node_id):
                 self.promise(place).confessed(place, node_id)
+
+    def _is_damaged(self, place: Place, node_id: int) -> bool:
+        """Whether the node's records are damaged, or it has dropped them and not got them back yet."""
+        if node_id in self.damages.nodes(place):
+            return True
+        if node_id not in self.losses.of(place.key):
+            self._dropping.discard((place.key, node_id))
+        return (place.key, node_id) in self._dropping
 
     def _forgive(self, place: Place, floor: int) -> None:
         if floor < self.replicas.committed_end(place.key):
@@ -204,31 +241,58 @@ class ClusterChecker:
             if node_id in place.partition.replicas
         )
 
+    def bears_failing_disk(self, node_id: int) -> bool:
+        """The same for a disk that fails."""
+        return all(
+            self.promise(place).bears_failing_disk(place, node_id)
+            for place in self.places()
+            if node_id in place.partition.replicas
+        )
+
     # --- when it is over ------------------------------------------------------------------------------------
 
     def check_end(self) -> None:
         """After the calm: every replica equal to the last byte, and every history borne out by the log."""
         for place in self.places():
             self._check_partition(place)
-        self.transactions.check(self.given_up)
+        self.transactions.check(self.given_up, self._is_deleted)
+
+    def _is_deleted(self, value: Value) -> bool:
+        return self.history(value.topic, value.partition).is_deleted(value.value)
 
     def _check_partition(self, place: Place) -> None:
         key = place.key
         replicas = [node.host.hosted[key] for node in self._nodes() if key in node.host.hosted]
         leader = next(hosted for hosted in replicas if hosted.replica.role is Role.LEADER)
         log = leader.log
+        if self._is_compacted(key):
+            self._check_newest(place, leader, replicas)
+            return
         expected = batches_between(log, log.start_offset, log.end_offset)
         for hosted in replicas:
             start = max(log.start_offset, hosted.log.start_offset)
             found = batches_between(hosted.log, start, hosted.log.end_offset)
-            if found != [each for each in expected if each[0] >= start]:
+            if found != [each for each in expected if each[1][0] > start]:
                 raise Violation(f"{place.name}: nodes {hosted.replica.me} and {leader.replica.me} differ")
-        history = self._histories.get((place.topic.name, place.number))
+        name = (place.topic.name, place.number)
+        # A topic that has changed its mode may have been one whose voters bring them back.
+        kept = self.promise(place).keeps_deletions and not place.partition.mode_epoch
+        if kept and name not in self.given_up:
+            self.deletions.check(place, log.start_offset, self.losses.count(key))
+        history = self._histories.get(name)
         if history is not None:
             entries = entries_between(log, log.start_offset, log.end_offset)
+            entries = [entry for entry in entries if entry.offset >= log.start_offset]
             history.check(entries, log.start_offset, leader.replica.epoch)
-            if (place.topic.name, place.number) not in self.given_up:
-                self._check_groups(place, entries)
+            if name not in self.given_up:
+                self._check_groups(place, [each for each in entries if each.offset >= history.read_from])
+
+    def _check_newest(self, place: Place, leader: Hosted, replicas: Iterable[Hosted]) -> None:
+        """Every replica has the same newest record of each key, however much each has compacted."""
+        expected = newest_of(leader.log)
+        for hosted in replicas:
+            if newest_of(hosted.log) != expected:
+                raise Violation(f"{place.name}: nodes {hosted.replica.me} and {leader.replica.me} differ")
 
     def _check_groups(self, place: Place, entries: list[Entry]) -> None:
         for group in self.groups:

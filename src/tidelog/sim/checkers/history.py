@@ -7,10 +7,11 @@ order).
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.sim.checkers.batches import Entry
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.checkers.watermarks import Watermarks
 
 ANYWHERE = 1 << 62
 
@@ -55,10 +56,19 @@ class Session:
 
 
 class PartitionHistory:
-    def __init__(self, name: str, is_safe: Callable[[int], bool] = lambda acks: acks == -1) -> None:
-        """``is_safe``: whether an ok for a write with such acks means that it is committed."""
+    def __init__(
+        self,
+        name: str,
+        is_safe: Callable[[int], bool] = lambda acks: acks == -1,
+        committed_end: Callable[[], int] = lambda: ANYWHERE,
+    ) -> None:
+        """``is_safe``: whether an ok for a write with such acks means that it is committed.
+        ``committed_end``: behind the last record that anybody took for committed.
+        """
         self._name = name
         self._is_safe = is_safe
+        self._committed_end = committed_end
+        self._watermarks: dict[int, Watermarks] = {}  # by reader
         self._written: dict[bytes, Write] = {}
         self._told: dict[bytes, Told] = {}
         self._seen: dict[int, bytes] = {}  # what was read, or acknowledged as committed, by offset
@@ -67,6 +77,8 @@ class PartitionHistory:
         self.forgiven_ms = 0.0  # when something was last allowed to be gone; what was said before is history
         self._forgiven_from = ANYWHERE
         self._forgiven_epoch = -1
+        self.shortened = False  # records may be deleted: by an operator, or when their time has come
+        self.read_from = 0  # Readers may have missed what lies before: it was deleted where they asked.
 
     @property
     def acknowledged(self) -> int:
@@ -87,6 +99,21 @@ class PartitionHistory:
         session = Session(reader, offset)
         self._sessions.append(session)
         return session
+
+    def told_watermark(self, reader: int, process: Any, broker: int, watermark: int, stable: int) -> None:
+        """A reader's answer names what is committed, and what is stable."""
+        if reader not in self._watermarks:
+            self._watermarks[reader] = Watermarks(self._name, self._most)
+        self._watermarks[reader].told(process, broker, watermark, stable)
+
+    def _most(self) -> int:
+        """Behind what may be committed. What was given up may still lie with followers."""
+        return ANYWHERE if self.forgiven_ms else self._committed_end()
+
+    def damaged(self) -> None:
+        """A replica may drop records, and fetch them again."""
+        for watermarks in self._watermarks.values():
+            watermarks.forget()
 
     def read(self, session: Session, entry: Entry) -> None:
         self.reads += 1
@@ -111,6 +138,22 @@ class PartitionHistory:
             f"{self._name}: nonmonotonic poll, reader {session.reader} got offset {offset} at {position}"
         )
 
+    def begins_at(self, session: Session, offset: int, start_offset: int) -> None:
+        """A reader stands before the beginning of the log."""
+        if not self.shortened:
+            raise Violation(
+                f"{self._name}: reader {session.reader} stands at {offset}, and the log begins at "
+                f"{start_offset}, though nobody had records deleted"
+            )
+        self.read_from = max(self.read_from, start_offset)
+
+    def is_deleted(self, value: bytes) -> bool:
+        """Whether readers may have missed it, because it was deleted."""
+        if not self.read_from:
+            return False
+        told = self._told.get(value)
+        return told is None or told.offset < self.read_from
+
     def out_of_range(self, session: Session, offset: int) -> None:
         """A leader does not know the place where a reader stands, which has only seen committed records."""
         if not self.forgiven_ms and offset >= session.began:
@@ -125,6 +168,8 @@ class PartitionHistory:
         which epoch it was written.
         """
         self.forgiven_ms = now_ms
+        for watermarks in self._watermarks.values():
+            watermarks.forget()
         self._forgiven_from = min(floor, self._forgiven_from)
         self._forgiven_epoch = leader_epoch
         for offset in [offset for offset in self._seen if offset >= floor]:

@@ -1,8 +1,15 @@
 """Committed offsets of one group for one partition: its coordinator says what was committed last."""
 
+from typing import NamedTuple
+
 from tidelog.sim.checkers.violation import Violation
 
 NOTHING = -1
+
+
+class Possible(NamedTuple):
+    offsets: frozenset[int]
+    number: int  # of the last commit that had been asked for
 
 
 class CommittedOffsets:
@@ -16,12 +23,13 @@ class CommittedOffsets:
         self._asked: dict[int, int] = {}
         self._numbers = 0
         self._ever = {NOTHING}
+        self._all: dict[int, int] = {}  # by number, whatever was asked for
 
     def asked(self, offset: int) -> int:
         """The number of this commit: members of a group ask one after the other."""
         self._ever.add(offset)
         self._numbers += 1
-        self._asked[self._numbers] = offset
+        self._asked[self._numbers] = self._all[self._numbers] = offset
         return self._numbers
 
     def told(self, offset: int, number: int) -> None:
@@ -45,9 +53,18 @@ class CommittedOffsets:
         self._lowest = min(self._lowest, offset)
         self._since = self._numbers
 
-    def found(self, offset: int, *, given_up: bool) -> None:
-        """The group was asked where it is. ``given_up``: the coordinator's log may have lost something."""
+    def looking(self) -> Possible:
+        """The group is asked where it is: what may be true at this moment. The answer may be that old."""
+        return Possible(frozenset({self._told, *self._asked.values()}), self._numbers)
+
+    def found(self, offset: int, *, given_up: bool, since: Possible | None = None) -> None:
+        """The group was asked where it is. ``given_up``: the coordinator's log may have lost something.
+        ``since``: what was possible when it was asked; whatever was committed after that may be true, too.
+        """
         allowed = self._ever if given_up else {self._told, *self._asked.values()}
+        if since is not None:
+            later = {value for number, value in self._all.items() if number > since.number}
+            allowed = allowed | since.offsets | later
         if offset not in allowed:
             how = "went back" if offset < self._told else "invented"
             raise Violation(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
-from tidelog.sim.checkers.batches import Batch, batches_between
+from tidelog.sim.checkers.batches import Batch, batches_between, records_between
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.checkers.voters import VoterChecker
 from tidelog.sim.world import World
@@ -50,9 +50,15 @@ class Known:
 class ReplicaChecker:
     """Sees every role and every commit of every replica, whatever its mode."""
 
-    def __init__(self, world: World, name: Name = str) -> None:
+    def __init__(
+        self,
+        world: World,
+        name: Name = str,
+        is_compacted: Callable[[PartitionKey], bool] = lambda key: False,
+    ) -> None:
         self._world = world
         self._name = name
+        self._is_compacted = is_compacted
         self._voters = VoterChecker()
         self._partitions: dict[PartitionKey, Known] = {}
 
@@ -97,7 +103,8 @@ class ReplicaChecker:
         known.end = max(known.end, watermark)
         self._voters.committed(hosted, watermark, name)
         committed = known.committed
-        for base_offset, batch in batches_between(hosted.log, before, watermark):
+        found = records_between if self._is_compacted(hosted.key) else batches_between
+        for base_offset, batch in found(hosted.log, before, watermark):
             if committed.setdefault(base_offset, batch) != batch:
                 raise Violation(
                     f"{name} offset {base_offset}: node {replica.me} takes {batch} for committed, "

@@ -3,11 +3,13 @@
 Of Jepsen's list: *aborted read* (G1a: a value of a transaction that was aborted), *intermediate read* (G1b: a
 value of one that nobody has asked to commit yet); and *torn* (of one transaction some values are seen and
 others are not), *lost* (a committed one is not seen) and *zombie* (somebody commits after another one has
-taken over its transactional id). Write cycles (G0) are no promise: as in Kafka, transactions of different
-producers may lie in another order in every partition.
+taken over its transactional id). Transactions also read what others wrote: *circular information flow* (G1c)
+is when of two that were committed each has read from the other, directly or by way of more of them. Write
+cycles (G0) are no promise: as in Kafka, transactions of different producers may lie in another order in every
+partition.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from tidelog.sim.checkers.violation import Violation
@@ -25,12 +27,13 @@ class Value(NamedTuple):
 class Transaction:
     """``outcome``: what its producer was told; None: nothing, so either may be true."""
 
-    __slots__ = ("commit_asked", "name", "outcome", "overtaken", "producer", "values")
+    __slots__ = ("commit_asked", "name", "outcome", "overtaken", "producer", "read_from", "values")
 
     def __init__(self, name: str, producer: Producer) -> None:
         self.name = name
         self.producer = producer
         self.values: list[Value] = []
+        self.read_from: set[Transaction] = set()
         self.commit_asked = False
         self.overtaken = False  # another producer had taken over when this one asked to commit
         self.outcome: bool | None = None
@@ -83,10 +86,42 @@ class TransactionHistory:
         if not transaction.commit_asked:
             raise Violation(f"intermediate read, {value!r} of the {transaction}, which is open")
 
-    def check(self, given_up: Collection[tuple[str, int]]) -> None:
-        """When readers have seen everything. ``given_up``: partitions of which records may be gone."""
+    def read(self, transaction: Transaction, value: bytes) -> None:
+        """A transaction that is open got this one, which is to be committed."""
+        self.seen(value)
+        source = self._by_value.get(value)
+        if source is not None and source is not transaction:
+            transaction.read_from.add(source)
+
+    def check_cycles(self) -> None:
+        """No committed transaction has read, by way of others, what depends on itself."""
+        done: set[Transaction] = set()
         for transaction in [] if self.void else self._all:
-            wanted = [each for each in transaction.values if (each.topic, each.partition) not in given_up]
+            self._walk(transaction, [], done)
+
+    def _walk(self, transaction: Transaction, path: list[Transaction], done: set[Transaction]) -> None:
+        if transaction in path:
+            cycle = path[path.index(transaction) :]
+            raise Violation(f"circular information flow among the {', the '.join(map(str, cycle))}")
+        if transaction in done or transaction.outcome is False:
+            return
+        for source in sorted(transaction.read_from, key=str):
+            self._walk(source, [*path, transaction], done)
+        done.add(transaction)
+
+    def check(
+        self, given_up: Collection[tuple[str, int]], is_deleted: Callable[[Value], bool] = lambda value: False
+    ) -> None:
+        """When readers have seen everything. ``given_up``: partitions of which records may be gone.
+        ``is_deleted``: whether somebody wanted this one to be gone.
+        """
+        self.check_cycles()
+        for transaction in [] if self.void else self._all:
+            wanted = [
+                each
+                for each in transaction.values
+                if (each.topic, each.partition) not in given_up and not is_deleted(each)
+            ]
             seen = [each for each in wanted if each.value in self._seen]
             if transaction.outcome is not False and 0 < len(seen) < len(wanted):
                 raise Violation(f"torn, of the {transaction} only {_shown(seen)} can be seen")

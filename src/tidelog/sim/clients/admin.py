@@ -35,7 +35,7 @@ class Admin:
         self._main_topic = main_topic
         self._config = config
         self._mode = mode  # of the topics it creates
-        self._rules = Rulebook(config)
+        self.rules = Rulebook(config)
         self._created = 0
         self.topics: list[str] = []  # its own, those that shall be there
         self.done: dict[str, int] = {}  # how often each kind of change was asked for
@@ -114,7 +114,7 @@ class Admin:
         wanted |= BY_MODE[self._mode].other_configs(chance, len(topic.partitions[0].replicas))
         self._try(
             f"configure {topic.name} {wanted}",
-            lambda image: configs.change_topic(image, topic.name, wanted, self._rules),
+            lambda image: configs.change_topic(image, topic.name, wanted, self.rules),
         )
 
     # --- modes ----------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Admin:
         self._try(
             f"replicate {topic.name} by {mode}",
             lambda image: configs.change_topic(
-                image, topic.name, {**image.topics[topic.name].configs, REPLICATION_MODE: mode}, self._rules
+                image, topic.name, {**image.topics[topic.name].configs, REPLICATION_MODE: mode}, self.rules
             ),
         )
         self.start_changing()
@@ -148,7 +148,7 @@ class Admin:
         target = chance.sample(list(self._cluster.brokers), len(topic.partitions[index].target))
         self._try(
             f"move {topic.name}-{index} to {target}",
-            lambda image: reassignment.begin(image, topic.name, index, target, self._rules.at(image)),
+            lambda image: reassignment.begin(image, topic.name, index, target, self.rules.at(image)),
         )
 
     def cancel(self) -> None:
@@ -158,7 +158,7 @@ class Admin:
             name, index = place.topic.name, place.number
             self._try(
                 f"cancel the move of {name}-{index}",
-                lambda image: reassignment.cancel(image, name, index, self._rules.at(image)),
+                lambda image: reassignment.cancel(image, name, index, self.rules.at(image)),
             )
 
     def elect(self) -> None:
@@ -167,9 +167,7 @@ class Admin:
             index = self._world.chance.randrange(len(topic.partitions))
             self._try(
                 f"give {topic.name}-{index} its preferred leader",
-                lambda image: leadership.elect(
-                    image, topic.name, index, self._rules.at(image), unclean=False
-                ),
+                lambda image: leadership.elect(image, topic.name, index, self.rules.at(image), unclean=False),
             )
 
     # --- asking ---------------------------------------------------------------------------------------------

@@ -82,6 +82,9 @@ class Reply(NamedTuple):
     left_ms: float = 0.0  # when the answer left the broker
     aborted: tuple[tuple[int, int], ...] = ()  # transactions: (producer id, first offset)
     body: Any = None  # of a request's answer
+    process: Any = None  # that read, for checkers: a restarted broker is another one
+    watermark: int = -1
+    stable: int = -1  # last stable offset
 
 
 Call = ProduceCall | ReadCall | LookupCall | RequestCall

@@ -30,7 +30,7 @@ class GroupOffsets:
     ) -> None:
         """``member``: generation and member id. ``is_over``: whether others have taken over."""
         self._name = name
-        self._generation, self._member_id = member
+        self.generation, self._member_id = member
         self._link = CoordinatorLink(client, GROUP, name)
         self._topic_id = topic_id
         self._partition = partition
@@ -47,18 +47,18 @@ class GroupOffsets:
         """Nobody waits for answers any more."""
         self._link.closed = True
 
-    def commit(self, offset: int) -> None:
-        """One at a time; not waited for."""
+    def commit(self, offset: int, epoch: int) -> None:
+        """One at a time; not waited for. ``epoch``: of the last record before it."""
         if self._busy:
             return
         self._busy = True
-        number, over = self._checked.asked(offset), self._is_over(self._generation)
+        number, over = self._checked.asked(offset), self._is_over(self.generation)
         partition = {
-            "partition_index": self._partition, "committed_offset": offset, "committed_leader_epoch": -1,
+            "partition_index": self._partition, "committed_offset": offset, "committed_leader_epoch": epoch,
             "committed_metadata": "",
         }  # fmt: skip
         body = {
-            "group_id": self._name, "generation_id_or_member_epoch": self._generation,
+            "group_id": self._name, "generation_id_or_member_epoch": self.generation,
             "member_id": self._member_id, "group_instance_id": None,
             "topics": [{"topic_id": self._topic_id, "partitions": [partition]}],
         }  # fmt: skip
@@ -66,25 +66,26 @@ class GroupOffsets:
         def heard(code: ErrorCode, answer: Any) -> None:
             self._busy = False
             if code is ErrorCode.NONE:
-                if over and self._is_over(self._generation):
-                    raise Violation(
-                        f"{self._name}: zombie, generation {self._generation} is over and commits"
-                    )
+                if over and self._is_over(self.generation):
+                    raise Violation(f"{self._name}: zombie, generation {self.generation} is over and commits")
                 self._checked.told(offset, number)
 
         self._link.ask(OFFSET_COMMIT, lambda: body, _commit_code, heard)
 
-    def fetch(self, done: Callable[[int], None]) -> None:
-        """``done`` gets the committed offset; 0 when there is none."""
+    def fetch(self, done: Callable[[int, int], None]) -> None:
+        """``done`` gets the committed offset, 0 when there is none, and the epoch it was committed with."""
         topic = {"topic_id": self._topic_id, "partition_indexes": [self._partition]}
         group = {"group_id": self._name, "member_id": None, "member_epoch": -1, "topics": [topic]}
         body = {"groups": [group], "require_stable": True}
+        since = self._checked.looking()
 
         def heard(code: ErrorCode, answer: Any) -> None:
-            offset = -1 if code is not ErrorCode.NONE else _fetched(answer).committed_offset
+            offset = epoch = -1
             if code is ErrorCode.NONE:
-                self._checked.found(offset, given_up=self._is_given_up())
-            done(max(offset, 0))
+                found = _fetched(answer)
+                offset, epoch = found.committed_offset, found.committed_leader_epoch
+                self._checked.found(offset, given_up=self._is_given_up(), since=since)
+            done(max(offset, 0), epoch)
 
         self._link.ask(OFFSET_FETCH, lambda: body, _fetch_code, heard)
 

@@ -14,7 +14,7 @@ from tidelog.sim.checkers.history import PartitionHistory
 from tidelog.sim.clients.client import Client
 from tidelog.sim.clients.coordinator import GROUP, CoordinatorLink
 from tidelog.sim.clients.group import GroupOffsets
-from tidelog.sim.clients.reader import Reader
+from tidelog.sim.clients.reader import HURRY, USUAL, Reader
 
 JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 11, 12, 14
 HEARTBEAT_MS = 400.0
@@ -46,6 +46,7 @@ class Member:
         self.readers: list[Reader] = []  # of what belongs to it now
         self.silent_until_ms = 0.0  # sends no heartbeats before
         self.gone = False
+        self._load = USUAL
 
     def start(self) -> None:
         """Join, with nothing in hand."""
@@ -57,6 +58,12 @@ class Member:
         self.gone = True
         self._link.closed = True
         self._let_go()
+
+    def hurry(self) -> None:
+        """Somebody waits for the group to reach the end."""
+        self._load = HURRY
+        for reader in self.readers:
+            reader.hurry()
 
     def _let_go(self) -> None:
         self._generation = -1
@@ -142,6 +149,7 @@ class Member:
             partition,
             group=place,
             consumed=lambda offset: group.consumed(partition, offset),
+            load=self._load,
         )
         self._places.append(place)
         self.readers.append(reader)

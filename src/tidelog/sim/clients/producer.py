@@ -12,12 +12,12 @@ from tidelog.errors import ErrorCode
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.checkers.history import PartitionHistory, Write
 from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, Reply
+from tidelog.sim.plan import LoadPlan
 
 PATIENCE_MS = 12_000.0  # delivery.timeout.ms
 BROKER_TIMEOUT_MS = 1500
-PRODUCE_PAUSE_MS = 60.0  # on average
 FIRST_PRODUCER_ID = 1_000_000  # Brokers give out smaller ones.
-BATCH_SIZES = (1, 1, 1, 4)
+USUAL = LoadPlan()
 
 
 class State(Enum):
@@ -27,11 +27,14 @@ class State(Enum):
 
 
 class Batch:
-    __slots__ = ("born_ms", "epoch", "number", "sequence", "state", "values")
+    __slots__ = ("acks", "born_ms", "epoch", "number", "sequence", "state", "values")
 
-    def __init__(self, number: int, values: list[bytes], sequence: int, epoch: int, born_ms: float) -> None:
+    def __init__(
+        self, number: int, values: list[bytes], acks: int, sequence: int, epoch: int, born_ms: float
+    ) -> None:
         self.number = number  # of the first value
         self.values = values
+        self.acks = acks
         self.sequence = sequence
         self.epoch = epoch
         self.born_ms = born_ms
@@ -48,6 +51,7 @@ class Producer:
         *,
         acks: int = -1,
         idempotent: bool = False,
+        load: LoadPlan = USUAL,
     ) -> None:
         self._client = client
         self._world = client.world
@@ -62,7 +66,9 @@ class Producer:
         self._epoch = 0
         self.sent = 0
         self.acknowledged = 0
-        self.pause_ms = PRODUCE_PAUSE_MS
+        self._load = load
+        self._padding = b"." * load.value_bytes
+        self.pause_ms = load.produce_pause_ms
         self.stopped = False
 
     def start(self) -> None:
@@ -79,13 +85,16 @@ class Producer:
 
     def _new_batch(self) -> Batch:
         first = self.sent + 1
-        self.sent += self._world.chance.choice(BATCH_SIZES)
+        self.sent += self._world.chance.choice(self._load.batch_sizes)
+        acks = self.acks
+        if acks and self._load.mixed_acks:
+            acks = self._world.chance.choice((-1, 1))
         values = []
         for number in range(first, self.sent + 1):
-            value = b"%d/%d" % (self._client.client_id, number)
-            self._history.sent(value, Write(self._client.client_id, number, self.acks, self._idempotent))
+            value = b"%d/%d%s" % (self._client.client_id, number, self._padding)
+            self._history.sent(value, Write(self._client.client_id, number, acks, self._idempotent))
             values.append(value)
-        batch = Batch(first, values, self._sequence, self._epoch, self._world.now_ms)
+        batch = Batch(first, values, acks, self._sequence, self._epoch, self._world.now_ms)
         self._sequence += len(values)
         return batch
 
@@ -106,7 +115,7 @@ class Producer:
             return False
         call = ProduceCall(
             self._client.client_id, self._client.next_number(), self.topic, self._partition,
-            self._encode(batch), self.acks, BROKER_TIMEOUT_MS,
+            self._encode(batch), batch.acks, BROKER_TIMEOUT_MS,
         )  # fmt: skip
         if self.acks == 0:
             self._client.tell(known[0], call)

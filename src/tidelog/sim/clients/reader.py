@@ -10,9 +10,10 @@ from tidelog.sim.checkers.transactions import TransactionHistory
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.clients.client import Client, ReadCall, Reply
 from tidelog.sim.clients.group import GroupOffsets
+from tidelog.sim.plan import LoadPlan
 
-POLL_PAUSE_MS = 60.0
-MAX_BYTES = 4096
+USUAL = LoadPlan()
+HURRY = LoadPlan(poll_pause_ms=2.0, read_bytes=1 << 20)
 RESTARTS = 0.01  # probability after each poll
 COMMITS = 0.2
 
@@ -45,6 +46,7 @@ class Reader:
         transactions: TransactionHistory | None = None,
         group: GroupOffsets | None = None,
         consumed: Callable[[int], None] = lambda offset: None,
+        load: LoadPlan = USUAL,
     ) -> None:
         """``anywhere``: reads from any broker that has the partition, not only from its leader.
         ``transactions``: takes only what is committed, and tells there. ``group``: keeps its place there.
@@ -60,9 +62,11 @@ class Reader:
         self._transactions = transactions
         self._group = group
         self._consumed = consumed
+        self._load = load
         self._doubts = False  # the next poll goes to the leader
         self._position = 0
         self._last_epoch = -1
+        self._least_epoch = -1  # A leader of an earlier epoch does not know what lies before its place.
         self._committed = 0
         self._session = history.begin(client.client_id, 0)
         self.committing = True
@@ -72,33 +76,45 @@ class Reader:
     def position(self) -> int:
         return self._position
 
+    def hurry(self) -> None:
+        """Somebody waits for it to reach the end."""
+        self._load = HURRY
+
     def resume(self) -> None:
         """Begin where the group is."""
         if self._group is not None:
             self._group.fetch(self._restart)
 
     def start(self) -> None:
-        self._world.after(self._world.chance.uniform(0, 2 * POLL_PAUSE_MS), self._poll)
+        self._world.after(self._world.chance.uniform(0, 2 * self._load.poll_pause_ms), self._poll)
 
     def _poll(self) -> None:
         if self.stopped:
             return
         known = self._client.leader_of(self.topic, self.partition)
+        if known is not None and known[1] < self._least_epoch:
+            self._client.look_up(self.topic)
+            known = None
         if known is None:
             self.start()
             return
         call = ReadCall(
             self._client.client_id, self._client.next_number(), self.topic, self.partition,
-            self._position, known[1], self._last_epoch, MAX_BYTES, self._transactions is not None,
+            self._position, known[1], self._last_epoch, self._load.read_bytes, self._transactions is not None,
         )  # fmt: skip
         broker = self._client.any_broker() if self._anywhere and not self._doubts else known[0]
         self._doubts = False
-        self._client.ask(broker, call, lambda reply: self._got(reply, at_leader=broker == known[0]))
+        self._client.ask(broker, call, lambda reply: self._got(reply, broker, at_leader=broker == known[0]))
 
-    def _got(self, reply: Reply, *, at_leader: bool) -> None:
+    def _got(self, reply: Reply, broker: int, *, at_leader: bool) -> None:
         lost = reply.error is ErrorCode.OFFSET_OUT_OF_RANGE or reply.diverging is not None
         if lost and not at_leader:
             self._doubts = True  # A follower may be behind; the leader knows, and consumers ask it.
+        elif lost and reply.diverging is None and reply.start_offset > self._position:
+            self._history.begins_at(self._session, self._position, reply.start_offset)
+            self._go_to(reply.start_offset)
+            if self._group is not None:
+                self._group.reset(self._position)
         elif lost:
             self._history.out_of_range(self._session, self._position)
             end = reply.start_offset if reply.diverging is None else reply.diverging[1]
@@ -108,6 +124,9 @@ class Reader:
         elif reply.error is not ErrorCode.NONE:
             self._client.look_up(self.topic)
         elif reply.left_ms > self._history.forgiven_ms:
+            self._history.told_watermark(
+                self._client.client_id, reply.process, broker, reply.watermark, reply.stable
+            )
             self._take(reply.records, reply.aborted, at_leader=at_leader)
             if self._maybe_commit():
                 return
@@ -135,13 +154,16 @@ class Reader:
                     self._transactions.seen(entry.value)
             self._position = header.next_offset
             self._last_epoch = header.leader_epoch
+            self._least_epoch = max(self._least_epoch, header.leader_epoch)
 
     def _maybe_commit(self) -> bool:
         """Whether it has died, and goes on by itself."""
-        if self.committing and self._world.chance.random() < COMMITS:
+        if not self.committing:
+            return False  # Somebody waits for it to reach the end.
+        if self._world.chance.random() < COMMITS:
             self._committed = self._position
             if self._group is not None:
-                self._group.commit(self._position)
+                self._group.commit(self._position, self._last_epoch)
         if self._world.chance.random() >= RESTARTS:
             return False
         if self._group is not None:
@@ -150,7 +172,8 @@ class Reader:
             self._restart(self._committed)
         return True
 
-    def _restart(self, offset: int) -> None:
+    def _restart(self, offset: int, epoch: int = -1) -> None:
+        self._least_epoch = max(self._least_epoch, epoch)
         self._world.note(f"reader {self._client.client_id} restarts at {offset}")
         self._go_to(offset)
         self.start()

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.errors import ErrorCode
+from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import Record, encode_batch
+from tidelog.sim.checkers.batches import entries
 from tidelog.sim.checkers.history import PartitionHistory, Write
 from tidelog.sim.checkers.transactions import Transaction, TransactionHistory, Value
-from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, Reply
+from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, ReadCall, Reply
 from tidelog.sim.clients.coordinator import TRANSACTION, CoordinatorLink
+from tidelog.sim.clients.reader import AbortedBatches
 
 INIT_PRODUCER_ID, END_TXN = 22, 26
 BROKER_TIMEOUT_MS = 1500
@@ -19,6 +22,8 @@ TIMEOUT_MS = 5000  # transaction.timeout.ms
 PAUSE_MS = 150.0  # between transactions, on average
 ABORTS = 0.25  # how often it changes its mind
 PATIENCE_MS = 4000.0  # for one value
+READS = 0.5  # how often a transaction reads before it writes
+READ_BYTES = 4096
 ADMISSION = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -51,6 +56,7 @@ class Transactor:
         self._producer = (-1, -1)  # id and epoch
         self._sequences: dict[int, int] = {}
         self._numbers = 0
+        self._positions: dict[int, int] = {}  # up to where it has read what others wrote
         self._open: Transaction | None = None
         self.ended = 0
         self.stopped = False  # begins no more transactions
@@ -96,7 +102,41 @@ class Transactor:
         chance = self._world.chance
         transaction = self._open = self._transactions.begin(self._name, self._producer)
         places = [chance.randrange(self._partitions) for _ in range(chance.randint(1, 3))]
-        self._write_next(transaction, places)
+        if chance.random() < READS:
+            self._read(transaction, chance.randrange(self._partitions), places)
+        else:
+            self._write_next(transaction, places)
+
+    def _read(self, transaction: Transaction, partition: int, places: list[int]) -> None:
+        """What others have committed, from where it has got to; then it writes."""
+        known = self._client.leader_of(self._topic, partition)
+        if known is None:
+            self._write_next(transaction, places)
+            return
+        position = self._positions.get(partition, 0)
+        call = ReadCall(
+            self._client.client_id, self._client.next_number(), self._topic, partition, position, known[1],
+            -1, READ_BYTES, True,
+        )  # fmt: skip
+
+        def got(reply: Reply) -> None:
+            if reply.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._positions[partition] = max(0, reply.start_offset)
+            elif reply.error is not ErrorCode.NONE:
+                self._client.look_up(self._topic)
+            elif reply.left_ms > self._histories(self._topic, partition).forgiven_ms:
+                self._take(transaction, partition, reply)
+            self._write_next(transaction, places)
+
+        self._client.ask(known[0], call, got)
+
+    def _take(self, transaction: Transaction, partition: int, reply: Reply) -> None:
+        aborting = AbortedBatches(reply.aborted)
+        for place, header in iterate(reply.records):
+            self._positions[partition] = header.next_offset
+            if not aborting.contain(header):
+                for entry in entries(reply.records[place : place + header.size]):
+                    self._transactions.read(transaction, entry.value)
 
     def _write_next(self, transaction: Transaction, places: list[int]) -> None:
         if places:

@@ -71,6 +71,9 @@ class SmallServices:
     def new_uuid(self) -> UUID:
         raise NotImplementedError
 
+    def perturb(self, name: str) -> bool:
+        return False
+
     def soon(self, callback: Callable[[], None]) -> None:
         self._queue.append(callback)
 

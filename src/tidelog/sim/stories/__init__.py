@@ -12,6 +12,7 @@ from tidelog.sim.stories import (
     durability,
     failed_logs,
     isr,
+    operations,
     primary_backup,
     primary_backup_async,
     proposals,
@@ -41,6 +42,7 @@ STORIES: dict[str, Told] = (
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)
     | _named("seam", seams.STORIES)
+    | _named("operation", operations.STORIES)
 )
 """Name → what tells it."""
 

@@ -101,6 +101,5 @@ def promote(story: Story, letter: str) -> None:
 def force(story: Story) -> None:
     story.tell("the operator gives up what cannot be had")
     rules, checker = Rulebook(story.cluster.config), story.cluster.checker
-    place = Place(checker.metadata.newest.topics[TOPIC], 0)
-    checker.may_force(place)
+    checker.may_force(Place(checker.metadata.newest.topics[TOPIC], 0))
     story.cluster.decide(lambda image: leadership.elect(image, TOPIC, 0, rules.at(image), unclean=True))

@@ -30,6 +30,8 @@ class IsrPromise(Promise):
         super().__init__(around)
         self._judged: dict[Key, tuple[set[int], int]] = {}  # members that were all unsound, at which loss
         self._last: dict[Key, set[int]] = {}  # who was taken for whole before nobody was
+        # Whether the topic allows it, before the newest metadata and now: both may have come at once.
+        self._unclean: dict[Key, tuple[bool, bool]] = {}
 
     def is_safe(self, acks: int) -> bool:
         return acks == ACKS_ALL
@@ -67,6 +69,10 @@ class IsrPromise(Promise):
 
     # --- decisions and commits ------------------------------------------------------------------------------
 
+    def described(self, place: Place) -> None:
+        now = place.topic.configs.get("unclean.leader.election.enable") == "true"
+        self._unclean[place.key] = self._unclean.get(place.key, (now, now))[1], now
+
     def decided(self, place: Place, before: PartitionImage) -> None:
         partition = place.partition
         if trusted(before) and not trusted(partition):
@@ -88,16 +94,16 @@ class IsrPromise(Promise):
                 )
 
     def _elected_uncleanly(self, place: Place) -> None:
-        """An unclean election gives up what the elected one lacks, but only where the topic allows it, or
-        an operator has asked for it, or nobody is left who is known to be whole.
+        """An unclean election gives up what the elected one lacks, but only where the topic allows it, an
+        operator wants it, or nobody is left who is known to be whole.
         """
-        partition = place.partition
-        allowed = place.topic.configs.get("unclean.leader.election.enable") == "true"
-        if not allowed and place.key not in self._around.may_be_forced:
+        partition, forced = place.partition, place.key in self._around.may_be_forced
+        if not forced and not any(self._unclean.get(place.key, ())):
             elected = partition.leader if partition.leader >= 0 else partition.last_leader
             if elected not in self._around.losses.of(place.key):
                 raise Violation(f"{place.name}: an unclean election without leave: {partition}")
             return
+        self._around.may_be_forced.discard(place.key)
         floor = self.kept_by(place.key, partition.leader)
         self._around.note(f"{place.name}: unclean election, from {floor} on all is given up")
         self._around.forgive(place, floor)

@@ -9,8 +9,7 @@ by default             the primary and ``copies - 1`` backups have lost power, a
                        the primary alone is enough
 ``flush.messages=1``   the same, but for lost disks instead of lost power
 degradation allowed    as with one copy
-an operator forces it  the primary that is to lead lacks them then (in the seeds: only when its disk was
-                       replaced and one copy was enough)
+an operator forces it  the primary that is to lead lacks them then
 ====================== ====================================================================================
 
 Whoever lost something gets it back: a backup when it has caught up, a primary before it leads. Kept from
@@ -91,6 +90,7 @@ class PrimaryBackupPromise(Promise):
     def _forced(self, place: Place) -> None:
         if place.key not in self._around.may_be_forced:
             raise Violation(f"{place.name}: forced, and nobody asked for it: {place.partition}")
+        self._around.may_be_forced.discard(place.key)
         floor = self.kept_by(place.key, place.partition.leader)
         self._around.note(f"{place.name}: forced, from {floor} on all is given up")
         self._around.forgive(place, floor)

@@ -11,11 +11,12 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from tidelog.broker.node import Node
-from tidelog.controller.image import PartitionImage
+from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.metadata import MetadataChecker
 from tidelog.sim.checkers.promises.losses import NOTHING_LOST, Losses, trusted
 from tidelog.sim.checkers.promises.place import Key, Place
+from tidelog.sim.checkers.promises.syncing import Syncing
 from tidelog.sim.checkers.violation import Violation
 
 ACKS_ALL = -1
@@ -33,6 +34,7 @@ class Surroundings(NamedTuple):
     # As committed since an epoch; None: not changed since.
     voters: Callable[[Key, int], frozenset[int] | None]
     losses: Losses  # shared: a topic may change its mode before everybody has got back what it lost
+    syncing: Syncing  # from when on a node's log is synced as its topic wants
     may_be_forced: set[Key]  # partitions for which an operator has asked for a leader at any price
 
 
@@ -46,12 +48,15 @@ class Promise:
 
     flush_default = ""  # of the mode
 
+    def wants_sync(self, topic: TopicImage) -> bool:
+        """Whether the topic wants that whatever a replica acknowledges has been synced before."""
+        return topic.configs.get("flush.messages", self.flush_default) == "1"
+
     def is_synced(self, place: Place, node: int) -> bool:
         """Whether whatever a replica has acknowledged is synced. Where the topic began to ask for that while
-        it was in use, it is so from the replica's word on, which the controllers have written down.
+        it was in use, it is so once the replica's log was seen to be synced.
         """
-        flush = place.topic.configs.get("flush.messages", self.flush_default)
-        return flush == "1" and node not in place.partition.unsynced
+        return self._around.syncing.holds(place, node)
 
     def is_safe(self, acks: int) -> bool:
         """Whether an ok for such a write means that it is committed."""
@@ -60,6 +65,11 @@ class Promise:
     def is_whole(self, place: Place) -> bool:
         """Whether nothing is missing any more, after the faults: somebody leads, and all replicas count."""
         return place.partition.leader >= 0
+
+    @property
+    def keeps_deletions(self) -> bool:
+        """Whether deleted records stay so, whoever leads next."""
+        return True
 
     def can_do_without(self, place: Place, node: int) -> bool:
         """Whether one of the replicas may lose its disk, now that everything is whole."""
@@ -74,6 +84,10 @@ class Promise:
         lost, not by what the controllers take for lost. ``replaced``: nodes with new disks.
         """
         return False
+
+    def bears_failing_disk(self, place: Place, node: int) -> bool:
+        """Whether the seeds may have a replica's disk fail: it is trusted no more then, synced or not."""
+        return True
 
     # --- what happens ---------------------------------------------------------------------------------------
 

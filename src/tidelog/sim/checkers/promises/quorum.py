@@ -21,6 +21,7 @@ from collections.abc import Set as AbstractSet
 from tidelog.controller.image import PartitionImage
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
+from tidelog.sim.checkers.promises.losses import trusted
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import Promise, Surroundings
 from tidelog.sim.checkers.violation import Violation
@@ -44,13 +45,23 @@ class QuorumPromise(Promise):
             and not partition.is_moving
         )
 
+    @property
+    def keeps_deletions(self) -> bool:
+        """A voter that was away when records were deleted may be elected before it hears of it."""
+        return False
+
     def can_do_without(self, place: Place, node: int) -> bool:
         return self.is_whole(place)
 
     def bears(self, place: Place, node: int) -> bool:
-        """Where voters do not sync, a minority of them may forget at a time, and nothing is lost."""
-        lost = {*self._around.losses.of(place.key), node}
-        return self.is_synced(place, node) or not self._is_majority(place, lost)
+        """Where voters do not sync, a minority of them may forget at a time, and nothing is lost. Who was not
+        readmitted yet, or came with a move, has as little to tell.
+        """
+        return self.is_synced(place, node) or self.bears_failing_disk(place, node)
+
+    def bears_failing_disk(self, place: Place, node: int) -> bool:
+        strangers = set(place.partition.replicas) - trusted(place.partition)
+        return not self._is_majority(place, {*self._around.losses.of(place.key), *strangers, node})
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
         """Nobody leads, and those that lost nothing are no majority."""

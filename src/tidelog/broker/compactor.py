@@ -1,11 +1,10 @@
 """Drives compaction: one pass at a time, the heavy part in a thread, the swaps in order with everything else.
 
 The thread gives way after every few milliseconds of work: Python runs one thread at a time, and the broker
-comes first.
+comes first. How a thread gives way, the surroundings know.
 """
 
 import logging
-import time
 from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
@@ -13,19 +12,20 @@ from tidelog.errors import TidelogError
 from tidelog.log.cleaner import Candidate, Cleaner
 from tidelog.log.cleaner_files import CompactionAbandoned
 from tidelog.log.compaction import Cleaned, Compaction
-from tidelog.runtime.disk import Disk
+from tidelog.log.storage import Storage
 from tidelog.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 GIVE_WAY_AFTER_BYTES = 64 * 1024
-GIVE_WAY_S = 0.002
 
 
 class Compactor:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, storage: Storage, give_way: Callable[[], None]) -> None:
+        """``give_way``: called from the thread, now and then."""
         self._broker = broker
-        self._cleaner = Cleaner(Disk())
+        self._cleaner = Cleaner(storage)
+        self._give_way = give_way
         self._busy = False
         self._stopped = False
         self._since_pause = 0
@@ -106,4 +106,4 @@ class Compactor:
         self._since_pause += size
         if self._since_pause >= GIVE_WAY_AFTER_BYTES:
             self._since_pause = 0
-            time.sleep(GIVE_WAY_S)
+            self._give_way()

@@ -5,15 +5,17 @@ between.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.compactor import Compactor
 from tidelog.broker.partition import Partition
-from tidelog.broker.scrubber import Scrubber
+from tidelog.broker.scrubber import IDLE_MS, Scrubber
+from tidelog.config import BrokerConfig
 from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import Checkpoint, DataDirectory
+from tidelog.log.storage import Storage
 from tidelog.replication.syncing import Syncer
-from tidelog.runtime.compactor import Compactor
 from tidelog.services import Timer
 from tidelog.types import TopicPartition
 
@@ -23,35 +25,54 @@ PARTITIONS_PER_SLICE = 50
 REMOVAL_INTERVAL_MS = 1000
 NAMES_INTERVAL_MS = 500
 NEW_LOGS_INTERVAL_MS = 1000
+EARLY_MS = 5
+SCRUBBING = "scrubbing"
 
 
 class Housekeeping:
-    def __init__(self, broker: Broker, directory: DataDirectory, syncer: Syncer) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        directory: DataDirectory,
+        syncer: Syncer,
+        storage: Storage,
+        *,
+        give_way: Callable[[], None] = lambda: None,
+        scrub_idle_ms: float = IDLE_MS,
+    ) -> None:
+        """``give_way``: called from threads that compute for long."""
         self._broker = broker
         self._directory = directory
         self._syncer = syncer
-        self._compactor = Compactor(broker)
-        self.scrubber = Scrubber(broker)
+        self._compactor = Compactor(broker, storage, give_way)
+        self.scrubber = Scrubber(broker, scrub_idle_ms)
         self._timed: list[Partition] = []  # Those with a `flush.ms`, as of the last look at all of them.
         self._timers: dict[str, Timer] = {}
         self._stopped = False
 
-    def start(self) -> None:
-        self._every("flush", lambda: self._broker.config.log_flush_scheduler_interval_ms, self._flush)
-        self._every("names", lambda: NAMES_INTERVAL_MS, self._flush_names)
-        self._every(
-            "retention", lambda: self._broker.config.log_retention_check_interval_ms, self._enforce_retention
-        )
-        self._every(
-            "recovery points",
-            lambda: self._broker.config.log_flush_offset_checkpoint_interval_ms,
-            self._checkpoint,
-        )
-        self._every("new logs", lambda: NEW_LOGS_INTERVAL_MS, self._note_new_logs)
-        self._every("removal", lambda: REMOVAL_INTERVAL_MS, self._remove)
-        self._every("compaction", lambda: self._broker.config.log_cleaner_backoff_ms, self._compactor.run)
+    def start(self, chores: Container[str] | None = None) -> None:
+        """``chores``: only these; None: all of them."""
+        for name, (interval_ms, chore) in self._chores().items():
+            if chores is None or name in chores:
+                self._every(name, interval_ms, chore)
+        if chores is None or SCRUBBING in chores:
+            self.scrubber.start()
 
-        self.scrubber.start()
+    def _chores(self) -> dict[str, tuple[Callable[[], int], Callable[[], None]]]:
+        """What is done, and how often."""
+
+        def config() -> BrokerConfig:
+            return self._broker.config  # Its settings can be changed.
+
+        return {
+            "flush": (lambda: config().log_flush_scheduler_interval_ms, self._flush),
+            "names": (lambda: NAMES_INTERVAL_MS, self._flush_names),
+            "retention": (lambda: config().log_retention_check_interval_ms, self._enforce_retention),
+            "recovery points": (lambda: config().log_flush_offset_checkpoint_interval_ms, self._checkpoint),
+            "new logs": (lambda: NEW_LOGS_INTERVAL_MS, self._note_new_logs),
+            "removal": (lambda: REMOVAL_INTERVAL_MS, self._remove),
+            "compaction": (lambda: config().log_cleaner_backoff_ms, self._compactor.run),
+        }
 
     def stop(self) -> None:
         self._stopped = True
@@ -72,7 +93,9 @@ class Housekeeping:
                 logger.error("%s: %s", name, error.message)
             except Exception:
                 logger.exception("%s failed", name)
-            self._timers[name] = self._broker.services.later(interval_ms(), run)
+            services = self._broker.services
+            early = services.perturb("early chore")
+            self._timers[name] = services.later(EARLY_MS if early else interval_ms(), run)
 
         self._timers[name] = self._broker.services.later(interval_ms(), run)
 

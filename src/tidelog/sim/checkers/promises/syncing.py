@@ -1,0 +1,57 @@
+"""From when on a topic's wish to be synced counts, seen from outside.
+
+Whoever turns ``flush.messages=1`` on, or moves a topic to a mode that syncs, has a backlog: records that were
+acknowledged before and are on no disk yet. The setting counts on a node once it has heard of it and its log is synced
+up to where it ended when the setting came; until then a power failure there costs what it costs without the setting.
+"""
+
+from collections.abc import Callable, Iterable
+
+from tidelog.broker.node import Node
+from tidelog.sim.checkers.promises.place import Key, Place
+
+UNKNOWN = -1  # Nobody saw where the node's log ended: it was down.
+
+
+class Syncing:
+    def __init__(self, nodes: Callable[[], Iterable[Node]]) -> None:
+        self._nodes = nodes  # those alive
+        self._wanted: dict[Key, bool] = {}
+        self._backlogs: dict[Key, dict[int, int]] = {}  # by node: up to where its log must be synced first
+
+    def described(self, place: Place, *, wanted: bool) -> None:
+        """The newest metadata says so."""
+        before = self._wanted.get(place.key, wanted)
+        self._wanted[place.key] = wanted
+        if not wanted:
+            self._backlogs.pop(place.key, None)
+        elif not before:
+            self._backlogs[place.key] = dict.fromkeys(place.partition.replicas, UNKNOWN)
+            self._look(place.key)
+
+    def look(self) -> None:
+        """To be called before a process ends, while its logs can still be seen."""
+        for key in list(self._backlogs):
+            self._look(key)
+
+    def holds(self, place: Place, node: int) -> bool:
+        """Whether the node's log is as safe as the topic wants it to be, and that is: synced."""
+        if place.key in self._backlogs:
+            self._look(place.key)
+        return self._wanted.get(place.key, False) and node not in self._backlogs.get(place.key, ())
+
+    def _look(self, key: Key) -> None:
+        waiting = self._backlogs[key]
+        for node in self._nodes():
+            hosted = node.host.hosted.get(key)
+            if node.me not in waiting or hosted is None:
+                continue
+            if waiting[node.me] == UNKNOWN:
+                waiting[node.me] = hosted.log.end_offset
+            if not hosted.replica.limits.durable:
+                continue  # It has not heard of the setting: what it synced so far, it did by chance.
+            # It may have been truncated since: then nothing is left of what was to be synced.
+            if hosted.log.synced_end_offset >= min(waiting[node.me], hosted.log.end_offset):
+                del waiting[node.me]
+        if not waiting:
+            del self._backlogs[key]

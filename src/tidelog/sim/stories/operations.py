@@ -1,0 +1,114 @@
+"""What an operator does to a running cluster, and what becomes of it when things go wrong then."""
+
+from collections.abc import Callable
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.clients.client import Reply, RequestCall
+from tidelog.sim.clients.manager import DELETE_RECORDS, DELETE_TIMEOUT_MS
+from tidelog.sim.stories.primary_backup_group import group, is_missed, is_whole
+from tidelog.sim.story import TOPIC, Story
+from tidelog.sim.telling import expect
+
+
+def delete_records(story: Story, before: int) -> ErrorCode:
+    """As DeleteRecords does it, at whoever leads; what it says."""
+    heard: list[Reply] = []
+    wanted = {"partition_index": 0, "offset": before}
+    body = {"topics": [{"name": TOPIC, "partitions": [wanted]}], "timeout": DELETE_TIMEOUT_MS}
+    call = RequestCall(story.client.client_id, story.client.next_number(), DELETE_RECORDS, body)
+    story.client.ask(story.partition().leader, call, heard.append)
+    story.until(lambda: bool(heard), "the deletion")
+    [answer] = heard[0].body.topics[0].partitions
+    code = ErrorCode(answer.error_code)
+    story.tell(f"delete the records before {before}: {code.name if code else 'ok'}")
+    return code
+
+
+def expired_records_are_not_missed() -> Story:
+    """A primary without power, whose records have all been deleted meanwhile, does not wait for a backup that
+    was away and still has them.
+    """
+    story = group(2)
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("B")
+    story.until(lambda: story.in_sync() == "A", "the departure of B")
+    expect(delete_records(story, 2), ErrorCode.NONE)
+    story.run(3500)
+    story.power_off("A")
+    story.until(lambda: is_missed(story), "the end of the leadership")
+    story.start("AB")
+    story.until(lambda: is_whole(story), "the return of both")
+    expect(story.write(), ErrorCode.NONE)
+    return story.end()
+
+
+def expired_records_of_voters() -> Story:
+    """All records of two voters have been deleted, the third was away and has the first of them: it does not
+    win an election with that.
+    """
+    story = Story(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("C")
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    expect(delete_records(story, story.hosted("A").replica.high_watermark), ErrorCode.NONE)
+    story.run(3500)
+    story.tell_logs()
+    story.kill("A")
+    story.start("C")
+    story.run(10000)
+    story.tell_logs()
+    story.start("A")
+    story.until(story.all_in_sync, "the return of A")
+    expect(story.write(), ErrorCode.NONE)
+    return story.end()
+
+
+def deleted_beginning_hides_no_difference() -> Story:
+    """A former leader has a tail that was never committed, and everything that came in its place was deleted:
+    nobody can tell any more where the two part, so it keeps nothing.
+    """
+    story = Story()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "BCXYZ")
+    expect(story.write(acks=1), ErrorCode.NONE)
+    expect(story.write(acks=1), ErrorCode.NONE)
+    story.kill("A")
+    story.until(lambda: story.leader() != "A" and story.partition().leader >= 0, "another leader")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    expect(delete_records(story, 3), ErrorCode.NONE)
+    story.heal()
+    story.start("A")
+    return story.end_whole("A")
+
+
+def deleted_records_stay_deleted() -> Story:
+    """A deletion is answered when every member of the in-sync set has heard of it, or has left: the next
+    leader brings nothing back.
+    """
+    story = Story()
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "BC")
+    story.run(1500)
+    expect(delete_records(story, 3), ErrorCode.REQUEST_TIMED_OUT)
+    story.kill("A")
+    story.heal()
+    story.until(lambda: story.leader() not in ("A", "nobody"), "another leader")
+    story.tell_logs()
+    story.start("A")
+    return story.end_whole("A")
+
+
+STORIES: list[Callable[[], Story]] = [
+    expired_records_are_not_missed,
+    expired_records_of_voters,
+    deleted_beginning_hides_no_difference,
+    deleted_records_stay_deleted,
+]

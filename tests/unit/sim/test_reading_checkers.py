@@ -1,0 +1,59 @@
+"""What is looked for in what readers and transactions are told."""
+
+import pytest
+
+from tidelog.sim.checkers.groups import GroupChecker
+from tidelog.sim.checkers.transactions import TransactionHistory, Value
+from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.checkers.watermarks import Watermarks
+
+
+class TestWatermarks:
+    def test_one_process_goes_forward_and_another_may_be_behind(self) -> None:
+        watermarks = Watermarks("t-0", lambda: 10)
+        watermarks.told("process of 1", 1, 8, 8)
+        watermarks.told("process of 2", 2, 5, 3)
+        watermarks.told("process of 1", 1, 10, 9)
+
+    @pytest.mark.parametrize(("watermark", "stable"), [(7, 7), (9, 6), (9, 10), (11, 8)])
+    def test_not_back_not_more_stable_than_committed_not_more_than_anybody_committed(
+        self, watermark: int, stable: int
+    ) -> None:
+        watermarks = Watermarks("t-0", lambda: 10)
+        watermarks.told("process", 1, 8, 7)
+        with pytest.raises(Violation):
+            watermarks.told("process", 1, watermark, stable)
+
+
+class TestCycles:
+    def test_two_that_read_from_each_other(self) -> None:
+        history = TransactionHistory()
+        one, other = history.begin("x", (1, 0)), history.begin("y", (2, 0))
+        for transaction, value in ((one, b"1"), (other, b"2")):
+            history.taken_over(transaction.name, transaction.producer)
+            history.wrote(transaction, Value("t", 0, value))
+            history.ending(transaction, commit=True)
+            history.ended(transaction, commit=True)
+        history.read(one, b"2")
+        history.check_cycles()
+        history.read(other, b"1")
+        with pytest.raises(Violation, match="circular"):
+            history.check_cycles()
+
+
+class TestHolders:
+    def test_a_partition_is_given_on_when_it_was_given_up_or_its_holder_is_silent(self) -> None:
+        group = GroupChecker("g", "t", lambda: False, session_ms=1000)
+        group.taken("a", 0, 0)
+        group.heard("a", 0)
+        group.released("a", ())
+        group.taken("b", 0, 100)
+        group.heard("b", 100)
+        group.taken("c", 0, 1200)
+
+    def test_not_while_its_holder_is_heard_of(self) -> None:
+        group = GroupChecker("g", "t", lambda: False, session_ms=1000)
+        group.taken("a", 0, 0)
+        group.heard("a", 0)
+        with pytest.raises(Violation, match="was given to b"):
+            group.taken("b", 0, 500)
