@@ -129,6 +129,8 @@ class FailedLogs:
         else:
             self._damaged[hosted] = None  # Its leader was lost meanwhile.
             return
+        if hosted.log.failure is not None:
+            return  # Nothing was dropped, or not for sure: it stays damaged until the broker starts anew.
         key = cast(Key, hosted.key)
         self._repaired.add(key)
         if key not in self._healing:

@@ -1,5 +1,6 @@
 """A node of a cluster: what becomes of peers that are lost, and of logs that are damaged."""
 
+from errno import EIO
 from typing import Any
 from uuid import UUID
 
@@ -334,6 +335,17 @@ class TestDamage:
         assert {ask.unwritable for ask in asked} == {False}
         lone.services.advance(1000)
         assert partition.log.end_offset == 5
+
+    def test_a_repair_that_fails_is_not_told(self, lone: LoneNode) -> None:
+        partition = lone.create((ME, OTHER))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        read(partition, 5)
+        lone.disk.failing["truncate"] = EIO
+        for _ in range(10):
+            lone.services.advance(500)
+        assert partition.log.failure is not None
+        assert lone.image.damaged == {ME}
 
     def test_an_answer_about_the_failure_does_not_stand_for_the_damage(self, lone: LoneNode) -> None:
         lone.create((ME, OTHER))
