@@ -72,7 +72,9 @@ def without_memory(
     return msgspec.structs.replace(
         lost(partition, broker_id, tail=tail),
         leader=NO_BROKER if led else partition.leader,
-        leader_epoch=partition.leader_epoch + led,
+        # Not where the replicas vote: the next leader may be elected in the very epoch that this would take,
+        # and nobody would believe it.
+        leader_epoch=partition.leader_epoch + (led and not elects_itself(partition)),
         in_sync=others(partition.in_sync),
         eligible=others(partition.eligible),
         last_leader=last,

@@ -115,6 +115,15 @@ def test_only_who_remembered_can_lose_no_more_than_a_tail(image: ClusterImage) -
     assert not loss(lost(again, 3, empty=True), 3).tail
 
 
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_leader_that_lost_data_leaves_its_epoch_to_the_voters(image: ClusterImage, empty: bool) -> None:
+    """They may elect the next one in the epoch after it, and tell so."""
+    after = lost(told(image, 3, 7, 1, 2, 3), 3, forgot=not empty, empty=empty)
+    assert (partition(after).leader, partition(after).leader_epoch) == (-1, 7)
+    now = partition(told(after, 2, 8, 1, 2, 3, known=partition(after).partition_epoch))
+    assert (now.leader, now.leader_epoch) == (2, 8)
+
+
 def test_a_log_that_was_repaired_lost_more_than_a_tail(image: ClusterImage) -> None:
     after = told(image, 2, 7, 1, 2, 3)
     key = [(topic_id(1), 0)]
