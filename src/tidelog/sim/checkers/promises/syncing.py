@@ -1,8 +1,9 @@
 """From when on a topic's wish to be synced counts, seen from outside.
 
 Whoever turns ``flush.messages=1`` on, or moves a topic to a mode that syncs, has a backlog: records that were
-acknowledged before and are on no disk yet. The setting counts on a node once it has heard of it and its log is synced
-up to where it ended when the setting came; until then a power failure there costs what it costs without the setting.
+acknowledged before and are on no disk yet. The setting counts on a node once it has heard of it and its log
+is synced up to where it ended when the setting came; until then a power failure there costs what it costs
+without the setting.
 """
 
 from collections.abc import Callable, Iterable
