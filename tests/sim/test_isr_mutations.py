@@ -299,7 +299,7 @@ def forget_the_assignment(patch: pytest.MonkeyPatch) -> None:
 
 def join_for_what_was_dropped(patch: pytest.MonkeyPatch) -> None:
     """A replica that has dropped damaged records still counts for what it had fetched before."""
-    patch.setattr(logs, "_in_a_new_epoch", lambda partition: partition)
+    patch.setattr(logs, "in_a_new_epoch", lambda partition: partition)
 
 
 class Mutation(NamedTuple):

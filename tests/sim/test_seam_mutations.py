@@ -18,6 +18,7 @@ from tidelog.errors import InvariantViolation
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.restoring import Mandate
+from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import seams
 from tidelog.sim.telling import StoryFailed
@@ -97,7 +98,16 @@ def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
         original(self, *args, **named)
         self.seen = Kept()
 
+    def note_alive(self: Serving, hosted: Hosted) -> None:
+        for follower, standing in self._standing.items():
+            item = standing.items.get(hosted)
+            if item is not None and follower in hosted.seen:
+                hosted.note_alive(follower, standing.directory, standing.heard_ms)
+            elif item is not None:
+                hosted.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
+
     patch.setattr(Hosted, "__init__", begin)
+    patch.setattr(Serving, "note_alive", note_alive)
 
 
 def tell_of_old_losses_after_a_start_only(patch: pytest.MonkeyPatch) -> None:
