@@ -122,6 +122,7 @@ def test_many_kinds_mixed_keep_their_order(wire: Wire, synced_topic: str) -> Non
     assert ends == [3 * number + 2 for number in range(50)]
 
 
+@pytest.mark.not_kafka  # Kafka waits as long as it was asked to.
 def test_a_client_that_is_gone_is_not_waited_for(wire: Wire, topic: str, bootstrap: str) -> None:
     """It asked for records within a day, and closed its side."""
     with Wire(bootstrap, timeout_s=10) as leaving:
@@ -157,4 +158,5 @@ def test_a_session_used_twice_at_once_is_answered_both_times(
         )
         calls.produce(other, topic, bytes(batch(b"x")), partition=0)
         answer = wire.receive("fetch", 12, number)
-    assert answer.error_code in (ErrorCode.none, ErrorCode.fetch_session_id_not_found)
+    # Kafka tells the first one that its session has moved on; here it gets what it waited for.
+    assert answer.error_code in (ErrorCode.none, ErrorCode.invalid_fetch_session_epoch)
