@@ -3,7 +3,8 @@ checks links and examples of all pages.
 
 ``./dev docs`` runs it; ``./dev docs --check`` writes nothing and fails where a generated page is out of date.
 What is checked: relative links and their anchors, ``tidelog …`` and ``./dev …`` lines of console examples
-(the command and its options exist), and that Python and TOML examples parse.
+(the command and its options exist), that Python and TOML examples parse, that the files and functions which
+ARCHITECTURE.md and the decisions name exist, and that ARCHITECTURE.md lists every decision.
 """
 
 import importlib.util
@@ -81,6 +82,20 @@ def check_page(page: Path) -> Iterator[Problem]:
     for language, code in _FENCE.findall(text):
         for sentence in _EXAMPLES.get(language, lambda _code: iter(()))(code):
             yield Problem(name, sentence)
+
+
+def check_map() -> Iterator[Problem]:
+    """Whether ARCHITECTURE.md and the decisions fit the code and each other."""
+    names = _tool("code_names")
+    page = ROOT / "ARCHITECTURE.md"
+    text = page.read_text(encoding="utf-8")
+    decisions = sorted(ROOT.glob("docs/decisions/*.md"))
+    for decision in decisions:
+        if f"(docs/decisions/{decision.name})" not in text:
+            yield Problem(page.relative_to(ROOT), f"does not list {decision.relative_to(ROOT)}")
+    for each in (page, *decisions):
+        for sentence in names.missing(each.read_text(encoding="utf-8"), ROOT):
+            yield Problem(each.relative_to(ROOT), sentence)
 
 
 def _broken(page: Path, target: str) -> str | None:
@@ -188,6 +203,7 @@ def main(arguments: list[str]) -> int:
             (ROOT / name).write_text(drawn, encoding="utf-8")
     for page in pages():
         problems += check_page(page)
+    problems += check_map()
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     sys.stderr.write(f"docs: {len(pages())} pages, {len(problems)} problems\n")

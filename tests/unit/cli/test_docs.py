@@ -21,6 +21,23 @@ def docs() -> ModuleType:
 def test_the_pages_of_this_repository_are_true(docs: ModuleType) -> None:
     assert [str(problem) for problem in docs.stale_pages()] == []
     assert [str(problem) for page in docs.pages() for problem in docs.check_page(page)] == []
+    assert [str(problem) for problem in docs.check_map()] == []
+
+
+def test_names_of_code_that_do_not_exist_are_found(
+    docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    (tmp_path / "src/tidelog/log").mkdir(parents=True)
+    (tmp_path / "src/tidelog/log/log.py").write_text("class Log:\n    def append(self) -> None: ...\n")
+    (tmp_path / "docs/decisions").mkdir(parents=True)
+    (tmp_path / "docs/decisions/0001-a.md").write_text("`log/log.py: Log.append` and `log/lag.py`\n")
+    (tmp_path / "ARCHITECTURE.md").write_text("`log/log.py: Log.depend`, `log/` and `a/b`\n")
+    assert [str(problem) for problem in docs.check_map()] == [
+        "ARCHITECTURE.md: does not list docs/decisions/0001-a.md",
+        "ARCHITECTURE.md: `log/log.py` defines no Log.depend",
+        "docs/decisions/0001-a.md: `log/lag.py` is no file of the project",
+    ]
 
 
 def test_what_is_wrong_with_a_page_is_found(
