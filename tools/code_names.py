@@ -1,7 +1,7 @@
 """Finds the files and names of the code that a page mentions, and says which of them do not exist.
 
-A page names a file by its path below ``src/tidelog`` (```log/log.py```) or below the checkout, and something in it
-as ```log/log.py: Log.append```. A name is found where the file defines or assigns it.
+A page names a file by its path below ``src/tidelog`` (`` `log/log.py` ``) or below the checkout, and what is
+in it as `` `log/log.py: Log.append` ``. A name is found where the file defines or assigns it.
 """
 
 import re
