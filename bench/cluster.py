@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.kafka import KafkaServer
 from bench.process import BenchError, free_port, wait_until
 from bench.servers import TidelogServer
-from tidelog.lab.probe import ClusterView, PartitionView, active_controller, is_ready, look
+from tidelog.client.cluster_view import ClusterView, PartitionView, active_controller, is_ready, view_cluster
 from tidelog.lab.voters import choose_voters, quorum_voters
 
 Member = TidelogServer | KafkaServer
@@ -80,7 +80,7 @@ class ClusterServer:
         """What the first broker that answers says."""
         for node in sorted(self._up):
             try:
-                return look("127.0.0.1", self.members[node].port, *topics, timeout_s=1.0)
+                return view_cluster("127.0.0.1", self.members[node].port, *topics, timeout_s=1.0)
             except OSError:
                 continue
         raise BenchError(f"no broker of {self.name} answers")

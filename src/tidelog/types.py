@@ -21,6 +21,11 @@ NO_BROKER = BrokerId(-1)
 NO_OFFSET = Offset(-1)
 
 
+def majority(voters: int) -> int:
+    """How many of them make a majority."""
+    return voters // 2 + 1
+
+
 class TopicPartition(NamedTuple):
     """A partition by name; its directory on disk is called the same."""
 

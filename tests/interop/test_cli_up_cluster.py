@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.lab.probe import look
+from tidelog.client.cluster_view import view_cluster
 
 from .test_cli_up import TIMEOUT_S, StartUp, Up, is_gone, start_up, tidelog, wait_until
 
@@ -28,7 +28,7 @@ def pid(up: Up, number: int) -> int:
 
 
 def members(up: Up) -> list[int]:
-    return sorted(look("127.0.0.1", up.port).brokers)
+    return sorted(view_cluster("127.0.0.1", up.port).brokers)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
@@ -77,7 +77,7 @@ def test_a_killed_broker_costs_nothing_and_can_be_started_again(start_up: StartU
             [sys.executable, "-m", "tidelog", "broker", "--config", str(config)], stdout=log, stderr=log
         ) as successor,
     ):
-        wait_until(lambda: len(look("127.0.0.1", up.port + 1).brokers) == 3)
+        wait_until(lambda: len(view_cluster("127.0.0.1", up.port + 1).brokers) == 3)
         assert tidelog(up.port, "consume", "greetings") == "hello\n"
         assert up.end()[0] == 0
         assert successor.wait(TIMEOUT_S) == 0

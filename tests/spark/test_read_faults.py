@@ -16,8 +16,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from tidelog.spark.client.connection import Api, Connection
-from tidelog.spark.client.errors import ClusterUnreachable, UnknownTopic
+from tidelog.client.apis import Api
+from tidelog.client.connection import Connection
+from tidelog.client.errors import ClusterUnreachable, UnknownTopic
 from tidelog.spark.reading.batch import TidelogReader
 from tidelog.spark.reading.batches import CorruptRecords
 from tidelog.spark.reading.columns import default_schema

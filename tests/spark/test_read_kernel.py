@@ -11,10 +11,10 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tidelog.client.connection import PADDING_BYTES
+from tidelog.client.messages import FetchedPartition
 from tidelog.protocol import batch as layout
 from tidelog.protocol.records import Record, encode_batch
-from tidelog.spark.client.connection import PADDING_BYTES
-from tidelog.spark.client.messages import FetchedPartition
 from tidelog.spark.kernel import columns, native
 from tidelog.spark.reading.batches import BatchDecoder, CorruptRecords
 from tidelog.spark.reading.columns import default_schema

@@ -9,8 +9,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.types import StructType
 
-from tidelog.spark.client.sasl import AuthenticationFailed, Scram
-from tidelog.spark.client.settings import client_settings
+from tidelog.client.sasl import AuthenticationFailed, Scram
+from tidelog.spark.client_settings import client_settings
 from tidelog.spark.java import JavaMissing, require_java
 from tidelog.spark.options import OptionError, Options
 from tidelog.spark.reading.columns import check_schema, default_schema

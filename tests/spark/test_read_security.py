@@ -20,10 +20,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tidelog.spark.client.cluster import Cluster
-from tidelog.spark.client.errors import ClusterUnreachable
-from tidelog.spark.client.sasl import AuthenticationFailed
-from tidelog.spark.client.settings import client_settings
+from tidelog.client.cluster import Cluster
+from tidelog.client.errors import ClusterUnreachable
+from tidelog.client.sasl import AuthenticationFailed
+from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import Options
 
 USER, PASSWORD = "ann", "s3, cret="

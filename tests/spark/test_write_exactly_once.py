@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tidelog.spark.client.cluster import Cluster
+from tidelog.client.cluster import Cluster
 from tidelog.spark.writing import writer_settings
 from tidelog.spark.writing.coordinator import Coordinators
 from tidelog.spark.writing.messages import CommittedOffset, ProducerId

@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, MapType, StringType, StructField, StructType
 
+from tidelog.client.errors import Refused, UnknownTopic
 from tidelog.spark import OptionError
-from tidelog.spark.client.errors import Refused, UnknownTopic
 from tidelog.spark.writing import batch_writer, kernel
 from tidelog.spark.writing.encoder import Unwritable
 

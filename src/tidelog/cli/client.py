@@ -8,7 +8,8 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.lab.probe import first_open, parse_bootstrap
+from tidelog.client.ports import first_open
+from tidelog.client.settings import parse_bootstrap
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException

@@ -1,21 +1,19 @@
 """Requests that no client library has: a connection per broker, one question at a time, in the newest
-version. Knows sockets and frames, not what the questions mean.
+version. Knows addresses and connections, not what the questions mean.
 """
 
-import socket
-import struct
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from tidelog.cli.client import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
 from tidelog.cli.failure import CommandFailed
+from tidelog.client.connection import Connection
+from tidelog.client.settings import ClientSettings, parse_bootstrap
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.lab.probe import parse_bootstrap
 from tidelog.protocol import requests
 from tidelog.protocol.messages import Fields
 
 METADATA = 3
-CLIENT_ID = "tidelog-cli"
 
 
 class Address(NamedTuple):
@@ -31,7 +29,13 @@ class ClusterClient:
             addresses = [Address(*each) for each in parse_bootstrap(bootstrap)]
         except ValueError as error:
             raise CommandFailed(f"--bootstrap: {error}.") from None
-        self._connections: dict[Address, socket.socket] = {}
+        self._settings = ClientSettings(
+            tuple(addresses),
+            client_id="tidelog-cli",
+            request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
+            connect_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
+        )
+        self._connections: dict[Address, Connection] = {}
         self._bootstrap = self._first_open(addresses, bootstrap)
 
     def __enter__(self) -> Self:
@@ -57,12 +61,10 @@ class ClusterClient:
             "start one with `tidelog up`, or name another one with --bootstrap."
         )
 
-    def _connect(self, address: Address) -> socket.socket:
+    def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = socket.create_connection(address, CONNECT_TIMEOUT_S)
-            connection.settimeout(REQUEST_TIMEOUT_S)
-            self._connections[address] = connection
+            connection = self._connections[address] = Connection(*address, self._settings)
         return connection
 
     # -- asking ------------------------------------------------------------------------
@@ -71,18 +73,19 @@ class ClusterClient:
         """The answer as the schemas read it; without an address, of the broker we are connected to."""
         there = address or self._bootstrap
         try:
-            return requests.decode_answer(api_key, memoryview(self._exchange(there, api_key, body)))
+            return requests.decode_body(api_key, self.exchange(there, api_key, body))
         except TidelogError as error:
             raise CommandFailed(f"{there.host}:{there.port} does not answer as expected: {error}.") from None
 
-    def _exchange(self, address: Address, api_key: int, body: Fields) -> bytes:
+    def exchange(self, address: Address, api_key: int, body: Fields) -> memoryview:
+        """The body of the answer, as it came."""
+        request, version = requests.encode_body(api_key, body), requests.newest(api_key)
         try:
             connection = self._connect(address)
-            connection.sendall(requests.encode_request(api_key, 1, CLIENT_ID, body))
-            (size,) = struct.unpack(">i", _receive(connection, 4))
-            return _receive(connection, size)
+            return connection.call(api_key, version, request, flexible=requests.is_flexible(api_key))
         except OSError as error:
-            self._connections.pop(address, None)
+            if (broken := self._connections.pop(address, None)) is not None:
+                broken.close()
             raise CommandFailed(
                 f"The connection to {address.host}:{address.port} was lost: {error}."
             ) from None
@@ -93,16 +96,6 @@ class ClusterClient:
 
     def brokers(self) -> dict[int, Address]:
         return {each.node_id: Address(each.host, each.port) for each in self.metadata().brokers}
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        data = connection.recv(size - len(received))
-        if not data:
-            raise ConnectionError("the broker closed it")
-        received += data
-    return bytes(received)
 
 
 def check(code: int, message: str | None = None) -> None:

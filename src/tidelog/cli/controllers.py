@@ -10,7 +10,8 @@ from tidelog.cli.controller_admin import Node, Quorum
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import count, print_json, print_table
-from tidelog.lab.probe import parse_bootstrap
+from tidelog.client.settings import parse_bootstrap
+from tidelog.types import majority
 
 app = typer.Typer(
     no_args_is_help=True, help="See, add and remove the controllers, which decide about the cluster."
@@ -100,6 +101,6 @@ def _row(node: Node) -> dict[str, Any]:
 def _health(quorum: Quorum) -> str:
     """How many more may fail."""
     voters = quorum.voters
-    spare = sum(node.alive for node in voters) - (len(voters) // 2 + 1)
+    spare = sum(node.alive for node in voters) - majority(len(voters))
     survive = f"{count(spare, 'failure')} can be survived" if spare > 0 else "no failure can be survived"
     return f"{count(len(voters), 'voter')}, epoch {quorum.epoch}: {survive}."

@@ -20,9 +20,11 @@ from typing import IO
 
 from tidelog.cli.failure import CommandFailed
 from tidelog.cli.local_broker import HOST, VOTERS, LocalBroker, describe_exit
+from tidelog.client.cluster_view import is_ready
+from tidelog.client.ports import is_free
 from tidelog.config import Raw
-from tidelog.lab.probe import is_free, is_ready
-from tidelog.lab.voters import choose_voters, majority, quorum_voters
+from tidelog.lab.voters import choose_voters, quorum_voters
+from tidelog.types import majority
 
 DEFAULT_BROKERS = 3
 STOP_TIMEOUT_S = 30.0

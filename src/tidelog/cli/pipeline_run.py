@@ -109,8 +109,8 @@ def _explained() -> Iterator[None]:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
+    from tidelog.client.errors import ClientError
     from tidelog.spark import JavaMissing, OptionError
-    from tidelog.spark.client.errors import ClientError
     from tidelog.spark.pipelines.running import MachineTooBusy
 
     try:

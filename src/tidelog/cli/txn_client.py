@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from tidelog.cli.cluster_client import Address, ClusterClient
 from tidelog.cli.failure import CommandFailed
+from tidelog.client.reader import Reader
 from tidelog.errors import ErrorCode
-from tidelog.protocol.wire import INT16, INT32, INT64, read_array_size, read_string, skip_tags
 
 FIND_COORDINATOR, DESCRIBE_TRANSACTIONS = 10, 65
 _TRANSACTION_COORDINATOR = 1
@@ -52,30 +52,22 @@ class TxnClient(ClusterClient):
 
     def describe(self, address: Address, transactional_id: str) -> Described:
         body = {"transactional_ids": [transactional_id]}
-        return _read_description(self._exchange(address, DESCRIBE_TRANSACTIONS, body))
+        return _read_description(self.exchange(address, DESCRIBE_TRANSACTIONS, body))
 
 
-def _read_description(frame: bytes) -> Described:
-    """DescribeTransactions, version 0: header tags, throttle time, one state."""
-    position = skip_tags(frame, 4) + INT32.size
-    _, position = read_array_size(frame, position, True)
-    (error,) = INT16.unpack_from(frame, position)
-    name, position = read_string(frame, position + INT16.size, True)
-    state, position = read_string(frame, position, True)
-    (timeout_ms,) = INT32.unpack_from(frame, position)
-    (started_ms,) = INT64.unpack_from(frame, position + 4)
-    (producer_id,) = INT64.unpack_from(frame, position + 12)
-    (epoch,) = INT16.unpack_from(frame, position + 20)
-    topics, position = read_array_size(frame, position + 22, True)
+def _read_description(body: memoryview) -> Described:
+    """DescribeTransactions, version 0: throttle time, one state."""
+    reader = Reader(body)
+    reader.int32()  # throttle time
+    reader.compact_count()
+    error, name, state = reader.int16(), reader.compact_string(), reader.compact_string()
+    timeout_ms, started_ms = reader.int32(), reader.int64()
+    producer_id, epoch = reader.int64(), reader.int16()
     partitions = []
-    for _ in range(topics):
-        topic, position = read_string(frame, position, True)
-        indexes, position = read_array_size(frame, position, True)
-        for _ in range(indexes):
-            partitions.append((topic or "", INT32.unpack_from(frame, position)[0]))
-            position += INT32.size
-        position = skip_tags(frame, position)
+    for _ in range(reader.compact_count()):
+        topic = reader.compact_string()
+        partitions += [(topic, reader.int32()) for _ in range(reader.compact_count())]
+        reader.skip_tags()
     return Described(
-        ErrorCode(error), name or "", state or "", timeout_ms, started_ms, producer_id, epoch,
-        tuple(sorted(partitions)),
-    )  # fmt: skip
+        ErrorCode(error), name, state, timeout_ms, started_ms, producer_id, epoch, tuple(sorted(partitions))
+    )

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidelog.config.modes import DEFAULTS, LEAST_REPLICAS, QUORUM, WITHOUT_MEANING, majority
+from tidelog.config.modes import DEFAULTS, LEAST_REPLICAS, QUORUM, WITHOUT_MEANING
 from tidelog.config.table import refuse
 from tidelog.config.topic import TOPIC_SETTINGS, topic_setting
 from tidelog.errors import InvalidConfig
+from tidelog.types import majority
 
 _ONLY_DELETE = ("retention.ms", "retention.bytes")
 _ONLY_COMPACT = (

@@ -8,6 +8,8 @@ is not there. Each reason completes the sentence "… has no meaning in mode M: 
 from collections.abc import Callable
 from typing import Any
 
+from tidelog.types import majority
+
 ISR = "isr"
 PRIMARY_BACKUP = "primary-backup"
 QUORUM = "quorum"
@@ -39,10 +41,6 @@ the mode in mind; only the topic itself can say otherwise."""
 
 LEAST_REPLICAS: dict[str, int] = {ISR: 1, PRIMARY_BACKUP: 1, QUORUM: 3}
 """With fewer the mode would promise nothing that another one does not."""
-
-
-def majority(replicas: int) -> int:
-    return replicas // 2 + 1
 
 
 COPIES: dict[str, Callable[[int, int], int]] = {

@@ -8,7 +8,8 @@ primary, and all of them live when the faults come.
 from collections.abc import Callable, Set
 from typing import NamedTuple
 
-from tidelog.config.modes import COPIES, ISR, LEAST_REPLICAS, PRIMARY_BACKUP, QUORUM, majority
+from tidelog.config.modes import COPIES, ISR, LEAST_REPLICAS, PRIMARY_BACKUP, QUORUM
+from tidelog.types import majority
 
 SYNC_EVERY_MESSAGE = 1
 LEADER = 0  # its place among the replicas

@@ -16,7 +16,3 @@ def choose_voters(brokers: Iterable[int]) -> list[int]:
 def quorum_voters(addresses: Mapping[int, str]) -> str:
     """The setting ``controller.quorum.voters``."""
     return ",".join(f"{voter}@{address}" for voter, address in sorted(addresses.items()))
-
-
-def majority(voters: int) -> int:
-    return voters // 2 + 1

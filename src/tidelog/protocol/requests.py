@@ -4,7 +4,8 @@ What :mod:`tidelog.protocol.messages` is to a handler, this is to whoever asks a
 in, kio's entities out, always in the newest version, as both ends are brokers of one cluster.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from struct import Struct
 from typing import Any
@@ -61,28 +62,47 @@ def answer_of(api_key: int, answer: Fields) -> Any:
 
 def encode_request(api_key: int, correlation_id: int, client_id: str, body: Fields) -> bytes:
     """The whole request frame."""
+    header = write_string(client_id, False) + (b"\x00" if is_flexible(api_key) else b"")
+    content = header + encode_body(api_key, body)
+    return _FRAME.pack(8 + len(content), api_key, newest(api_key), correlation_id) + content
+
+
+def encode_body(api_key: int, body: Fields) -> bytes:
+    """The request without its header."""
     sink = Sink()
     _request_writer(api_key)(sink, request_of(api_key, body))
-    header = write_string(client_id, False) + (b"\x00" if _flexible_request(api_key) else b"")
-    content = b"".join([header, *sink.pieces])
-    return _FRAME.pack(8 + len(content), api_key, newest(api_key), correlation_id) + content
+    return b"".join(sink.pieces)
 
 
 def decode_answer(api_key: int, frame: memoryview) -> Any:
     """The answer in a frame that begins with its correlation id; :class:`Malformed` when it is none."""
-    try:
+    with _sensible(api_key):
         position = skip_tags(frame, 4) if _flexible_answer(api_key) else 4
+    return decode_body(api_key, frame, position)
+
+
+def decode_body(api_key: int, frame: memoryview, position: int = 0) -> Any:
+    """The answer whose body begins there."""
+    with _sensible(api_key):
         answer, _ = _answer_reader(api_key)(frame.toreadonly(), position)
-    except Exception as error:  # kio raises many kinds for bytes that do not fit its schema
-        raise Malformed(f"the answer to {api_key_map[api_key]} cannot be parsed: {error}") from None
     return answer
 
 
+@contextmanager
+def _sensible(api_key: int) -> Iterator[None]:
+    """kio raises many kinds for bytes that do not fit its schema."""
+    try:
+        yield
+    except Exception as error:
+        raise Malformed(f"the answer to {api_key_map[api_key]} cannot be parsed: {error}") from None
+
+
 @cache
-def _flexible_request(api_key: int) -> bool:
+def is_flexible(api_key: int) -> bool:
+    """Whether the header of the newest request carries tags."""
     return bool(load_request_schema(api_key, newest(api_key)).__flexible__)
 
 
 @cache
 def _flexible_answer(api_key: int) -> bool:
-    return _flexible_request(api_key) and api_key != API_VERSIONS_KEY
+    return is_flexible(api_key) and api_key != API_VERSIONS_KEY

@@ -19,6 +19,7 @@ from tidelog.errors import StorageError
 from tidelog.invariant import invariant
 from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import ControlType, Record, control_key, decode_batch, encode_batch
+from tidelog.types import majority
 
 _KEY = control_key(ControlType.KRAFT_VOTERS)
 NO_OFFSET = -1
@@ -52,7 +53,7 @@ class VoterSet:
     def __init__(self, voters: Iterable[Voter], returning: Iterable[Voter] = ()) -> None:
         self._by_id = {voter.voter_id: voter for voter in sorted(voters, key=lambda voter: voter.voter_id)}
         self.ids = frozenset(self._by_id)
-        self.majority = len(self._by_id) // 2 + 1
+        self.majority = majority(len(self._by_id))
         self.returning = tuple(returning)
 
     @classmethod

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from tidelog.lab.probe import ClusterView, PartitionView, active_controller, is_ready, look
+from tidelog.client.cluster_view import ClusterView, PartitionView, active_controller, is_ready, view_cluster
 from tidelog.lab.voters import choose_voters, quorum_voters
 from tidelog.testing.broker import POLL_INTERVAL_S, START_TIMEOUT_S, Broker, BrokerError, Setting, free_port
 from tidelog.testing.network import Network
@@ -122,7 +122,7 @@ class Cluster:
         failure: OSError = ConnectionRefusedError("no broker runs")
         for broker in [of] if of is not None else self.running:
             try:
-                return look(broker.host, broker.port, *topics, timeout_s=1.0)
+                return view_cluster(broker.host, broker.port, *topics, timeout_s=1.0)
             except OSError as error:  # a paused one, or one that is cut off: the next may know more
                 failure = error
         raise failure

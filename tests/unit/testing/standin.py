@@ -1,4 +1,4 @@
-"""A stand-in broker: answers what ``tidelog.lab.probe`` asks and obeys signals, in a few milliseconds.
+"""A stand-in broker: answers what ``cluster_view`` asks and obeys signals, in a few milliseconds.
 
 ``standin.py PORT EXIT_CODE [VOTERS]``; the cluster is the voters whose ports are open, the first of them the
 controller, and any topic asked for has two partitions that those brokers lead and hold.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.lab.probe import PartitionView
+from tidelog.client.cluster_view import PartitionView
 from tidelog.testing import Broker, BrokerError, Cluster, running_cluster
 
 STANDIN = Path(__file__).with_name("standin.py")

@@ -4,6 +4,7 @@ elect.
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.view import WAIT, YES, Refuse, Seal, Verdict, View
+from tidelog.types import majority
 
 
 class QuorumPolicy:
@@ -25,10 +26,10 @@ class QuorumPolicy:
         held = [view.durable_end_offset] if view.me in view.replicas else []
         held += [follower.end_offset if follower.seen else 0 for follower in view.progress.values()]
         held.sort(reverse=True)
-        majority = len(view.replicas) // 2 + 1
-        if len(held) < majority:
+        needed = majority(len(view.replicas))
+        if len(held) < needed:
             return view.high_watermark
-        candidate = held[majority - 1]
+        candidate = held[needed - 1]
         return candidate if candidate > view.epoch_start_offset else view.high_watermark
 
     def commits_alone(self, view: View) -> bool:

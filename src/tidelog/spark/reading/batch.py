@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from tidelog.spark.client.cluster import Cluster
-from tidelog.spark.client.messages import TopicPartition
+from tidelog.client.cluster import Cluster
+from tidelog.client.messages import TopicPartition
 from tidelog.spark.options import OptionError
 from tidelog.spark.reading.columns import check_schema
 from tidelog.spark.reading.filters import Pushed

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from crc32c import crc32c
 
+from tidelog.client.messages import FetchedPartition
 from tidelog.errors import CorruptBatch
 from tidelog.protocol import batch as layout
 from tidelog.protocol.records import ControlType, control_type, decode_batch
-from tidelog.spark.client.messages import FetchedPartition
 from tidelog.spark.kernel import slots as s
 from tidelog.spark.kernel.columns import TABLE_ROWS, BrokenRecords, ColumnBuilder, Table
 from tidelog.spark.reading.inflating import FULL_BYTES, Inflater

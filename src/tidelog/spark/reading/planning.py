@@ -5,9 +5,9 @@ Runs in Spark's driver. Owns the questions to the cluster; what to do with the a
 
 from collections.abc import Iterable, Mapping
 
-from tidelog.spark.client.cluster import Cluster
-from tidelog.spark.client.errors import UnknownTopic
-from tidelog.spark.client.messages import EARLIEST, LATEST, TopicPartition
+from tidelog.client.cluster import Cluster
+from tidelog.client.errors import UnknownTopic
+from tidelog.client.messages import EARLIEST, LATEST, TopicPartition
 from tidelog.spark.options import OptionError
 from tidelog.spark.reading.settings import At, Edge, ReadSettings
 

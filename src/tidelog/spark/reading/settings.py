@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from tidelog.spark.client.fetching import FetchSettings
-from tidelog.spark.client.messages import EARLIEST, LATEST, TopicPartition
-from tidelog.spark.client.settings import ISOLATION, ClientSettings, client_settings
+from tidelog.client.fetching import FetchSettings
+from tidelog.client.messages import EARLIEST, LATEST, TopicPartition
+from tidelog.client.settings import ClientSettings
+from tidelog.spark.client_settings import ISOLATION, client_settings
 from tidelog.spark.options import OptionError, Options
 
 CHOOSERS = ("assign", "subscribe", "subscribePattern")

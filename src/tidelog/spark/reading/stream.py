@@ -18,9 +18,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidelog.spark.client.cluster import Cluster
-from tidelog.spark.client.errors import UnknownTopic
-from tidelog.spark.client.messages import TopicPartition
+from tidelog.client.cluster import Cluster
+from tidelog.client.errors import UnknownTopic
+from tidelog.client.messages import TopicPartition
 from tidelog.spark.reading.columns import check_schema
 from tidelog.spark.reading.limits import share
 from tidelog.spark.reading.loss import tell_loss

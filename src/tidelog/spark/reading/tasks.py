@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tidelog.spark.client.cluster import Cluster
-from tidelog.spark.client.errors import OffsetOutOfRange, UnknownTopic
-from tidelog.spark.client.fetching import PartitionFetcher
-from tidelog.spark.client.messages import EARLIEST, LATEST
+from tidelog.client.cluster import Cluster
+from tidelog.client.errors import OffsetOutOfRange, UnknownTopic
+from tidelog.client.fetching import PartitionFetcher
+from tidelog.client.messages import EARLIEST, LATEST
 from tidelog.spark.reading.batches import BatchDecoder
 from tidelog.spark.reading.loss import tell_loss
 from tidelog.spark.reading.ranges import TopicRange

@@ -7,10 +7,10 @@ means is the caller's business: every error that is not about the coordinator is
 from collections.abc import Callable
 from typing import TypeVar
 
+from tidelog.client.apis import Api
+from tidelog.client.cluster import Cluster, Patience
+from tidelog.client.errors import error_name, is_retriable
 from tidelog.errors import ErrorCode
-from tidelog.spark.client.cluster import Cluster, Patience
-from tidelog.spark.client.connection import Api
-from tidelog.spark.client.errors import error_name, is_retriable
 from tidelog.spark.writing import messages
 
 T = TypeVar("T")

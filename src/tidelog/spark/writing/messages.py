@@ -10,10 +10,11 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from tidelog.client.apis import Api
+from tidelog.client.messages import TopicPartition
+from tidelog.client.reader import Reader, string
 from tidelog.protocol.batch import Buffer
 from tidelog.protocol.wire import read_string, read_uvarint, write_string, write_uvarint
-from tidelog.spark.client.connection import Api
-from tidelog.spark.client.messages import Reader, TopicPartition, string
 
 VERSIONS: dict[int, int] = {
     Api.PRODUCE: 8,

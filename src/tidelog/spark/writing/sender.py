@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tidelog.client.apis import Api
+from tidelog.client.cluster import Cluster, Patience
+from tidelog.client.connection import Connection
+from tidelog.client.errors import ClientError, Refused, is_retriable
+from tidelog.client.messages import TopicPartition
 from tidelog.errors import ErrorCode
-from tidelog.spark.client.cluster import Cluster, Patience
-from tidelog.spark.client.connection import Api, Connection
-from tidelog.spark.client.errors import ClientError, Refused, is_retriable
-from tidelog.spark.client.messages import TopicPartition
 from tidelog.spark.writing import messages
 from tidelog.spark.writing.encoder import Sealed
 

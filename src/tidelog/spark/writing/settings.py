@@ -7,8 +7,9 @@ task.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidelog.client.settings import ClientSettings
 from tidelog.protocol.codecs import Codec
-from tidelog.spark.client.settings import ClientSettings, client_settings
+from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import OptionError, Options
 
 EXACTLY_ONCE = "exactly-once"

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tidelog.spark.client.cluster import Cluster
-from tidelog.spark.client.connection import Api
-from tidelog.spark.client.errors import Refused
-from tidelog.spark.client.messages import TopicPartition
+from tidelog.client.apis import Api
+from tidelog.client.cluster import Cluster
+from tidelog.client.errors import Refused
+from tidelog.client.messages import TopicPartition
 from tidelog.spark.writing import messages
 from tidelog.spark.writing.columns import ColumnReader
 from tidelog.spark.writing.encoder import Encoder, Producer, Sealed

@@ -31,10 +31,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tidelog.client.apis import Api
+from tidelog.client.errors import ClientError, Refused
+from tidelog.client.messages import TopicPartition
 from tidelog.errors import ErrorCode
-from tidelog.spark.client.connection import Api
-from tidelog.spark.client.errors import ClientError, Refused
-from tidelog.spark.client.messages import TopicPartition
 from tidelog.spark.writing import messages
 from tidelog.spark.writing.coordinator import Coordinators
 from tidelog.spark.writing.messages import OF_GROUP, OF_TRANSACTION, CommittedOffset, ProducerId

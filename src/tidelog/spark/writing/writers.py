@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from tidelog.spark.client.cluster import Cluster
-from tidelog.spark.client.errors import ClientError
-from tidelog.spark.client.messages import TopicPartition
+from tidelog.client.cluster import Cluster
+from tidelog.client.errors import ClientError
+from tidelog.client.messages import TopicPartition
 from tidelog.spark.writing.coordinator import Coordinators
 from tidelog.spark.writing.encoder import Producer
 from tidelog.spark.writing.settings import WriterSettings

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from tidelog.client.apis import Api
+from tidelog.client.cluster import Cluster
+from tidelog.client.connection import Connection
+from tidelog.client.errors import Refused
+from tidelog.client.messages import EARLIEST, FETCH_VERSION, fetch_request, fetched
+from tidelog.client.settings import ClientSettings
 from tidelog.errors import CorruptBatch
 from tidelog.log.checkpoints import HIGH_WATERMARKS_FILE, decode_offsets
-from tidelog.spark.client.cluster import Cluster
-from tidelog.spark.client.connection import Api, Connection
-from tidelog.spark.client.errors import Refused
-from tidelog.spark.client.messages import EARLIEST, FETCH_VERSION, fetch_request, fetched
-from tidelog.spark.client.settings import ClientSettings, client_settings
+from tidelog.spark.client_settings import client_settings
 from tidelog.spark.options import OptionError, Options
 from tidelog.types import TopicPartition
 

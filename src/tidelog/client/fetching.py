@@ -6,12 +6,13 @@ worked on: :meth:`PartitionFetcher.ask`, then :meth:`PartitionFetcher.take`. Ref
 
 from dataclasses import dataclass
 
+from tidelog.client import messages
+from tidelog.client.apis import Api
+from tidelog.client.cluster import Cluster, Patience
+from tidelog.client.connection import Connection, Room
+from tidelog.client.errors import OffsetOutOfRange, Refused, UnknownTopic, is_retriable
+from tidelog.client.messages import FetchedPartition
 from tidelog.errors import ErrorCode
-from tidelog.spark.client import messages
-from tidelog.spark.client.cluster import Cluster, Patience
-from tidelog.spark.client.connection import Api, Connection, Room
-from tidelog.spark.client.errors import OffsetOutOfRange, Refused, UnknownTopic, is_retriable
-from tidelog.spark.client.messages import FetchedPartition
 
 _UNKNOWN_TOPIC_TRIES = 5
 

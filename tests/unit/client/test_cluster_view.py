@@ -8,22 +8,23 @@ from contextlib import contextmanager
 
 import pytest
 
-from tidelog.lab.probe import (
+from tidelog.client.cluster_view import (
     ClusterView,
     PartitionView,
     active_controller,
     answers,
-    first_open,
-    is_free,
     is_ready,
-    look,
-    parse_bootstrap,
+    view_cluster,
 )
+from tidelog.client.ports import first_open, is_free
+from tidelog.client.settings import parse_bootstrap
 
 
 @contextmanager
 def server_that_answers(*answers: bytes) -> Iterator[int]:
-    """A server that reads each request whole and sends the next answer as it is, then closes."""
+    """A server that reads each request whole and sends the next answer, then closes. The correlation id in an
+    answer is how far it is from the one asked for.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -31,8 +32,8 @@ def server_that_answers(*answers: bytes) -> Iterator[int]:
             with connection:
                 for answer in answers:
                     (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
-                    connection.recv(size, socket.MSG_WAITALL)
-                    connection.sendall(answer)
+                    request = connection.recv(size, socket.MSG_WAITALL)
+                    connection.sendall(_for_request(answer, request))
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -40,7 +41,14 @@ def server_that_answers(*answers: bytes) -> Iterator[int]:
         thread.join(10)
 
 
-def framed(body: bytes, correlation_id: int = 1) -> bytes:
+def _for_request(answer: bytes, request: bytes) -> bytes:
+    if len(answer) < 8:
+        return answer
+    (asked,), (away,) = struct.unpack_from(">i", request, 4), struct.unpack_from(">i", answer, 4)
+    return answer[:4] + struct.pack(">i", (asked + away) & 0x7FFFFFFF) + answer[8:]
+
+
+def framed(body: bytes, correlation_id: int = 0) -> bytes:
     return struct.pack(">ii", len(body) + 4, correlation_id) + body
 
 
@@ -84,7 +92,7 @@ def test_a_look_shows_brokers_leaders_and_members_in_order_of_partitions() -> No
     missing = struct.pack(">hh4sbi", 3, 4, b"gone", 0, 0)
     topics = struct.pack(">i", 2) + there + missing
     with server_that_answers(API_VERSIONS, described(2, 2), metadata(topics)) as port:
-        assert look("127.0.0.1", port, "there", "gone") == ClusterView(
+        assert view_cluster("127.0.0.1", port, "there", "gone") == ClusterView(
             {1: ("h" * 200, 9092), 2: ("h" * 200, 9093)},
             2,
             {"there": [PartitionView(1, 4, (1, 2), (1, 2)), PartitionView(2, 7, (1, 2), (2,))]},
@@ -146,4 +154,4 @@ def test_addresses_need_host_and_port(text: str) -> None:
 
 
 def test_several_addresses_and_ipv6() -> None:
-    assert parse_bootstrap("a:1, [::1]:2") == [("a", 1), ("::1", 2)]
+    assert parse_bootstrap("a:1, [::1]:2") == (("a", 1), ("::1", 2))

@@ -8,9 +8,10 @@ Answers come in the order of the requests, so several may be on their way (:meth
 import contextlib
 import socket
 import struct
-from enum import IntEnum
 
-from tidelog.spark.client.settings import ClientSettings
+from tidelog.client.apis import FLEXIBLE_FROM, Api
+from tidelog.client.reader import behind_tags
+from tidelog.client.settings import ClientSettings
 
 PADDING_BYTES = 64
 """Behind every answer lie so many zero bytes: compiled readers may look past its end by a varint."""
@@ -18,50 +19,6 @@ PADDING_BYTES = 64
 _ANSWER_BYTES_MAX = 1 << 30
 _FRAME = struct.Struct(">ii")
 _HEAD = struct.Struct(">ihhih")
-
-
-class Api(IntEnum):
-    """The requests that the Spark side sends."""
-
-    PRODUCE = 0
-    FETCH = 1
-    LIST_OFFSETS = 2
-    METADATA = 3
-    OFFSET_COMMIT = 8
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
-    SASL_HANDSHAKE = 17
-    API_VERSIONS = 18
-    CREATE_TOPICS = 19
-    INIT_PRODUCER_ID = 22
-    ADD_PARTITIONS_TO_TXN = 24
-    ADD_OFFSETS_TO_TXN = 25
-    END_TXN = 26
-    TXN_OFFSET_COMMIT = 28
-    SASL_AUTHENTICATE = 36
-    DESCRIBE_TRANSACTIONS = 65
-    LIST_TRANSACTIONS = 66
-
-
-FLEXIBLE_FROM: dict[int, int] = {
-    Api.PRODUCE: 9,
-    Api.FETCH: 12,
-    Api.LIST_OFFSETS: 6,
-    Api.METADATA: 9,
-    Api.OFFSET_COMMIT: 8,
-    Api.OFFSET_FETCH: 6,
-    Api.FIND_COORDINATOR: 3,
-    Api.API_VERSIONS: 3,
-    Api.CREATE_TOPICS: 5,
-    Api.INIT_PRODUCER_ID: 2,
-    Api.ADD_PARTITIONS_TO_TXN: 3,
-    Api.ADD_OFFSETS_TO_TXN: 3,
-    Api.END_TXN: 3,
-    Api.TXN_OFFSET_COMMIT: 3,
-    Api.SASL_AUTHENTICATE: 2,
-    Api.DESCRIBE_TRANSACTIONS: 0,
-    Api.LIST_TRANSACTIONS: 0,
-}
 
 
 class Room:
@@ -98,13 +55,13 @@ class Connection:
     def _secured(self, sock: socket.socket, settings: ClientSettings) -> socket.socket:
         if settings.tls is None:
             return sock
-        from tidelog.spark.client.tls import wrapped  # most workers never need it
+        from tidelog.client.tls import wrapped  # most workers never need it
 
         return wrapped(sock, self.address[0], settings.tls)
 
     def _authenticate(self, settings: ClientSettings) -> None:
         if settings.sasl is not None:
-            from tidelog.spark.client.sasl import authenticate
+            from tidelog.client.sasl import authenticate
 
             authenticate(self.call, settings.sasl)
 
@@ -122,16 +79,21 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def call(self, api: int, version: int, body: bytes) -> memoryview:
-        """The body of the answer."""
-        self.send(api, version, body)
+    def call(self, api: int, version: int, body: bytes, *, flexible: bool | None = None) -> memoryview:
+        """The body of the answer. ``flexible``: whether headers carry tags, for a request that
+        :data:`FLEXIBLE_FROM` does not know.
+        """
+        self.send(api, version, body, flexible=flexible)
         return self.receive()
 
-    def send(self, api: int, version: int, *body: bytes | bytearray | memoryview) -> None:
+    def send(
+        self, api: int, version: int, *body: bytes | bytearray | memoryview, flexible: bool | None = None
+    ) -> None:
         """A request in pieces, so that large ones need not be put together."""
         correlation_id = self._next_id
         self._next_id = (correlation_id + 1) & 0x7FFFFFFF
-        flexible = version >= FLEXIBLE_FROM.get(api, 1 << 15)
+        if flexible is None:
+            flexible = version >= FLEXIBLE_FROM.get(api, 1 << 15)
         size = _HEAD.size - 4 + len(self._client_id) + flexible + sum(map(len, body))
         head = _HEAD.pack(size, api, version, correlation_id, len(self._client_id)) + self._client_id
         pieces = [head + b"\x00" if flexible else head, *body]
@@ -157,7 +119,7 @@ class Connection:
         body = bytearray(size - 4 + PADDING_BYTES) if room is None else room.of(size - 4 + PADDING_BYTES)
         view = memoryview(body)[: size - 4]
         self._fill(view)
-        return view[_behind_tags(view) :] if has_tags else view
+        return view[behind_tags(view) :] if has_tags else view
 
     def _fill(self, view: memoryview) -> None:
         receive = self._socket.recv_into
@@ -166,26 +128,3 @@ class Connection:
             if not count:
                 raise ConnectionResetError(f"{self.address[0]}:{self.address[1]} closed the connection")
             view = view[count:]
-
-
-def _behind_tags(body: memoryview) -> int:
-    """Brokers put nothing there today; tags of tomorrow are skipped."""
-    if body[0] == 0:
-        return 1
-    count, position = _uvarint(body, 0)
-    for _ in range(count):
-        _, position = _uvarint(body, position)
-        size, position = _uvarint(body, position)
-        position += size
-    return position
-
-
-def _uvarint(body: memoryview, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = body[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7

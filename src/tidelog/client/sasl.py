@@ -7,7 +7,7 @@ import secrets
 import struct
 from collections.abc import Callable
 
-from tidelog.spark.client.settings import SaslSettings
+from tidelog.client.settings import SaslSettings
 
 Call = Callable[[int, int, bytes], memoryview]
 

@@ -5,8 +5,8 @@ text: Java's own keystore files need Java.
 """
 
 import re
-from dataclasses import dataclass
 
+from tidelog.client.settings import ClientSettings, SaslSettings, TlsSettings, parse_bootstrap
 from tidelog.spark.options import KAFKA_PREFIX, OptionError, Options, warn_once
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -35,44 +35,6 @@ _SILENT = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TlsSettings:
-    """PEM, each as text or as the path of a file; None where the system's default is meant."""
-
-    trusted: str | None = None
-    trusted_path: str | None = None
-    chain: str | None = None
-    key: str | None = None
-    chain_path: str | None = None
-    key_path: str | None = None
-    key_password: str | None = None
-    check_host: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class SaslSettings:
-    mechanism: str
-    username: str
-    password: str
-
-    def __repr__(self) -> str:
-        # Settings end up in logs and error messages.
-        return f"SaslSettings({self.mechanism}, {self.username})"
-
-
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """How to reach a cluster. Picklable: executors get it with their task."""
-
-    bootstrap: tuple[tuple[str, int], ...]
-    client_id: str = "tidelog-spark"
-    tls: TlsSettings | None = None
-    sasl: SaslSettings | None = None
-    request_timeout_ms: int = 30_000
-    connect_timeout_ms: int = 10_000
-    retry_backoff_ms: int = 100
-
-
 def client_settings(options: Options) -> ClientSettings:
     """The settings that the options ask for; unknown ones are named once and left alone."""
     protocol = options.choice("kafka.security.protocol", PROTOCOLS, "PLAINTEXT")
@@ -91,19 +53,13 @@ def client_settings(options: Options) -> ClientSettings:
 
 
 def _addresses(text: str) -> tuple[tuple[str, int], ...]:
-    found = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, port = part.rpartition(":")
-        host = host.rpartition("//")[2]  # the Java client accepts PLAINTEXT://host:port
-        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise OptionError(
-                f"Option kafka.bootstrap.servers is {text!r}; "
-                f"{part!r} is not an address such as 127.0.0.1:9092."
-            )
-        found.append((host.strip("[]"), int(port)))
-    if not found:
+    named = ",".join(filter(None, (part.strip() for part in text.split(","))))
+    if not named:
         raise OptionError(f"Option kafka.bootstrap.servers is {text!r}; allowed: host:port,host:port.")
-    return tuple(found)
+    try:
+        return parse_bootstrap(named)
+    except ValueError as error:
+        raise OptionError(f"Option kafka.bootstrap.servers is {text!r}; {error}.") from None
 
 
 def _tls(options: Options) -> TlsSettings:

@@ -4,7 +4,7 @@ import socket
 import ssl
 import tempfile
 
-from tidelog.spark.client.settings import TlsSettings
+from tidelog.client.settings import TlsSettings
 
 
 def wrapped(sock: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:

@@ -7,6 +7,8 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from tidelog.client.reader import Reader, string
+
 METADATA_VERSION = 7
 LIST_OFFSETS_VERSION = 5
 FETCH_VERSION = 11
@@ -14,9 +16,7 @@ FETCH_VERSION = 11
 EARLIEST = -2
 LATEST = -1
 
-_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
 _FETCH_HEAD = struct.Struct(">iiiibii")
 _FETCH_PARTITION = struct.Struct(">iiqqi")
 _FETCHED = struct.Struct(">ihqqq")
@@ -29,6 +29,9 @@ TopicPartition = tuple[str, int]
 class PartitionMetadata(NamedTuple):
     error: int
     leader: int  # -1: none
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
 
 
 class TopicMetadata(NamedTuple):
@@ -58,52 +61,6 @@ class FetchedPartition(NamedTuple):
     records: memoryview  # whole batches, and perhaps the beginning of one more
 
 
-class Reader:
-    """Takes one field after the other; what is cut short raises ConnectionError."""
-
-    __slots__ = ("data", "position")
-
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self.position = 0
-
-    def take(self, form: struct.Struct) -> tuple[int, ...]:
-        try:
-            values = form.unpack_from(self.data, self.position)
-        except struct.error:
-            raise ConnectionError("an answer of the broker is cut short") from None
-        self.position += form.size
-        return values
-
-    def int16(self) -> int:
-        return self.take(_INT16)[0]
-
-    def int32(self) -> int:
-        return self.take(_INT32)[0]
-
-    def flag(self) -> bool:
-        self.position += 1
-        return bool(self.data[self.position - 1])
-
-    def string(self) -> str:
-        """A null string reads as an empty one."""
-        return bytes(self.span(self.int16())).decode()
-
-    def span(self, size: int) -> memoryview:
-        start, self.position = self.position, self.position + max(size, 0)
-        if self.position > len(self.data):
-            raise ConnectionError("an answer of the broker is cut short")
-        return self.data[start : self.position]
-
-    def numbers(self) -> None:
-        self.span(4 * self.int32())
-
-
-def string(text: str) -> bytes:
-    data = text.encode()
-    return _INT16.pack(len(data)) + data
-
-
 def metadata_request(topics: Iterable[str] | None) -> bytes:
     """None asks for all topics. No topic comes into being by being asked for."""
     if topics is None:
@@ -131,11 +88,9 @@ def metadata(body: memoryview) -> Metadata:
 
 
 def _partition_metadata(reader: Reader) -> tuple[int, PartitionMetadata]:
-    error, index, leader = reader.int16(), reader.int32(), reader.int32()
-    reader.int32()  # leader epoch
-    for _ in range(3):  # replicas, in-sync set, offline replicas
-        reader.numbers()
-    return index, PartitionMetadata(error, leader)
+    error, index, leader, epoch = reader.int16(), reader.int32(), reader.int32(), reader.int32()
+    replicas, in_sync, _offline = reader.numbers(), reader.numbers(), reader.numbers()
+    return index, PartitionMetadata(error, leader, epoch, replicas, in_sync)
 
 
 def list_offsets_request(wanted: Mapping[TopicPartition, int], read_committed: bool) -> bytes:

@@ -8,17 +8,18 @@ takes a moment and a failed task costs minutes.
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from tidelog.errors import ErrorCode
-from tidelog.spark.client import messages
-from tidelog.spark.client.connection import Api, Connection
-from tidelog.spark.client.errors import (
+from tidelog.client import messages
+from tidelog.client.apis import Api
+from tidelog.client.connection import Connection
+from tidelog.client.errors import (
     ClusterUnreachable,
     Refused,
     UnknownTopic,
     is_retriable,
 )
-from tidelog.spark.client.messages import Metadata, TopicMetadata, TopicPartition
-from tidelog.spark.client.settings import ClientSettings
+from tidelog.client.messages import Metadata, TopicMetadata, TopicPartition
+from tidelog.client.settings import ClientSettings
+from tidelog.errors import ErrorCode
 
 _UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 # A topic made a moment ago may not have reached the broker that is asked; a deleted one stays unknown.

@@ -1,0 +1,127 @@
+"""What one broker says about its cluster: brokers, controller, leaders.
+
+Cheaper than a Kafka client and quicker to fail: an answer that is not whole and sensible raises OSError, or
+counts as "not ready" where that is the question.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tidelog.client import messages
+from tidelog.client.apis import Api
+from tidelog.client.connection import Connection
+from tidelog.client.reader import Reader, compact_string
+from tidelog.client.settings import ClientSettings
+
+_METADATA_TOPIC = "__cluster_metadata"
+
+
+class PartitionView(NamedTuple):
+    """What a broker says about one partition."""
+
+    leader: int  # -1: none
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What one broker says about the cluster."""
+
+    brokers: dict[int, tuple[str, int]]  # those that serve, with host and port
+    controller: int  # -1: none known
+    topics: dict[str, list[PartitionView]]  # of the topics asked for, those that exist
+
+
+def answers(host: str, port: int, timeout_s: float = 5.0) -> bool:
+    """Whether a broker there answers an ApiVersions request without error."""
+    try:
+        with _connected(host, port, timeout_s) as connection:
+            return _speaks_kafka(connection)
+    except OSError:
+        return False
+
+
+def is_ready(host: str, port: int, brokers: int = 1, timeout_s: float = 2.0) -> bool:
+    """Whether the broker there knows a controller, without which no topic is made, and so many brokers that
+    serve, without which no topic has its replicas.
+    """
+    try:
+        view = view_cluster(host, port, timeout_s=timeout_s)
+    except OSError:
+        return False
+    return view.controller >= 0 and len(view.brokers) >= brokers
+
+
+def view_cluster(host: str, port: int, *topics: str, timeout_s: float = 2.0) -> ClusterView:
+    """What this broker says about the cluster and these topics; OSError where it says nothing sensible."""
+    with _connected(host, port, timeout_s) as connection:
+        if not _speaks_kafka(connection):
+            raise ConnectionError(f"what listens on {host}:{port} is no Kafka broker")
+        # Metadata names brokers, too, but goes on naming one that died for a while, for clients' sake.
+        brokers, controller = _serving(Reader(connection.call(Api.DESCRIBE_CLUSTER, 0, bytes(2))))
+        if not topics:
+            return ClusterView(brokers, controller, {})
+        body = messages.metadata_request(topics)
+        found = messages.metadata(connection.call(Api.METADATA, messages.METADATA_VERSION, body)).topics
+    return ClusterView(
+        brokers, controller, {name: _views(topic) for name, topic in found.items() if topic.partitions}
+    )
+
+
+def active_controller(host: str, port: int, timeout_s: float = 2.0) -> int:
+    """The node that leads the controllers' quorum, -1 if this broker knows of none.
+
+    Metadata names a controller, too, but a Kafka broker names anyone there: every broker passes on what is
+    meant for the controller.
+    """
+    body = b"\x02" + compact_string(_METADATA_TOPIC) + b"\x02" + bytes(4) + bytes(3)
+    with _connected(host, port, timeout_s) as connection:
+        return _quorum_leader(Reader(connection.call(Api.DESCRIBE_QUORUM, 0, body)))
+
+
+def _connected(host: str, port: int, timeout_s: float) -> Connection:
+    timeout_ms = max(int(timeout_s * 1000), 1)
+    settings = ClientSettings(
+        ((host, port),), client_id="", request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms
+    )
+    return Connection(host, port, settings)
+
+
+def _speaks_kafka(connection: Connection) -> bool:
+    answer = connection.call(Api.API_VERSIONS, 0, b"")
+    return len(answer) >= 2 and Reader(answer).int16() == 0
+
+
+def _serving(reader: Reader) -> tuple[dict[int, tuple[str, int]], int]:
+    """Of DescribeCluster: brokers that serve, and the controller."""
+    reader.int32()  # throttle time
+    error = reader.int16()
+    reader.compact_string()  # its message
+    if error:
+        raise ConnectionError(f"the broker refuses to describe its cluster: error code {error}")
+    reader.compact_string()  # cluster id
+    controller = reader.int32()
+    brokers = {}
+    for _ in range(reader.compact_count()):
+        broker_id, host, port = reader.int32(), reader.compact_string(), reader.int32()
+        reader.compact_string()  # rack
+        reader.skip_tags()
+        brokers[broker_id] = (host, port)
+    return brokers, controller
+
+
+def _views(topic: messages.TopicMetadata) -> list[PartitionView]:
+    return [PartitionView(*partition[1:]) for _, partition in sorted(topic.partitions.items())]
+
+
+def _quorum_leader(reader: Reader) -> int:
+    error, topics = reader.int16(), reader.compact_count()
+    if error or topics != 1:
+        return -1
+    reader.compact_string()
+    reader.compact_count()  # how many partitions: the one asked for
+    reader.int32()
+    error, leader = reader.int16(), reader.int32()
+    return -1 if error else leader

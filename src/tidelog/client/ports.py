@@ -1,0 +1,28 @@
+"""Whether something listens at an address."""
+
+import socket
+from collections.abc import Iterable
+
+
+def first_open(addresses: Iterable[tuple[str, int]], timeout_s: float) -> OSError | None:
+    """``None`` as soon as one address accepts a connection, otherwise why the last one did not."""
+    failure: OSError = ConnectionRefusedError("no address given")
+    for address in addresses:
+        try:
+            with socket.create_connection(address, timeout_s):
+                return None
+        except OSError as error:
+            failure = error
+    return failure
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as candidate:
+        # As a server would: connections of the last run that are still closing are no obstacle.
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            candidate.bind((host, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,55 @@
+"""How to reach a cluster: addresses, TLS, SASL and timeouts. Values only: callers read their own options."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """PEM, each as text or as the path of a file; None where the system's default is meant."""
+
+    trusted: str | None = None
+    trusted_path: str | None = None
+    chain: str | None = None
+    key: str | None = None
+    chain_path: str | None = None
+    key_path: str | None = None
+    key_password: str | None = None
+    check_host: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSettings:
+    mechanism: str
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        # Settings end up in logs and error messages.
+        return f"SaslSettings({self.mechanism}, {self.username})"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """How to reach a cluster. Picklable: executors get it with their task."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    client_id: str = "tidelog"
+    tls: TlsSettings | None = None
+    sasl: SaslSettings | None = None
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000
+    retry_backoff_ms: int = 100
+
+
+def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
+    """``host:port,host:port`` as pairs; ValueError names the part that is none. The Java client accepts
+    ``PLAINTEXT://host:port``, too.
+    """
+    found = []
+    for part in (part.strip() for part in text.split(",")):
+        host, colon, port = part.rpartition(":")
+        host = host.rpartition("//")[2]
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"'{part}' is not an address like 127.0.0.1:9092")
+        found.append((host.strip("[]"), int(port)))
+    return tuple(found)
