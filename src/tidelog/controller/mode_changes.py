@@ -23,14 +23,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM, majority
+from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
 from tidelog.config.topic import mode_of
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.controller.records import PartitionChanged
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions.steps import EPOCHS_AHEAD, record_of
 from tidelog.errors import InvalidRequest
-from tidelog.types import NO_BROKER
+from tidelog.types import NO_BROKER, majority
 
 
 class Step(NamedTuple):

@@ -26,7 +26,7 @@ from tidelog.controller.records import Loss
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions.steps import EPOCHS_AHEAD, Rules, serves
 from tidelog.errors import ErrorCode, TidelogError
-from tidelog.types import NO_BROKER
+from tidelog.types import NO_BROKER, majority
 
 
 def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
