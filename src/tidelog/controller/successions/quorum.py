@@ -20,7 +20,6 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from tidelog.config.modes import majority
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss
 from tidelog.controller.standing import Standing
