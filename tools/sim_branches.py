@@ -9,7 +9,7 @@ import multiprocessing
 import sys
 from pathlib import Path
 
-from tidelog.cli.sim_hunt import Amount, Hunt
+from tidelog.cli.sim.hunt import Amount, Hunt
 from tidelog.sim.coverage import Coverage
 from tidelog.sim.run import MODES
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tidelog.cli import log_dump
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.segment_files import BatchRow, IndexRow, Note, Problem, RecordRow, files_in, rows_of
+from tidelog.cli.log import dump as log_dump
+from tidelog.cli.log.segment_files import BatchRow, IndexRow, Note, Problem, RecordRow, files_in, rows_of
 from tidelog.protocol import batch as batches
 from tidelog.protocol.codecs import Codec
 from tidelog.protocol.records import Record, encode_batch

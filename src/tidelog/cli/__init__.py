@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     if words[:1] == ["broker"]:
-        from tidelog.cli.broker import parse_plain, serve
+        from tidelog.cli.local.broker import parse_plain, serve
 
         plain = parse_plain(words[1:])
         if plain is not None:

@@ -9,25 +9,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tidelog.cli import broker as broker_process
-from tidelog.cli import (
-    cluster,
-    configs,
-    consume,
-    controllers,
-    drain,
-    groups,
-    log_dump,
-    modes,
-    pipeline,
-    produce,
-    topics,
-    txn,
-)
+from tidelog.cli import modes
+from tidelog.cli.cluster import commands as cluster
+from tidelog.cli.cluster import drain
+from tidelog.cli.config import commands as configs
+from tidelog.cli.controller import commands as controllers
 from tidelog.cli.failure import CommandFailed, complain
+from tidelog.cli.group import commands as groups
+from tidelog.cli.local import broker as broker_process
+from tidelog.cli.local.up import up
+from tidelog.cli.log import dump as log_dump
 from tidelog.cli.options import Settings, flag
-from tidelog.cli.simulate import sim
-from tidelog.cli.up import up
+from tidelog.cli.pipeline import commands as pipeline
+from tidelog.cli.records import consume, produce
+from tidelog.cli.sim.command import sim
+from tidelog.cli.topic import commands as topics
+from tidelog.cli.txn import commands as txn
 from tidelog.errors import TidelogError
 
 

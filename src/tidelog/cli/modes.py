@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tidelog.cli import topic_admin
 from tidelog.cli.client import connect_admin
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import print_json, print_table
-from tidelog.cli.topic_modes import print_change, print_unconfirmed
+from tidelog.cli.topic import admin as topic_admin
+from tidelog.cli.topic.mode_changes import print_change, print_unconfirmed
 from tidelog.config import TOPIC_SETTINGS
 from tidelog.config.promises import EXAMPLES, SYNC_EVERY_MESSAGE, Terms, describe
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tidelog.cli import main
-from tidelog.cli.broker import BrokerArguments, parse_plain
-from tidelog.cli.setting_admin import change
+from tidelog.cli.config.admin import change
+from tidelog.cli.local.broker import BrokerArguments, parse_plain
 from tidelog.errors import InvalidConfig
 
 CLOSED_PORT = "127.0.0.1:1"

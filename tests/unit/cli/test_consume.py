@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from tidelog.cli.consume import printable, read
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.start_position import Range
+from tidelog.cli.records.consume import printable, read
+from tidelog.cli.records.start_position import Range
 
 
 class StandInMessage(NamedTuple):

@@ -5,8 +5,9 @@ from typing import Any, cast
 import pytest
 import typer
 
-from tidelog.cli import topic_admin, topic_modes
 from tidelog.cli.failure import CommandFailed
+from tidelog.cli.topic import admin as topic_admin
+from tidelog.cli.topic import mode_changes as topic_modes
 
 ADMIN = cast("Any", None)
 OWN = {"min.insync.replicas": "2", "unclean.leader.election.enable": "true", "segment.ms": "10"}

@@ -7,7 +7,7 @@ import pytest
 
 from tidelog.cli import main
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.pipeline_run import pairs, spark_session, stop_on_signals
+from tidelog.cli.pipeline.run import pairs, spark_session, stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.produce import Sender
-from tidelog.cli.record_text import Record, parse_plain
+from tidelog.cli.records.produce import Sender
+from tidelog.cli.records.text import Record, parse_plain
 
 NOTHING = Record(None, None, [], None, None)
 

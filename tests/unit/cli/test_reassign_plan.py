@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.cli.cluster_admin import Partition
+from tidelog.cli.cluster.admin import Partition
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.reassign_plan import Move, plan
+from tidelog.cli.topic.reassign_plan import Move, plan
 
 
 def partitions(*replicas: list[int]) -> list[Partition]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.cli.record_text import BadRecord, Record, parse_json, parse_plain, to_json, to_plain
+from tidelog.cli.records.text import BadRecord, Record, parse_json, parse_plain, to_json, to_plain
 
 contents = st.none() | st.binary() | st.text().map(str.encode)
 records = st.builds(

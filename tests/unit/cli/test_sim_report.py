@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tidelog.cli import sim_report
 from tidelog.cli.app import app
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.sim_hunt import Sums
-from tidelog.cli.sim_pool import Pool, Task
-from tidelog.cli.sim_report import Report
+from tidelog.cli.sim import report as sim_report
+from tidelog.cli.sim.hunt import Sums
+from tidelog.cli.sim.pool import Pool, Task
+from tidelog.cli.sim.report import Report
 from tidelog.sim.attempt import Outcome
 
 QUICK = ("--mode", "controllers", "--plan", "faults_ms=500")

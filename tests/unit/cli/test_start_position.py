@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from tidelog.cli.failure import CommandFailed
-from tidelog.cli.start_position import Kind, Range, StartPosition, parse_start, resolve
+from tidelog.cli.records.start_position import Kind, Range, StartPosition, parse_start, resolve
 
 
 @pytest.mark.parametrize(

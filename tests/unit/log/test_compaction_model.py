@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from log_model import open_log, sync
 
-from tidelog.cli.segment_files import Problem, files_in, rows_of
+from tidelog.cli.log.segment_files import Problem, files_in, rows_of
 from tidelog.log.log import Log
 from tidelog.protocol.codecs import Codec
 from tidelog.sim.disk import SimulatedDisk, everything

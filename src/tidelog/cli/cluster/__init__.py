@@ -1,0 +1,1 @@
+"""``tidelog cluster`` and what is done to brokers: look, drain, unregister."""

@@ -1,0 +1,90 @@
+"""``tidelog broker drain`` and ``unregister``: a broker that is to rest, or to be forgotten."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.cluster import admin as cluster_admin
+from tidelog.cli.cluster.admin import BROKER_RESOURCE, DRAIN_SETTING, Partition
+from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
+from tidelog.cli.tables import count
+
+POLL_S = 0.05
+PATIENCE_S = 5.0
+SHOWN_MAX = 5
+
+BrokerId = Annotated[int, typer.Argument(metavar="ID", help="Number of the broker.", show_default=False)]
+
+
+def drain(
+    broker: BrokerId,
+    undo: Annotated[bool, flag("--undo", help="Let it lead again what it should.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Move everything a broker leads to others, and keep it away until --undo or until the broker restarts.
+
+    It goes on holding its copies, so nothing is at risk. For a planned stop this is not needed: a broker that
+    is stopped with SIGTERM hands over by itself.
+
+    Example: tidelog broker drain 2
+    """
+    with ClusterClient(bootstrap) as client:
+        _check_there(client, broker)
+        before = len(_led_by(client, broker))
+        cluster_admin.alter_setting(
+            client, BROKER_RESOURCE, str(broker), DRAIN_SETTING, None if undo else "true"
+        )
+        if undo:
+            _bring_back(client, broker)
+            return
+        stuck = _wait_until_idle(client, broker)
+    if not stuck:
+        print(f"Broker {broker} leads nothing now; {count(before, 'partition')} moved to others.")
+        return
+    names = ", ".join(f"{each.topic}-{each.partition}" for each in stuck[:SHOWN_MAX])
+    more = f" and {len(stuck) - SHOWN_MAX} more" if len(stuck) > SHOWN_MAX else ""
+    raise CommandFailed(
+        f"Broker {broker} still leads {names}{more}: no other replica is in sync, and they move as soon as "
+        "one has caught up; or it is their primary, which only `tidelog topic promote` changes."
+    )
+
+
+def unregister(broker: BrokerId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Make the cluster forget a broker that is gone for good.
+
+    It must not serve any more, and must have no replicas: move them with `tidelog topic reassign` first.
+
+    Example: tidelog broker unregister 4
+    """
+    with ClusterClient(bootstrap) as client:
+        cluster_admin.unregister(client, broker)
+    print(f"The cluster has forgotten broker {broker}.")
+
+
+def _check_there(client: ClusterClient, broker: int) -> None:
+    known = cluster_admin.look(client).brokers
+    if broker not in known:
+        raise CommandFailed(f"There is no broker {broker}; there are {', '.join(map(str, known))}.")
+
+
+def _led_by(client: ClusterClient, broker: int) -> list[Partition]:
+    return [each for each in cluster_admin.look(client).partitions if each.leader == broker]
+
+
+def _wait_until_idle(client: ClusterClient, broker: int) -> list[Partition]:
+    """What it still leads after a while."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (led := _led_by(client, broker)) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return led
+
+
+def _bring_back(client: ClusterClient, broker: int) -> None:
+    partitions = cluster_admin.look(client).partitions
+    own = [each.name for each in partitions if each.replicas[0] == broker != each.leader]
+    outcomes = cluster_admin.elect(client, own) if own else {}
+    back = sum(outcome.done for outcome in outcomes.values())
+    print(f"Broker {broker} may lead again; {count(back, 'partition')} came back to it.")

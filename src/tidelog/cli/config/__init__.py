@@ -1,0 +1,1 @@
+"""``tidelog config``: settings of topics and brokers."""

@@ -1,0 +1,98 @@
+"""``tidelog config``: settings of running brokers."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.client import REQUEST_TIMEOUT_S, connect_admin, refusal
+from tidelog.cli.config import admin as setting_admin
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
+from tidelog.cli.settings import parse_assignments
+from tidelog.cli.tables import count, print_json, print_table
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+app = typer.Typer(no_args_is_help=True, help="Show and change the settings of running brokers.")
+
+BrokerId = Annotated[
+    int | None, typer.Option("--broker", metavar="ID", help="Only this broker; without it, all of them.")
+]
+
+
+@app.command("show")
+def show(
+    broker: BrokerId = None,
+    all_settings: Annotated[
+        bool, flag("--all", help="Show all settings, also those left at default.")
+    ] = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show the settings of brokers, and where each value comes from.
+
+    Example: tidelog config show --all
+    """
+    admin = connect_admin(bootstrap)
+    found = setting_admin.read(admin, "BROKER", _brokers(admin, broker))
+    rows = [{"broker": int(name)} | setting for name, settings in found.items() for setting in settings]
+    if json:
+        print_json(rows)
+        return
+    rows = [row for row in rows if all_settings or row["set_by"] != setting_admin.BY_DEFAULT]
+    columns = {"broker": "broker", "name": "setting", "value": "value", "set_by": "set by"}
+    print_table(rows, columns, right=("broker",))
+
+
+@app.command("set")
+def set_(
+    assignments: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE…", help="Settings and values.", show_default=False)
+    ],
+    broker: BrokerId = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Change settings of running brokers; they hold from now on, also after a restart.
+
+    Only settings that docs/configuration.md marks as live can change this way; others stand in broker.toml.
+
+    Example: tidelog config set log.retention.ms=86400000
+    """
+    values = parse_assignments(assignments, "config set")
+    admin = connect_admin(bootstrap)
+    brokers = _brokers(admin, broker)
+    for name in brokers:
+        setting_admin.change(admin, "BROKER", name, values)
+    print(f"Changed {count(len(values), 'setting')} of {count(len(brokers), 'broker')}.")
+
+
+@app.command("unset")
+def unset(
+    names: Annotated[list[str], typer.Argument(metavar="KEY…", help="Settings.", show_default=False)],
+    broker: BrokerId = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Take back what `config set` set: the config file or the default holds again.
+
+    Example: tidelog config unset log.retention.ms
+    """
+    admin = connect_admin(bootstrap)
+    brokers = _brokers(admin, broker)
+    for name in brokers:
+        setting_admin.change(admin, "BROKER", name, {}, names)
+    print(f"Took back {count(len(names), 'setting')} of {count(len(brokers), 'broker')}.")
+
+
+def _brokers(admin: "AdminClient", wanted: int | None) -> list[str]:
+    from confluent_kafka import KafkaException
+
+    try:
+        there = sorted(admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)
+    except KafkaException as error:
+        raise refusal(error) from None
+    if wanted is None:
+        return [str(broker_id) for broker_id in there]
+    if wanted not in there:
+        raise CommandFailed(f"There is no broker {wanted}, only {', '.join(map(str, there))}.")
+    return [str(wanted)]

@@ -1,0 +1,1 @@
+"""``tidelog controller``: voters of the metadata."""

@@ -1,0 +1,1 @@
+"""``tidelog up`` and ``tidelog broker``: processes on this machine."""

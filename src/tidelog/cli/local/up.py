@@ -1,0 +1,79 @@
+"""``tidelog up``: a cluster on this machine, in the foreground."""
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.local.cluster import DEFAULT_BROKERS, LocalCluster, known_brokers, lock_directory
+from tidelog.cli.options import Settings
+from tidelog.cli.settings import parse_assignments
+
+
+def up(
+    brokers: Annotated[
+        int | None,
+        typer.Option(
+            "--brokers",
+            metavar="N",
+            min=1,
+            help=f"How many brokers to start: {DEFAULT_BROKERS} unless DIR has another number of them.",
+        ),
+    ] = None,
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Where settings, logs and data lie.")
+    ] = Path(".tidelog"),
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="Port of broker 1; broker N listens on PORT + N − 1 (and counts http.port up alike).",
+        ),
+    ] = 9092,
+    assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
+) -> None:
+    """Start a cluster on this machine, in the foreground.
+
+    Prints one line that begins with "ready" as soon as all brokers serve and replicated writes work. Ctrl-C
+    stops everything cleanly; the same command goes on with the same data. The first three brokers of a new
+    DIR (five of five or more) also are its controllers; brokers added later are not.
+
+    Example: tidelog up --dir /tmp/tide --set num.partitions=3
+    """
+    settings = parse_assignments(assignments)
+    root = directory.expanduser().resolve()
+    count = brokers or max(known_brokers(root), default=DEFAULT_BROKERS)
+    cluster = LocalCluster(root, count, port, _report)
+    with lock_directory(root):
+        _run(cluster, settings, directory)
+
+
+def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path) -> None:
+    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+        cluster.stopping = True
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, ask_to_stop)
+    try:
+        cluster.start(settings)
+        if cluster.wait_ready():
+            count = len(cluster.brokers)
+            plural = "broker" if count == 1 else "brokers"
+            print(
+                f"ready {cluster.bootstrap} ({count} {plural}, data in {directory}; Ctrl-C stops)", flush=True
+            )
+            cluster.watch()
+        _report("stopping")
+    finally:
+        cluster.stop()
+    _report("stopped; the same command goes on from here")
+
+
+def _report(sentence: str) -> None:
+    print(f"tidelog: {sentence}", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""``tidelog log``: what is in the files of a data directory."""

@@ -1,0 +1,286 @@
+"""``tidelog pipeline``: the finished pipelines of :mod:`tidelog.spark.pipelines` as commands."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
+from tidelog.cli.pipeline.figures import print_indicators
+from tidelog.cli.pipeline.run import (
+    Every,
+    Master,
+    Remote,
+    SourceOptions,
+    SparkSettings,
+    pairs,
+    shown_progress,
+    spark_session,
+    stop_on_signals,
+)
+from tidelog.cli.tables import count, print_json, print_table
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Run finished pipelines on Spark: embedded on this machine, or on a cluster of yours.",
+)
+
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC[,TOPIC…]", help="Topics, separated by commas.", show_default=False)
+]
+
+
+@app.command("archive")
+def archive(
+    topics: Topic,
+    target: Annotated[
+        str, typer.Option("--to", metavar="PATH", help="Directory or URI of the archive.", show_default=False)
+    ],
+    value_format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="Decode values: json, avro or confluent-avro."),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            "--schema",
+            metavar="SCHEMA",
+            help="Schema of the values, or @FILE; for JSON as Spark has it: 'id long, name string'.",
+        ),
+    ] = None,
+    drop_value: Annotated[
+        bool, flag("--drop-value", help="Keep only what was decoded, not the bytes as they were.")
+    ] = False,
+    delta: Annotated[bool, flag("--delta", help="Write Delta tables instead of Parquet files.")] = False,
+    merge_mb: Annotated[
+        int,
+        typer.Option(
+            "--merge-mb", metavar="MB", min=0, help="Merge small files into ones of this size; 0: do not."
+        ),
+    ] = 128,
+    every: Every = None,
+    options: SourceOptions = [],  # noqa: B006 — typer reads the default and never changes it
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    master: Master = None,
+    remote: Remote = None,
+    conf: SparkSettings = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Copy topics to tables, each record once, partitioned by topic and date; again: what came since.
+
+    Example: tidelog pipeline archive orders --to /data/orders --format json --schema 'id long, amount double'
+    """
+    with spark_session("archive", master, remote, conf, bootstrap=bootstrap, delta=delta) as spark:
+        from tidelog.spark.pipelines import Archive, Topics
+        from tidelog.spark.pipelines import archive as run
+
+        job = Archive(
+            Topics(bootstrap, topics, options=pairs(options, "--option")),
+            target,
+            _decoding(value_format, schema),
+            not drop_value,
+            "delta" if delta else "parquet",
+            merge_mb << 20,
+            every,
+        )
+        with stop_on_signals() as stop, shown_progress("archive", json) as tell:
+            report = run(spark, job, stop=stop, tell=tell)
+    if json:
+        print_json(asdict(report))
+        return
+    apart = f", {count(report.undecodable, 'undecodable record')} set apart" if report.undecodable else ""
+    ended = "stopped after" if report.stopped else "archived"
+    print(f"{ended} {count(report.records, 'record')}{apart}; {target} holds {report.total}")
+
+
+@app.command("restore")
+def restore(
+    source: Annotated[str, typer.Argument(metavar="PATH", help="The archive.", show_default=False)],
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic", metavar="NAME", help="Write all records to this topic.", show_default="where they were"
+        ),
+    ] = None,
+    where: Annotated[
+        str,
+        typer.Option("--where", metavar="SQL", help="Only these records, such as \"date >= '2026-05-01'\"."),
+    ] = "",
+    by_key: Annotated[
+        bool, flag("--by-key", help="Choose partitions by key instead of those the records had.")
+    ] = False,
+    options: SourceOptions = [],  # noqa: B006
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    master: Master = None,
+    remote: Remote = None,
+    conf: SparkSettings = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Write the records of an archive back to topics, all or none.
+
+    Example: tidelog pipeline restore /data/orders --topic orders-again
+    """
+    with spark_session("restore", master, remote, conf, bootstrap=bootstrap) as spark:
+        from tidelog.spark.pipelines import Restore
+        from tidelog.spark.pipelines import restore as run
+
+        job = Restore(source, bootstrap, topic, where, not by_key, options=pairs(options, "--option"))
+        with shown_progress("restore", json) as tell:
+            report = run(spark, job, tell=tell)
+    if json:
+        print_json(asdict(report))
+    else:
+        print(f"restored {count(report.records, 'record')} to {', '.join(report.topics)}")
+
+
+@app.command("transform")
+def transform(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="What to do: YAML, or SQL.", show_default=False)
+    ],
+    every: Every = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    master: Master = None,
+    remote: Remote = None,
+    conf: SparkSettings = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Run SQL from topics to a topic or a table, exactly once; again: over what came since.
+
+    Example: tidelog pipeline transform totals.yaml --every '5 seconds'
+    """
+    with spark_session("transform", master, remote, conf) as spark:
+        from dataclasses import replace
+
+        from tidelog.spark.pipelines.transform import transform as run
+        from tidelog.spark.pipelines.transform_file import read_transform
+
+        job = read_transform(file, bootstrap=bootstrap)
+        if every is not None:
+            job = replace(job, every=every)
+        with stop_on_signals() as stop, shown_progress("transform", json) as tell:
+            report = run(spark, job, stop=stop, tell=tell)
+    if json:
+        print_json(asdict(report))
+        return
+    apart = sum(report.undecodable.values())
+    said = f"; {count(apart, 'undecodable record')} in {job.checkpoint}/undecodable" if apart else ""
+    print(f"{'stopped after' if report.stopped else 'read'} {count(report.rows, 'record')}{said}")
+
+
+@app.command("audit")
+def audit(
+    topics: Topic,
+    directories: Annotated[
+        list[str],
+        typer.Option(
+            "--dir",
+            metavar="DIR",
+            help="A broker's directory, to read segments instead of asking brokers; once for each broker.",
+        ),
+    ] = [],  # noqa: B006
+    compacted: Annotated[
+        list[str],
+        typer.Option("--compacted", metavar="TOPIC", help="A topic in which gaps are as they should be."),
+    ] = [],  # noqa: B006
+    options: SourceOptions = [],  # noqa: B006
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    master: Master = None,
+    remote: Remote = None,
+    conf: SparkSettings = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Compare all replicas of topics; exits with 1 and says where, unless they are sound and equal.
+
+    Example: tidelog pipeline audit orders --dir .tidelog/broker-1 --dir .tidelog/broker-2 --dir
+    .tidelog/broker-3
+    """
+    asked = None if directories else bootstrap
+    with spark_session("audit", master, remote, conf, bootstrap=asked) as spark:
+        from tidelog.spark.pipelines.audit import Audit
+        from tidelog.spark.pipelines.audit import audit as run
+
+        job = Audit(topics.split(","), bootstrap, directories, compacted, pairs(options, "--option"))
+        with shown_progress("audit", json) as tell:
+            report = run(spark, job, tell=tell)
+    if json:
+        print_json({"holds": report.holds, **asdict(report)})
+    else:
+        _print_audit(report)
+    if not report.holds:
+        first = report.findings[0]
+        raise CommandFailed(
+            f"the replicas are not as they must be; first at {first.topic}-{first.partition}, offset "
+            f"{first.offset}, "
+            f"broker {first.broker}: {first.detail} ({first.place})."
+        )
+
+
+@app.command("indicators")
+def indicators(
+    histories: Annotated[
+        list[str],
+        typer.Argument(metavar="HISTORY…", help="Files or directories of events.", show_default=False),
+    ],
+    target: Annotated[
+        str | None, typer.Option("--to", metavar="DIR", help="Write tables, pictures and index.html there.")
+    ] = None,
+    step_s: Annotated[
+        float | None,
+        typer.Option(
+            "--step",
+            metavar="SECONDS",
+            help="Width of the figures over time.",
+            show_default="some 100 steps in the longest run",
+        ),
+    ] = None,
+    master: Master = None,
+    remote: Remote = None,
+    conf: SparkSettings = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Turn the events of load and fault runs into throughput, latency, losses, duplicates, order and
+    downtime.
+
+    Example: tidelog pipeline indicators history --to report
+    """
+    with spark_session("indicators", master, remote, conf) as spark:
+        from tidelog.spark.pipelines.indicators import Indicators, write_report
+        from tidelog.spark.pipelines.indicators import indicators as run
+
+        with shown_progress("indicators", json) as tell:
+            report = run(spark, Indicators(histories, step_s), tell=tell)
+    written = write_report(report, target) if target is not None else []
+    if json:
+        print_json(report.as_dict())
+        return
+    print_indicators(report)
+    if written:
+        print(f"{written[-1]} shows it all")
+
+
+def _decoding(value_format: str | None, schema: str | None) -> Any:
+    from tidelog.spark.pipelines import Decoding
+
+    if value_format is None:
+        if schema is not None:
+            raise CommandFailed("--schema needs --format, which says what the values are.")
+        return None
+    if schema is not None and schema.startswith("@"):
+        return Decoding.from_file(value_format, schema[1:])
+    return Decoding(value_format, schema or "")
+
+
+def _print_audit(report: Any) -> None:
+    states = [asdict(one) for one in report.replicas]
+    columns = {
+        "topic": "topic", "partition": "partition", "broker": "broker", "start_offset": "start",
+        "end_offset": "end", "compared_to": "compared to", "behind": "behind",
+    }  # fmt: skip
+    print_table(states, columns, right=["partition", "start_offset", "end_offset", "compared_to", "behind"])
+    if report.findings:
+        found = {name: name for name in ("kind", "topic", "partition", "offset", "broker", "detail", "place")}
+        print_table([asdict(one) for one in report.findings], found, right=["partition", "offset"])
+    else:
+        print("all replicas are sound, and equal below the high watermark")

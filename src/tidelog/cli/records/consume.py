@@ -1,0 +1,204 @@
+"""``tidelog consume``: a topic's records to standard output.
+
+Reads partitions directly: looking at a topic joins no consumer group and commits nothing.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from tidelog.cli.client import client_settings, explain, find_topic
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
+from tidelog.cli.records.start_position import Range, parse_start, resolve
+from tidelog.cli.records.text import NO_OFFSET, Header, Record, to_json, to_plain
+from tidelog.cli.tables import count
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+MESSAGES_PER_CALL = 1000
+WAIT_S = 0.05
+SILENCE_S_MAX = 15.0
+
+
+def consume(
+    topic: TopicName,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="earliest, latest, an offset (100), the last N of each partition (-N), "
+            "an ISO time (2026-01-31T12:00) or milliseconds since 1970 (@1700000000000).",
+        ),
+    ] = "earliest",
+    partition: Annotated[
+        int | None, typer.Option("--partition", metavar="N", min=0, help="Only this partition.")
+    ] = None,
+    maximum: Annotated[
+        int | None, typer.Option("--max", metavar="N", min=1, help="Stop after so many records.")
+    ] = None,
+    follow: Annotated[
+        bool,
+        flag("--follow", "-f", help="Wait for new records until Ctrl-C instead of stopping at the end."),
+    ] = False,
+    keys: Annotated[bool, flag("--keys", help="Write KEY and the separator before each value.")] = False,
+    headers: Annotated[
+        bool, flag("--headers", help="Write the headers (a=1,b=2) before each value.")
+    ] = False,
+    offsets: Annotated[bool, flag("--offsets", help="Write PARTITION:OFFSET before each value.")] = False,
+    separator: Annotated[
+        str,
+        typer.Option("--separator", metavar="TEXT", help="What stands between these.", show_default="tab"),
+    ] = "\t",
+    json: Annotated[
+        bool, flag("--json", help="One JSON object per record, with everything it carries.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Read records of a topic and write their values to standard output, one per line.
+
+    Starts at the oldest record and stops at what was the end when it started; --follow goes on waiting, and
+    so does --from latest. Within a partition the order is that of writing. Values go out as they are; on a
+    terminal, bytes that are no text are shown as \\xNN.
+
+    Example: tidelog consume chat --from -10 --keys
+    """
+    position = parse_start(start)
+    follow = follow or position.is_end
+    consumer = _connect(bootstrap)
+    try:
+        ranges = {
+            number: resolve(consumer, topic, number, position)
+            for number in _partitions(consumer, topic, partition)
+        }
+        write = _writer(
+            sys.stdout.buffer,
+            topic,
+            json=json,
+            keys=keys,
+            headers=headers,
+            offsets=offsets,
+            separator=separator.encode(),
+        )
+        written = 0
+        try:
+            for records in read(consumer, topic, ranges, follow=follow):
+                some = records if maximum is None else records[: maximum - written]
+                write(some)
+                written += len(some)
+                if written == maximum:
+                    break
+        except KeyboardInterrupt:
+            if not follow:  # for which it is the ordinary end
+                raise
+    finally:
+        consumer.close()
+    if sys.stderr.isatty():
+        more = "" if follow or written == maximum else "; --follow waits for more"
+        print(f"Read {count(written, 'record')} of {topic}{more}.", file=sys.stderr)
+
+
+def _connect(bootstrap: str) -> "Consumer":
+    from confluent_kafka import Consumer
+
+    settings = {
+        # The library insists on a name; partitions are assigned by hand and nothing is committed under it.
+        "group.id": "tidelog-cli",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "allow.auto.create.topics": False,
+        "fetch.wait.max.ms": 100,
+    }
+    return Consumer(client_settings(bootstrap, **settings))
+
+
+def _partitions(consumer: "Consumer", topic: str, wanted: int | None) -> list[int]:
+    there = sorted(find_topic(consumer, topic).partitions)
+    if wanted is None:
+        return there
+    if wanted not in there:
+        known = "only 0" if len(there) == 1 else f"only 0 to {there[-1]}"
+        raise CommandFailed(f"Topic '{topic}' has no partition {wanted}, {known}.")
+    return [wanted]
+
+
+def read(
+    consumer: "Consumer",
+    topic: str,
+    ranges: dict[int, Range],
+    *,
+    follow: bool,
+    silence_s_max: float = SILENCE_S_MAX,
+) -> Iterator[list[Record]]:
+    """The records of all ranges, in handfuls as they arrive; without an end if ``follow``."""
+    from confluent_kafka import KafkaError, TopicPartition
+
+    left = {number for number, range_ in ranges.items() if follow or range_.start_offset < range_.end_offset}
+    consumer.assign([TopicPartition(topic, number, ranges[number].start_offset) for number in sorted(left)])
+    heard_at = time.monotonic()
+    while left:
+        records = []
+        for message in consumer.consume(MESSAGES_PER_CALL, WAIT_S):
+            error = message.error()
+            at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+            if error is not None and not at_end and not error.retriable():
+                raise CommandFailed(explain(error, topic))
+            record = as_record(message)
+            if record.partition not in left:
+                continue
+            end_offset = ranges[record.partition].end_offset
+            # The end is that of the start, because a busy topic would never be read to its own. A notice that
+            # the partition ended counts too: its last offsets may be no records (compacted, or control).
+            if error is None and (follow or record.offset < end_offset):
+                records.append(record)
+            if not follow and (at_end or record.offset >= end_offset - 1):
+                left.discard(record.partition)
+        if records:
+            heard_at = time.monotonic()
+        elif not follow and left and time.monotonic() - heard_at > silence_s_max:
+            # The library would try for ever to reach a broker that is gone.
+            raise CommandFailed(f"The broker went silent before the end of '{topic}' was reached.")
+        yield records
+
+
+def _writer(
+    output: IO[bytes], topic: str, *, json: bool, keys: bool, headers: bool, offsets: bool, separator: bytes
+) -> Callable[[list[Record]], None]:
+    terminal = output.isatty()
+
+    def line_of(record: Record) -> bytes:
+        if json:
+            return to_json(topic, record).encode()
+        line = to_plain(record, keys=keys, headers=headers, offsets=offsets, separator=separator)
+        return printable(line) if terminal else line
+
+    def write(records: list[Record]) -> None:
+        output.writelines(line_of(record) + b"\n" for record in records)
+        output.flush()  # a reader behind a pipe wants to see what there is, too
+
+    return write
+
+
+def as_record(message: "Message") -> Record:
+    timestamp_type, timestamp_ms = message.timestamp()
+    offset = message.offset()
+    return Record(
+        message.key(),
+        message.value(),
+        cast("list[Header]", message.headers() or []),
+        timestamp_ms if timestamp_type else None,
+        message.partition(),
+        offset if offset is not None else NO_OFFSET,
+    )
+
+
+def printable(line: bytes) -> bytes:
+    """Text as a terminal may see it: a stranger's record must not send it escape sequences."""
+    text = line.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() or c in "\t\n" else f"\\x{ord(c):02x}" for c in text).encode()

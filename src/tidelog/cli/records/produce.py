@@ -1,0 +1,243 @@
+"""``tidelog produce``: lines of text into a topic."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.client import client_settings, explain, find_topic
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, flag
+from tidelog.cli.records.text import BadRecord, Header, Record, parse_json, parse_plain
+from tidelog.cli.settings import parse_assignments
+from tidelog.cli.tables import count
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+DELIVERY_TIMEOUT_MS = 30_000
+# The topic's max.message.bytes is what decides; the client's own limit must not be in its way.
+MESSAGE_BYTES_MAX = 1_000_000_000
+QUEUE_FULL_POLL_S = 0.1
+LINES_PER_PROGRESS = 1000
+
+
+class Acks(StrEnum):
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+class Compression(StrEnum):
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+def produce(
+    topic: TopicName,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Read from this file instead of standard input."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="Key of every record; records of one key stay in one partition."),
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option(
+            "--key-separator",
+            metavar="TEXT",
+            help="Each line is KEY TEXT VALUE, for example --key-separator :",
+        ),
+    ] = None,
+    headers: Annotated[
+        list[str],
+        typer.Option(
+            "--header", metavar="KEY=VALUE", help="A header for every record; may be given several times."
+        ),
+    ] = [],  # noqa: B006 — typer reads the default and never changes it
+    partition: Annotated[
+        int | None,
+        typer.Option(
+            "--partition", metavar="N", min=0, help="Write to this partition instead of choosing by key."
+        ),
+    ] = None,
+    acks: Annotated[
+        Acks,
+        typer.Option(
+            "--acks",
+            help="When a record counts as written: all in-sync copies, the leader's (1), or unasked (0).",
+        ),
+    ] = Acks.ALL,
+    compression: Annotated[
+        Compression, typer.Option("--compression", help="Compress batches on the way.")
+    ] = Compression.NONE,
+    json: Annotated[
+        bool,
+        flag("--json", help='Each line is an object: {"key", "value", "headers", "timestamp", "partition"}.'),
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Write records to a topic, one per line of standard input or of a file.
+
+    An empty line is an empty record. With --json, a null value is a tombstone, a value that is no string is
+    written as its JSON, and key_base64 and value_base64 carry binary content.
+
+    Example: printf 'alice:hello\\nbob:hi\\n' | tidelog produce chat --key-separator :
+    """
+    if json and key_separator is not None:
+        raise CommandFailed(
+            "--key-separator is for plain lines; with --json the key is a field of the object."
+        )
+    separator = key_separator.encode() if key_separator else None
+    parse: Callable[[bytes], Record] = parse_json if json else lambda line: parse_plain(line, separator)
+    producer = _producer(bootstrap, acks, compression)
+    find_topic(producer, topic)
+    common = Record(
+        key.encode() if key is not None else None,
+        None,
+        [(name, value.encode()) for name, value in parse_assignments(headers, "--header").items()],
+        None,
+        partition,
+    )
+    sender = Sender(producer, topic, common)
+    with _open_input(file) as lines, _progress(file) as advance:
+        sender.send_all(lines, parse, advance)
+    print(f"Wrote {count(sender.written, 'record')} to {topic}.", file=sys.stderr)
+
+
+def _producer(bootstrap: str, acks: Acks, compression: Compression) -> "Producer":
+    from confluent_kafka import Producer
+
+    return Producer(
+        client_settings(
+            bootstrap,
+            acks=acks.value,
+            **{
+                "compression.type": compression.value,
+                "message.max.bytes": MESSAGE_BYTES_MAX,
+                "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "linger.ms": 5,
+                # One at a time: a retried request must not be overtaken, so lines keep their order.
+                "max.in.flight.requests.per.connection": 1,
+                # Where Kafka's own clients send a key, not where librdkafka would by itself.
+                "partitioner": "murmur2_random",
+            },
+        )
+    )
+
+
+class Sender:
+    """Sends lines and keeps the account of what was acknowledged."""
+
+    def __init__(self, producer: "Producer", topic: str, common: Record) -> None:
+        self.written = 0
+        self._producer = producer
+        self._topic = topic
+        self._common = common  # what the command line says of every record; a record's own word goes first
+        self._refused: str | None = None
+
+    def send_all(
+        self, lines: Iterable[bytes], parse: Callable[[bytes], Record], advance: Callable[[int], None]
+    ) -> None:
+        """Send all lines; the first one that is refused ends it, after what was sent before is settled."""
+        try:
+            try:
+                self._send_lines(lines, parse, advance)
+            finally:
+                self._producer.flush()
+        except SystemError:
+            # The library loses what a callback raises, and complains of that. Only Ctrl-C raises in ours.
+            raise KeyboardInterrupt from None
+        if self._refused is not None:
+            raise CommandFailed(
+                f"{self._refused.rstrip('.')}; {count(self.written, 'record')} had been written."
+            )
+
+    def _send_lines(
+        self, lines: Iterable[bytes], parse: Callable[[bytes], Record], advance: Callable[[int], None]
+    ) -> None:
+        for number, line in enumerate(lines, 1):
+            try:
+                self._send(number, parse(line.removesuffix(b"\n")))
+            except BadRecord as error:
+                self._refused = f"Line {number} was refused: {error}"
+            self._producer.poll(0)
+            advance(len(line))
+            if self._refused is not None:
+                return
+
+    def _send(self, number: int, record: Record) -> None:
+        from confluent_kafka import KafkaException
+
+        headers: list[Header] = self._common.headers + record.headers
+        arguments: dict[str, Any] = {"headers": headers} if headers else {}
+        partition = record.partition if record.partition is not None else self._common.partition
+        if partition is not None:
+            arguments["partition"] = partition
+        if record.timestamp_ms is not None:
+            arguments["timestamp"] = record.timestamp_ms
+        key = record.key if record.key is not None else self._common.key
+        delivered = partial(self._delivered, number)
+        while True:
+            try:
+                self._producer.produce(self._topic, record.value, key, on_delivery=delivered, **arguments)
+                return
+            except BufferError:
+                self._producer.poll(QUEUE_FULL_POLL_S)
+            except KafkaException as error:
+                raise BadRecord(explain(error.args[0], self._topic)) from None
+
+    def _delivered(self, number: int, error: "KafkaError | None", _message: "Message") -> None:
+        if error is None:
+            self.written += 1
+        elif self._refused is None:
+            self._refused = f"Line {number} was refused: {explain(error, self._topic)}"
+
+
+@contextmanager
+def _open_input(file: Path | None) -> Iterator[IO[bytes]]:
+    if file is None or str(file) == "-":
+        if sys.stdin.isatty():
+            print("Type one record per line; Ctrl-D ends.", file=sys.stderr)
+        yield sys.stdin.buffer
+        return
+    try:
+        opened = file.open("rb")
+    except OSError as error:
+        raise CommandFailed(f"{file} cannot be read: {error.strerror}.") from None
+    with opened:
+        yield opened
+
+
+@contextmanager
+def _progress(file: Path | None) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal while a file is sent; elsewhere nothing, so that logs stay clean."""
+    if file is None or not file.is_file() or not sys.stderr.isatty():
+        yield lambda _size: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=file.stat().st_size)
+        pending = [0, 0]  # lines and bytes since the bar was moved: moving it costs more than sending a line
+
+        def advance(size: int) -> None:
+            pending[0] += 1
+            pending[1] += size
+            if pending[0] == LINES_PER_PROGRESS:
+                progress.advance(task, pending[1])
+                pending[:] = [0, 0]
+
+        yield advance

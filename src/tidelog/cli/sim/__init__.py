@@ -1,0 +1,1 @@
+"""``tidelog sim``: simulated clusters, hunts and reports."""

@@ -1,0 +1,1 @@
+"""``tidelog topic``: topics, their leaders, replicas and modes."""

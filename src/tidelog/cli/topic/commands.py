@@ -1,0 +1,231 @@
+"""``tidelog topic``: create, list, describe, alter, delete; reassign and elect have modules of their own."""
+
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.client import connect_admin
+from tidelog.cli.config import admin as setting_admin
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Settings, TopicName, flag
+from tidelog.cli.settings import parse_assignments
+from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.topic import admin as topic_admin
+from tidelog.cli.topic import stand_ins
+from tidelog.cli.topic.elect import elect
+from tidelog.cli.topic.mode_changes import (
+    MODE_TIMEOUT_S,
+    Copies,
+    Mode,
+    Timeout,
+    Yes,
+    follow_change,
+    print_change,
+    print_unconfirmed,
+    tell_warnings,
+    unset_for,
+    with_mode,
+)
+from tidelog.cli.topic.promote import promote
+from tidelog.cli.topic.reassign import reassign
+from tidelog.cli.topic.recover import recover
+
+PARTITIONS_MAX = 100_000  # more are not sent by the client library
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter, move and delete topics.")
+
+
+@app.command("create")
+def create(
+    topic: TopicName,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions",
+            metavar="N",
+            min=1,
+            max=PARTITIONS_MAX,
+            help="How many partitions; without it the broker's num.partitions.",
+        ),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            "--replicas",
+            metavar="N",
+            min=1,
+            help="How many copies; without it the broker's default.replication.factor.",
+        ),
+    ] = None,
+    mode: Mode = None,
+    copies: Copies = None,
+    assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
+    if_not_exists: Annotated[
+        bool, flag("--if-not-exists", help="Succeed without a change if the topic is already there.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Create a topic.
+
+    A topic is a named log, split into partitions; order holds within a partition.
+
+    Example: tidelog topic create orders --partitions 3 --mode primary-backup --copies 2
+    """
+    settings = with_mode(parse_assignments(assignments), mode, copies)
+    admin = connect_admin(bootstrap)
+    try:
+        topic_admin.create(
+            admin,
+            topic,
+            partitions or topic_admin.BROKER_DEFAULT,
+            replicas or topic_admin.BROKER_DEFAULT,
+            settings,
+        )
+    except CommandFailed as failure:
+        if if_not_exists and failure.kafka_error == "TOPIC_ALREADY_EXISTS":
+            print(f"Topic {topic} exists already.")
+            return
+        raise
+    print(f"Created topic {topic}.")
+    if settings:
+        tell_warnings(admin, topic)
+
+
+@app.command("list")
+def list_(
+    internal: Annotated[
+        bool, flag("--internal", help="Also show topics that Tidelog keeps for itself (__…).")
+    ] = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """List the topics of the cluster.
+
+    Example: tidelog topic list
+    """
+    rows = topic_admin.list_topics(connect_admin(bootstrap), internal=internal)
+    if json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            rows,
+            {"name": "topic", "partitions": "partitions", "replicas": "replicas", "mode": "mode"},
+            right=("partitions", "replicas"),
+        )
+    else:
+        print("There are no topics yet; create one with `tidelog topic create NAME`.")
+
+
+@app.command("describe")
+def describe(
+    topic: TopicName,
+    all_settings: Annotated[
+        bool, flag("--all", help="Show all settings, also those left at default.")
+    ] = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show a topic's partitions, where they lie, and its settings.
+
+    "in sync" are the replicas that have everything; offsets count records from 0, and the end offset is the
+    one the next record gets.
+
+    Example: tidelog topic describe orders
+    """
+    description = topic_admin.describe(connect_admin(bootstrap), topic)
+    stand_ins.correct(description, bootstrap)
+    settings = [s for s in description["settings"] if all_settings or json or s["set_by"] == "topic"]
+    if json:
+        print_json(description)
+        return
+    partitions = description["partitions"]
+    facts = [count(len(partitions), "partition"), f"id {description['id']}"]
+    if description["mode"] is not None:
+        facts.insert(1, f"mode {description['mode']}")
+    print(f"Topic {topic}: {', '.join(facts)}\n")
+    columns = ("partition", "leader", "replicas", "in_sync", "start_offset", "end_offset")
+    print_table(
+        partitions,
+        {name: name.replace("_", " ") for name in columns},
+        right=("partition", "leader", "start_offset", "end_offset"),
+    )
+    stand_ins.print_away(description)
+    print_change(description["mode"], description["mode_change"])
+    print_unconfirmed(description["unconfirmed"])
+    print()
+    if settings:
+        print_table(settings, {"name": "setting", "value": "value", "set_by": "set by"})
+    else:
+        print("All settings are at their defaults; --all shows them.")
+
+
+@app.command("alter")
+def alter(
+    topic: TopicName,
+    assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
+    unset: Annotated[
+        list[str],
+        typer.Option(
+            "--unset", metavar="KEY", help="Put a setting back to its default; may be given several times."
+        ),
+    ] = [],  # noqa: B006
+    mode: Mode = None,
+    copies: Copies = None,
+    timeout: Timeout = MODE_TIMEOUT_S,
+    yes: Yes = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions", metavar="N", min=1, max=PARTITIONS_MAX, help="New, larger number of partitions."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Change a topic's settings, also how it is replicated, or give it more partitions.
+
+    A change of mode happens while the topic is used: producers and consumers see errors that they retry at
+    most, and nothing is lost. Each partition changes when that is safe; the command waits for all of them.
+    Settings of the topic that mean nothing in the new mode have to go: the command names them and asks.
+
+    With more partitions, a key may go to another one from now on; what is already written stays where it is.
+
+    Example: tidelog topic alter orders --set retention.ms=3600000 --unset segment.bytes
+    """
+    settings = with_mode(parse_assignments(assignments), mode, copies)
+    if not settings and not unset and partitions is None:
+        raise CommandFailed("Nothing to change: give --set, --unset, --mode, --copies or --partitions.")
+    admin = connect_admin(bootstrap)
+    if mode is not None:
+        unset = [*unset, *unset_for(admin, topic, mode, settings, unset, yes=yes)]
+    if settings or unset:
+        setting_admin.change(admin, "TOPIC", topic, settings, unset)
+    if partitions is not None:
+        topic_admin.add_partitions(admin, topic, partitions)
+    if mode is not None:
+        follow_change(admin, topic, mode, timeout)
+    print(f"Changed topic {topic}.")
+    if settings:
+        tell_warnings(admin, topic)
+
+
+@app.command("delete")
+def delete(
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC…", help="Names of the topics.", show_default=False)
+    ],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Delete topics with all their records. There is no way back.
+
+    Example: tidelog topic delete orders
+    """
+    admin = connect_admin(bootstrap)
+    for topic in topics:
+        topic_admin.delete(admin, topic)
+        print(f"Deleted topic {topic}.")
+
+
+app.command("reassign")(reassign)
+app.command("elect")(elect)
+app.command("promote")(promote)
+app.command("recover")(recover)

@@ -1,0 +1,177 @@
+"""``tidelog topic elect``: leaders by an operator's wish."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from tidelog.cli.cluster import admin as cluster_admin
+from tidelog.cli.cluster.admin import NOBODY, Cluster, Name, Outcome, Partition
+from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
+from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.topic.recover import topic_mode
+
+DESCRIBE_LOG_DIRS = 35
+NOT_NEEDED = "ELECTION_NOT_NEEDED"
+
+
+def elect(
+    topic: TopicName,
+    partitions: Annotated[
+        list[int],
+        typer.Option("--partition", metavar="N", help="Only this one; may be given several times."),
+    ] = [],  # noqa: B006 — typer reads the default and never changes it
+    unclean: Annotated[
+        bool,
+        flag(
+            "--unclean",
+            help="Where nobody leads, take any replica that is there: what it lacks is lost for good.",
+        ),
+    ] = False,
+    execute: Annotated[
+        bool, flag("--execute", help="With --unclean: do it; without this, only show what would be lost.")
+    ] = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Make the first replica of each partition its leader again, if it is in sync.
+
+    With --unclean, give partitions a leader whose complete replicas are all gone. This is for when they will
+    not come back: whoever holds records that the new leader lacks drops them when it returns.
+
+    Example: tidelog topic elect orders
+    """
+    with ClusterClient(bootstrap) as client:
+        cluster = cluster_admin.look(client)
+        wanted = _wanted(cluster, topic, partitions)
+        if unclean:
+            _check_mode(client, topic)
+            _elect_unclean(client, cluster, wanted, execute=execute, as_json=json)
+        else:
+            _elect_preferred(client, wanted, as_json=json)
+
+
+def _check_mode(client: ClusterClient, topic: str) -> None:
+    """A backup's in-sync set does not say that it has everything, and a vote is forced by its longest log."""
+    other = {"primary-backup": "promote", "quorum": "recover"}.get(mode := topic_mode(client, topic))
+    if other is not None:
+        raise CommandFailed(f"Topic '{topic}' is replicated by {mode}: `tidelog topic {other}` is for it.")
+
+
+def _wanted(cluster: Cluster, topic: str, numbers: Sequence[int]) -> list[Partition]:
+    found = cluster.of([topic])
+    known = {each.partition for each in found}
+    for number in numbers:
+        if number not in known:
+            raise CommandFailed(f"Topic '{topic}' has no partition {number}.")
+    return [each for each in found if not numbers or each.partition in numbers]
+
+
+def _elect_preferred(client: ClusterClient, wanted: Sequence[Partition], *, as_json: bool) -> None:
+    outcomes = cluster_admin.elect(client, [each.name for each in wanted])
+    _report(client, wanted, outcomes, as_json=as_json)
+    refused = [
+        (name, outcome)
+        for name, outcome in outcomes.items()
+        if not outcome.done and outcome.error != NOT_NEEDED
+    ]
+    if refused:
+        (topic, partition), outcome = refused[0]
+        raise CommandFailed(f"{topic}-{partition}: {outcome.words} ({outcome.error}).", outcome.error)
+
+
+def _elect_unclean(
+    client: ClusterClient, cluster: Cluster, wanted: Sequence[Partition], *, execute: bool, as_json: bool
+) -> None:
+    waiting = [each for each in wanted if each.leader == NOBODY]
+    if not waiting:
+        print("Every partition has a leader; there is nothing to give up." if not as_json else "[]")
+        return
+    if not execute:
+        _show_candidates(client, cluster, waiting, as_json=as_json)
+        return
+    outcomes = cluster_admin.elect(client, [each.name for each in waiting], unclean=True)
+    _report(client, waiting, outcomes, as_json=as_json)
+    refused = {name: outcome for name, outcome in outcomes.items() if not outcome.done}
+    for (topic, partition), outcome in refused.items():
+        raise CommandFailed(f"{topic}-{partition}: {outcome.words} ({outcome.error}).", outcome.error)
+
+
+def _show_candidates(
+    client: ClusterClient, cluster: Cluster, waiting: Sequence[Partition], *, as_json: bool
+) -> None:
+    """What is known about the replicas that are there. How much they lack is known only as far as they heard
+    of it before the leader was lost.
+    """
+    rows = []
+    lags = _lags(client, cluster)
+    for each in waiting:
+        there = [broker for broker in each.replicas if each.name in lags.get(broker, {})]
+        rows.append(
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "complete": each.in_sync,
+                "there": there,
+                "lack": [lags[broker][each.name] for broker in there],
+            }
+        )
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        rows,
+        {
+            "topic": "topic",
+            "partition": "partition",
+            "complete": "known to be complete",
+            "there": "could lead",
+            "lack": "lack at least",
+        },
+        right=("partition",),
+    )
+    print(
+        "\nAn unclean election gives up every record that only the replicas known to be complete hold: bring"
+        "\none of them back if you can. Nothing was changed; --execute does it."
+    )
+
+
+def _lags(client: ClusterClient, cluster: Cluster) -> dict[int, dict[Name, int]]:
+    """Of every replica on the brokers that serve: by how many records it is known to be behind."""
+    found: dict[int, dict[Name, int]] = {}
+    for broker in cluster.serving:
+        answer = client.ask(broker.address, DESCRIBE_LOG_DIRS, {"topics": None})
+        found[broker.broker] = {
+            (topic.name, each.partition_index): each.offset_lag
+            for result in answer.results
+            for topic in result.topics
+            for each in topic.partitions
+        }
+    return found
+
+
+def _report(
+    client: ClusterClient, before: Sequence[Partition], outcomes: Mapping[Name, Outcome], *, as_json: bool
+) -> None:
+    after = {each.name: each.leader for each in cluster_admin.look(client).partitions}
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "before": None if each.leader == NOBODY else each.leader,
+            "leader": None if after.get(each.name, NOBODY) == NOBODY else after[each.name],
+            "error": None if outcomes[each.name].done else outcomes[each.name].error,
+        }
+        for each in before
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    changed = [row for row in rows if row["error"] is None]
+    if changed:
+        columns = ("topic", "partition", "before", "leader")
+        print_table(changed, {name: name for name in columns}, right=("partition", "before", "leader"))
+        print()
+    print(f"{count(len(changed), 'partition')} got another leader.")

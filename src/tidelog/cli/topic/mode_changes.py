@@ -1,0 +1,158 @@
+"""What ``tidelog topic`` does about replication modes: options, following a change, showing what waits."""
+
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import flag
+from tidelog.cli.tables import count, print_table
+from tidelog.cli.topic import admin as topic_admin
+from tidelog.config.modes import WITHOUT_MEANING
+from tidelog.config.topic import REPLICATION_MODE
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+MODE_TIMEOUT_S = 60.0
+LOOK_AGAIN_S = 0.1
+
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        metavar="MODE",
+        help="How copies are kept: isr, primary-backup or quorum (sets replication.mode); "
+        "`tidelog modes` compares them.",
+    ),
+]
+Copies = Annotated[
+    int | None,
+    typer.Option(
+        "--copies",
+        metavar="N",
+        min=1,
+        help="How many replicas must hold a write before it is acknowledged (sets min.insync.replicas).",
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=0, help="With --mode: how long to wait until all have changed."
+    ),
+]
+
+Yes = Annotated[
+    bool,
+    flag(
+        "--yes",
+        help="With --mode: unset the topic's settings that mean nothing in the new mode without asking.",
+    ),
+]
+
+
+def with_mode(settings: Mapping[str, str], mode: str | None, copies: int | None) -> dict[str, str]:
+    """The settings of a command with what its own options stand for."""
+    wanted = dict(settings)
+    if mode is not None:
+        wanted[REPLICATION_MODE] = mode
+    if copies is not None:
+        wanted[topic_admin.COPIES] = str(copies)
+    return wanted
+
+
+def without_meaning(
+    own: Mapping[str, str], mode: str, settings: Mapping[str, str], unset: Iterable[str]
+) -> dict[str, str]:
+    """Which of a topic's own settings would stand in the way of a mode, with the reason. What the command
+    itself sets is left to the cluster, which refuses the contradiction.
+    """
+    mentioned = {*settings, *unset}
+    reasons = WITHOUT_MEANING.get(mode, {})
+    return {name: reason for name, reason in reasons.items() if name in own and name not in mentioned}
+
+
+def unset_for(
+    admin: "AdminClient",
+    topic: str,
+    mode: str,
+    settings: Mapping[str, str],
+    unset: Iterable[str],
+    *,
+    yes: bool,
+) -> list[str]:
+    """Settings that have to go with the change of mode. They are the user's own, so the user agrees first."""
+    own = topic_admin.own_settings(admin, topic)
+    found = without_meaning(own, mode, settings, unset)
+    if not found or yes:
+        return list(found)
+    said = " ".join(
+        f"{name} has no meaning in mode {mode}: {reason}. {topic} has {name}={own[name]}."
+        for name, reason in found.items()
+    )
+    if not sys.stdin.isatty():
+        words = " ".join(f"--unset {name}" for name in found)
+        raise CommandFailed(f"{said} Nothing was changed; add {words}, or --yes for all of it.")
+    print(said)
+    if not typer.confirm(f"Unset {' and '.join(found)}?"):
+        raise CommandFailed("Nothing was changed.")
+    return list(found)
+
+
+def tell_warnings(admin: "AdminClient", topic: str) -> None:
+    """What the settings cost, on stderr: the command has done what was asked for."""
+    try:
+        warnings = topic_admin.warnings(admin, topic)
+    except CommandFailed:
+        return  # The broker that was asked has not heard of the topic yet.
+    for warning in warnings:
+        print(f"Note: {warning}", file=sys.stderr)
+
+
+def follow_change(admin: "AdminClient", topic: str, mode: str, timeout_s: float) -> None:
+    """Wait until every partition has come to the mode, telling how many have."""
+    deadline = time.monotonic() + timeout_s
+    told: int | None = None
+    while True:
+        state = topic_admin.mode_state(admin, topic)
+        # A broker that has not heard of the wish yet knows of nothing that is left to do.
+        known = state.wanted == mode
+        if known and not state.waiting:
+            return
+        left = len(state.waiting)
+        if known and left != told:
+            told = left
+            print(f"{count(left, 'partition')} still on the way to mode {mode}.", flush=True)
+        if time.monotonic() >= deadline:
+            raise CommandFailed(_late(topic, mode, state.waiting))
+        time.sleep(LOOK_AGAIN_S)
+
+
+def _late(topic: str, mode: str, waiting: list[dict[str, Any]]) -> str:
+    if not waiting:
+        return f"The cluster has not taken up the change of {topic} to mode {mode} in time."
+    first = waiting[0]
+    return (
+        f"{count(len(waiting), 'partition')} of {topic} did not come to mode {mode} in time, and will when "
+        f"possible; partition {first['partition']} ({first['mode']}) waits for {first['waits_for']}."
+    )
+
+
+def print_change(mode: str | None, waiting: Iterable[Mapping[str, Any]]) -> None:
+    """Of a topic whose mode is changing: which partitions are not there yet, and why."""
+    rows = list(waiting)
+    if rows:
+        print(f"\nOn the way to mode {mode}, still to come:\n")
+        columns = {"partition": "partition", "mode": "mode now", "waits_for": "waits for"}
+        print_table(rows, columns, right=("partition",))
+
+
+def print_unconfirmed(waiting: Iterable[Mapping[str, Any]]) -> None:
+    """Of a topic whose settings promise more than before: which partitions do not keep it yet, and why."""
+    rows = list(waiting)
+    if rows:
+        print("\nWhat the settings promise does not yet hold for everything acknowledged before:\n")
+        print_table(rows, {"partition": "partition", "waits_for": "waits for"}, right=("partition",))

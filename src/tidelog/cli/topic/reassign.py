@@ -1,0 +1,183 @@
+"""``tidelog topic reassign``: move replicas to other brokers, or spread them evenly."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.cluster import admin as cluster_admin
+from tidelog.cli.cluster.admin import TOPIC_RESOURCE, Cluster, Name, Outcome
+from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
+from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.topic.reassign_plan import Move, plan
+
+POLL_S = 0.2
+THROTTLED_REPLICAS = "leader.replication.throttled.replicas"
+THROTTLED_RATE = "leader.replication.throttled.rate"
+ALL_BROKERS = ""
+
+
+def reassign(
+    topics: Annotated[
+        list[str], typer.Argument(metavar="[TOPIC…]", help="Names of the topics.", show_default=False)
+    ] = [],  # noqa: B006 — typer reads the default and never changes it
+    every: Annotated[
+        bool, flag("--all", help="All topics, also those that Tidelog keeps for itself.")
+    ] = False,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="ID,ID,…", help="Brokers to move to; without it, all that serve at present."
+        ),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option("--replicas", metavar="N", min=1, help="How many copies there are from then on."),
+    ] = None,
+    execute: Annotated[
+        bool, flag("--execute", help="Do it; without this, only show what would move.")
+    ] = False,
+    watch: Annotated[
+        bool, flag("--watch", help="Stay until everything has arrived, and show how far it is.")
+    ] = False,
+    cancel: Annotated[
+        bool, flag("--cancel", help="Stop what is under way and go back to the replicas from before.")
+    ] = False,
+    throttle: Annotated[
+        int | None,
+        typer.Option(
+            "--throttle",
+            metavar="BYTES",
+            min=1,
+            help="Bytes a second that each broker sends to new copies; lifted at the end: needs --watch.",
+        ),
+    ] = None,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Move topics to other brokers, or spread them evenly over all.
+
+    Shows the plan and changes nothing, unless --execute is given. As little as possible is moved. The old
+    copies go when every new one is in sync: there are never fewer than before, and nobody stops writing.
+
+    Example: tidelog topic reassign orders --to 2,3,4 --execute --watch
+    """
+    if throttle is not None and not (execute and watch):
+        raise CommandFailed(
+            "--throttle needs --execute and --watch: it is lifted when everything has arrived."
+        )
+    if bool(topics) == every:
+        raise CommandFailed("Name the topics to move, or give --all.")
+    with ClusterClient(bootstrap) as client:
+        cluster = cluster_admin.look(client)
+        if every:
+            topics = list(dict.fromkeys(partition.topic for partition in cluster.partitions))
+        names = [partition.name for partition in cluster.of(topics)]
+        if cancel:
+            _cancel(client, names)
+            return
+        if watch and not execute:
+            _watch(client, names)
+            return
+        moves = plan(cluster.of(topics), _racks(cluster, to), replicas)
+        _show(moves, executed=execute, as_json=json)
+        if execute and moves:
+            _execute(client, moves, topics, throttle, watch=watch)
+            if not watch and not json:
+                print("Under way; `tidelog topic reassign … --watch` shows how far it is.")
+
+
+def _racks(cluster: Cluster, to: str | None) -> dict[int, str | None]:
+    if to is None:
+        return {broker.broker: broker.rack for broker in cluster.serving}
+    brokers = {}
+    for word in to.split(","):
+        if not word.strip().isdecimal():
+            raise CommandFailed(f"--to takes numbers of brokers like 1,2,3, but got '{to}'.")
+        broker = int(word)
+        if broker not in cluster.brokers:
+            known = ", ".join(map(str, cluster.brokers))
+            raise CommandFailed(f"There is no broker {broker}; there are {known}.")
+        brokers[broker] = cluster.brokers[broker].rack
+    return brokers
+
+
+def _show(moves: Sequence[Move], *, executed: bool, as_json: bool) -> None:
+    rows = [move._asdict() | {"copies": len(move.copied)} for move in moves]
+    if as_json:
+        print_json({"executed": executed and bool(moves), "partitions": rows})
+        return
+    if not moves:
+        print("Everything lies where it should; nothing has to move.")
+        return
+    columns = ("topic", "partition", "before", "after", "copies")
+    print_table(rows, {name: name for name in columns}, right=("partition", "copies"))
+    copies = sum(len(move.copied) for move in moves)
+    print(f"\n{count(len(moves), 'partition')} with {copies} new {'copy' if copies == 1 else 'copies'}.")
+    if not executed:
+        print("Nothing was changed; --execute does it.")
+
+
+def _execute(
+    client: ClusterClient, moves: Sequence[Move], topics: Iterable[str], throttle: int | None, *, watch: bool
+) -> None:
+    names = [(move.topic, move.partition) for move in moves]
+    if throttle is not None:
+        cluster_admin.alter_setting(
+            client, cluster_admin.BROKER_RESOURCE, ALL_BROKERS, THROTTLED_RATE, str(throttle)
+        )
+    try:
+        for topic in topics if throttle is not None else ():
+            cluster_admin.alter_setting(client, TOPIC_RESOURCE, topic, THROTTLED_REPLICAS, "*")
+        outcomes = cluster_admin.reassign(
+            client, {(move.topic, move.partition): move.after for move in moves}
+        )
+        _fail_if_refused(outcomes)
+        if watch:
+            _watch(client, names)
+    finally:
+        for topic in topics if throttle is not None else ():
+            cluster_admin.alter_setting(client, TOPIC_RESOURCE, topic, THROTTLED_REPLICAS, None)
+        if throttle is not None:
+            cluster_admin.alter_setting(
+                client, cluster_admin.BROKER_RESOURCE, ALL_BROKERS, THROTTLED_RATE, None
+            )
+
+
+def _cancel(client: ClusterClient, names: Sequence[Name]) -> None:
+    wanted = set(names)
+    under_way = [(each.topic, each.partition) for each in cluster_admin.moving(client)]
+    targets: Mapping[Name, list[int] | None] = dict.fromkeys(name for name in under_way if name in wanted)
+    if not targets:
+        print("Nothing is under way.")
+        return
+    _fail_if_refused(cluster_admin.reassign(client, targets))
+    print(f"Stopped: {count(len(targets), 'partition')} went back to the replicas from before.")
+
+
+def _fail_if_refused(outcomes: Mapping[Name, Outcome]) -> None:
+    refused = [(name, outcome) for name, outcome in outcomes.items() if not outcome.done]
+    if refused:
+        (topic, partition), outcome = refused[0]
+        more = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
+        raise CommandFailed(
+            f"{topic}-{partition}{more}: {outcome.words or outcome.error} ({outcome.error}).", outcome.error
+        )
+
+
+def _watch(client: ClusterClient, names: Sequence[Name]) -> None:
+    """Until nothing of it is on the move; then the first replicas become leaders, as planned."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    wanted = set(names)
+    columns = (TextColumn("moving"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, transient=True) as progress:
+        task = progress.add_task("moving", total=len(wanted))
+        while left := wanted & {(each.topic, each.partition) for each in cluster_admin.moving(client)}:
+            progress.update(task, completed=len(wanted) - len(left))
+            time.sleep(POLL_S)
+    cluster_admin.elect(client, names)
+    print(f"{count(len(wanted), 'partition')} where they should be.")

@@ -1,0 +1,179 @@
+"""``tidelog topic recover``: a quorum topic that lost its majority goes on with the longest log that is left.
+
+The order of a partition's replicas says whom an unclean election takes: a reassignment to the same replicas
+with the longest log first (AlterPartitionReassignments), then ElectLeaders. Both are Kafka's own requests.
+The controllers refuse while a majority can vote.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from tidelog.cli.cluster import admin as cluster_admin
+from tidelog.cli.cluster.admin import DESCRIBE_CONFIGS, TOPIC_RESOURCE, Cluster, Outcome, Partition
+from tidelog.cli.cluster_client import ClusterClient
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, flag
+from tidelog.cli.tables import print_json, print_table
+
+LIST_OFFSETS = 2
+ANY_REPLICA = -2  # as the asker's id: whoever has the log shall answer, how far it goes
+LATEST = -1
+POLL_S = 0.05
+LEADS_WITHIN_S = 15.0
+
+
+class Copy(NamedTuple):
+    """One replica as it answers; None where it does not."""
+
+    broker: int
+    remembers: bool  # whether it holds all it ever acknowledged
+    last_epoch: int | None
+    end_offset: int | None
+
+    @property
+    def length(self) -> tuple[int, int]:
+        """A log with a later epoch is more complete than a longer one with an earlier epoch."""
+        return self.last_epoch or 0, self.end_offset or 0
+
+
+def recover(
+    topic: TopicName,
+    partition: Annotated[int, typer.Option("--partition", metavar="N", min=0, help="Which partition.")],
+    unsafe: Annotated[
+        bool, flag("--unsafe", help="Needed: acknowledged records may be lost, and nobody can say how many.")
+    ] = False,
+    yes: Annotated[bool, flag("--yes", help="Do it; without this, only show what would be.")] = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Let a quorum partition whose majority is lost for good go on with the longest log that is left.
+
+    For a partition without a leader, most of whose replicas are gone, came back empty or dropped damaged
+    records. Shows what every replica holds, and changes nothing, unless --yes is given. The longest log that
+    can be reached leads from then on and the others copy it; what only the others held is lost. Refused while
+    a majority can vote.
+
+    Example: tidelog topic recover orders --partition 0 --unsafe
+    """
+    with ClusterClient(bootstrap) as client:
+        cluster = cluster_admin.look(client)
+        found = _find(cluster, topic, partition)
+        _check(client, found, unsafe=unsafe)
+        copies = [_copy(client, cluster, found, replica) for replica in found.replicas]
+        if not yes and _can_elect(found, copies):
+            raise CommandFailed(
+                f"{topic}-{partition} has a leader, or can elect one: there is nothing to recover."
+            )
+        there = [copy for copy in copies if copy.end_offset is not None]
+        if not there:
+            raise CommandFailed(f"No replica of {topic}-{partition} can be reached.")
+        longest = max(there, key=lambda copy: (copy.length, copy.remembers))
+        if yes:
+            _force(client, found, longest.broker)
+        _report(found, copies, longest, done=yes, as_json=json)
+
+
+def _find(cluster: Cluster, topic: str, number: int) -> Partition:
+    for each in cluster.of([topic]):
+        if each.partition == number:
+            return each
+    raise CommandFailed(f"Topic '{topic}' has no partition {number}.")
+
+
+def topic_mode(client: ClusterClient, topic: str) -> str:
+    resource = {
+        "resource_type": TOPIC_RESOURCE,
+        "resource_name": topic,
+        "configuration_keys": ["replication.mode"],
+    }
+    answer = client.ask(None, DESCRIBE_CONFIGS, {"resources": [resource]})
+    return next((str(config.value) for result in answer.results for config in result.configs), "")
+
+
+def _check(client: ClusterClient, partition: Partition, *, unsafe: bool) -> None:
+    mode = topic_mode(client, partition.topic)
+    if mode != "quorum":
+        other = "promote" if mode == "primary-backup" else "elect --unclean"
+        raise CommandFailed(
+            f"Topic '{partition.topic}' is replicated by {mode}: `tidelog topic {other}` is for it."
+        )
+    if not unsafe:
+        raise CommandFailed(
+            "Acknowledged records may be lost by this, and nobody can say how many; --unsafe says that you "
+            "know."
+        )
+
+
+def _copy(client: ClusterClient, cluster: Cluster, partition: Partition, replica: int) -> Copy:
+    remembers = replica in partition.in_sync
+    if replica not in cluster.brokers or cluster.brokers[replica].fenced:
+        return Copy(replica, remembers, None, None)
+    wanted = {"partition_index": partition.partition, "current_leader_epoch": -1, "timestamp": LATEST}
+    body = {
+        "replica_id": ANY_REPLICA,
+        "isolation_level": 0,
+        "topics": [{"name": partition.topic, "partitions": [wanted]}],
+    }
+    try:
+        (answer,) = client.ask(cluster.brokers[replica].address, LIST_OFFSETS, body).topics[0].partitions
+    except CommandFailed:
+        return Copy(replica, remembers, None, None)
+    if answer.error_code:
+        return Copy(replica, remembers, None, None)
+    return Copy(replica, remembers, answer.leader_epoch, answer.offset)
+
+
+def _can_elect(partition: Partition, copies: Sequence[Copy]) -> bool:
+    """Whether most of the replicas remember and can be reached: --yes would be refused."""
+    able = [copy for copy in copies if copy.remembers and copy.end_offset is not None]
+    return 2 * len(able) > len(partition.replicas)
+
+
+def _force(client: ClusterClient, partition: Partition, to: int) -> None:
+    name = partition.name
+    leaving = {each for move in cluster_admin.moving(client) if move[:2] == name for each in move.removing}
+    staying = [replica for replica in partition.replicas if replica not in leaving and replica != to]
+    if [to, *staying] != partition.replicas:
+        _expect_done(cluster_admin.reassign(client, {name: [to, *staying]})[name])
+    _expect_done(cluster_admin.elect(client, [name], unclean=True)[name])
+    deadline = time.monotonic() + LEADS_WITHIN_S
+    while _find(cluster_admin.look(client), *name).leader != to:
+        if time.monotonic() > deadline:
+            raise CommandFailed(
+                f"Broker {to} is told to lead {partition.topic}-{partition.partition}, but does not yet; its "
+                "log says why."
+            )
+        time.sleep(POLL_S)
+
+
+def _expect_done(outcome: Outcome) -> None:
+    if not outcome.done:
+        raise CommandFailed(f"{outcome.words or outcome.error} ({outcome.error}).", outcome.error)
+
+
+def _report(
+    partition: Partition, copies: Sequence[Copy], longest: Copy, *, done: bool, as_json: bool
+) -> None:
+    unheard = [copy.broker for copy in copies if copy.end_offset is None]
+    rows = [copy._asdict() for copy in copies]
+    if as_json:
+        print_json({"executed": done, "leader": longest.broker, "copies": rows, "unheard": unheard})
+        return
+    columns = {
+        "broker": "broker",
+        "remembers": "remembers",
+        "last_epoch": "last epoch",
+        "end_offset": "holds up to",
+    }
+    print_table(rows, columns, right=("broker", "last_epoch", "end_offset"))
+    name = f"{partition.topic}-{partition.partition}"
+    verb = "leads" if done else "would lead"
+    print(f"\nBroker {longest.broker} {verb} {name} with everything up to offset {longest.end_offset}.")
+    names = ", ".join(map(str, unheard)) or "the replicas that lost data"
+    lost = "is" if done else "would be"
+    print(f"What only {'broker ' if unheard else ''}{names} had {lost} lost: how much nobody can say.")
+    if not done:
+        print("Bring back who can be brought back first. Nothing was changed; --yes does it.")

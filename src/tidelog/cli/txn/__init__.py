@@ -1,0 +1,1 @@
+"""``tidelog txn``: transactions and who holds them open."""

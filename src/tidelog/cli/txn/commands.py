@@ -1,0 +1,138 @@
+"""``tidelog txn``: list, describe, abort."""
+
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.failure import CommandFailed
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
+from tidelog.cli.tables import count, print_json, print_table
+from tidelog.cli.txn import admin as txn_admin
+from tidelog.cli.txn.client import TxnClient
+
+app = typer.Typer(no_args_is_help=True, help="List, describe and abort transactions of producers.")
+
+
+@app.command("list")
+def list_(
+    states: Annotated[
+        list[str],
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help="Only ids in this state (Ongoing, Empty, …); may be given several times.",
+        ),
+    ] = [],  # noqa: B006 — typer reads the default and never changes it
+    longer_than: Annotated[
+        float | None,
+        typer.Option("--longer-than", metavar="SECONDS", min=0, help="Only what began longer ago than this."),
+    ] = None,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """List the transactional ids of the cluster and their states.
+
+    An id that is Ongoing has a transaction open: readers of committed records wait for it.
+
+    Example: tidelog txn list --state Ongoing --longer-than 60
+    """
+    with TxnClient(bootstrap) as client:
+        rows = txn_admin.list_transactions(client, states, longer_than)
+    if json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            rows,
+            {
+                "transactional_id": "transactional id",
+                "state": "state",
+                "producer_id": "producer id",
+                "coordinator": "coordinator",
+            },
+            right=("producer_id", "coordinator"),
+        )
+    elif states or longer_than is not None:
+        print("There are no such transactions.")
+    else:
+        print("There are no transactional ids yet.")
+
+
+@app.command("describe")
+def describe(
+    transactional_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The transactional id.", show_default=False)
+    ],
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show a transactional id: its producer, its transaction, and the partitions that belong to it.
+
+    The start offset is where the open transaction begins in a partition: readers of committed records get no
+    further. Where there is none, nothing was written yet, or the transaction has ended there.
+
+    Example: tidelog txn describe billing-1
+    """
+    with TxnClient(bootstrap) as client:
+        found = txn_admin.describe(client, transactional_id)
+    if json:
+        print_json(found)
+        return
+    facts = [
+        found["state"],
+        f"producer {found['producer_id']} in epoch {found['epoch']}",
+        f"timeout {found['timeout_ms'] / 1000:g} s",
+    ]
+    if found["running_ms"] is not None:
+        facts.append(f"running for {found['running_ms'] / 1000:.1f} s")
+    facts.append(f"coordinated by broker {found['coordinator']}")
+    print(f"Transactional id {transactional_id}: {', '.join(facts)}")
+    if found["partitions"]:
+        print()
+        print_table(
+            found["partitions"],
+            {"topic": "topic", "partition": "partition", "start_offset": "start offset"},
+            right=("partition", "start_offset"),
+        )
+        print(f"\n{count(len(found['partitions']), 'partition')}.")
+
+
+@app.command("abort")
+def abort(
+    transactional_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="The transactional id.", show_default=False)
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="TOPIC", help="Topic of a transaction that hangs.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", metavar="N", min=0, help="Its partition.")
+    ] = None,
+    start_offset: Annotated[
+        int | None,
+        typer.Option("--start-offset", metavar="OFFSET", min=0, help="Where it begins in the partition."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Abort a transaction.
+
+    With an id, its coordinator aborts what is open, and its producer cannot go on: it must begin anew.
+
+    With --topic, --partition and --start-offset, one that its coordinator knows nothing of is ended in that
+    partition only. Such a transaction hangs and keeps readers of committed records from reading on;
+    `tidelog txn describe` and Kafka's `kafka-transactions.sh find-hanging` show where.
+
+    Example: tidelog txn abort billing-1
+    """
+    by_place = (topic, partition, start_offset)
+    if transactional_id is not None and by_place == (None, None, None):
+        with TxnClient(bootstrap) as client:
+            txn_admin.abort_by_id(client, transactional_id)
+        print(f"Aborted what was open under {transactional_id}; its producer must begin anew.")
+    elif (
+        transactional_id is None and topic is not None and partition is not None and start_offset is not None
+    ):
+        with TxnClient(bootstrap) as client:
+            producer_id = txn_admin.abort_by_place(client, topic, partition, start_offset)
+        print(f"Aborted the transaction of producer {producer_id} in {topic}-{partition}.")
+    else:
+        raise CommandFailed("Give either an ID, or --topic, --partition and --start-offset together.")
