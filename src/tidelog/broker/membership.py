@@ -44,6 +44,7 @@ class Membership:
         self._session_ms = session_ms
         self._heartbeat_ms = heartbeat_ms
         self.broker_epoch = -1  # -1 until registered
+        self._known_epoch = 0  # of the latest registration, of this process or another, that it heard of
         self.fenced = True
         self._heard_ms = (
             services.uptime_ms() - session_ms
@@ -82,13 +83,19 @@ class Membership:
         if self._stopped:
             return
         try:
-            self._ask(self._registration if self.broker_epoch < 0 else self._heartbeat())
+            self._ask(self._register() if self.broker_epoch < 0 else self._heartbeat())
         finally:
             # Whatever goes wrong with one sign of life, the next must follow.
             waiting = self.broker_epoch < 0 or self.fenced or self._left is not None
             pause_ms = RETRY_MS if waiting else self._heartbeat_ms
             late = self._services.perturb("late heartbeat")
             self._timer = self._services.later(4 * pause_ms if late else pause_ms, self._beat)
+
+    def _register(self) -> RegisterAsk:
+        """It says what this process knows now: its copies must not count once another process has
+        registered.
+        """
+        return self._registration._replace(known_epoch=self._known_epoch)
 
     def _heartbeat(self) -> HeartbeatAsk:
         now_ms = self._services.uptime_ms()
@@ -118,6 +125,7 @@ class Membership:
 
     def metadata_says(self, broker_epoch: int, *, fenced: bool) -> None:
         """What the metadata log holds about this broker."""
+        self._known_epoch = max(self._known_epoch, broker_epoch)
         if broker_epoch == self.broker_epoch and not fenced:
             self.fenced = False
 
@@ -138,6 +146,11 @@ class Membership:
             self._registration = self._registration._replace(forgot=False)
             logger.info("registered as broker %s, epoch %s", got.broker_id, got.broker_epoch)
             self._beat_now()
+        elif got.error is ErrorCode.STALE_BROKER_EPOCH:
+            # An earlier process was registered, and its end or ours is not known to both. This one lives.
+            if got.broker_epoch > self._known_epoch:
+                self._known_epoch = got.broker_epoch
+                self._beat_now()
         elif got.error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             self.refused(f"another broker {got.broker_id} is registered and alive")
         elif got.error is not ErrorCode.NOT_CONTROLLER:

@@ -55,6 +55,19 @@ def is_needed(image: ClusterImage, broker_id: int) -> bool:
     )
 
 
+def check_newest(image: ClusterImage, broker_id: int, known_epoch: int | None) -> None:
+    """Refuse the registration of a process that does not know of the latest one, or that its broker was
+    unregistered since. It may be dead, and its word late: the process that registered since came after it,
+    counts for what it has caught up with, and must not be replaced. A living process is told, and asks again.
+    """
+    newest = image.registration_epoch(broker_id)
+    if known_epoch is not None and known_epoch < newest:
+        raise TidelogError(
+            f"broker {broker_id} asks with epoch {known_epoch}, and {newest} is the latest",
+            ErrorCode.STALE_BROKER_EPOCH,
+        )
+
+
 def register(
     image: ClusterImage,
     registration: BrokerRegistered,

@@ -235,6 +235,7 @@ class Controller:
                 raise TidelogError(
                     f"broker {ask.broker_id} is registered and alive", ErrorCode.DUPLICATE_BROKER_REGISTRATION
                 )
+            brokers.check_newest(image, ask.broker_id, ask.known_epoch)
             if known is not None and not known.fenced:
                 self._doubt_all()  # Its end went unnoticed, so others' may have.
             empty = known is not None and not same
@@ -251,12 +252,18 @@ class Controller:
             )
 
         def done(error: TidelogError | None) -> None:
-            broker = self._store.image.brokers.get(ask.broker_id)
-            epoch = broker.broker_epoch if broker is not None and not error else -1
-            if not error:
+            code, image = _code(error), self._store.image
+            broker = image.brokers.get(ask.broker_id)
+            if code is ErrorCode.NONE and (broker is None or broker.incarnation != ask.incarnation):
+                code = ErrorCode.STALE_BROKER_EPOCH  # Another process registered before this was committed.
+            if code is ErrorCode.NONE:
                 self._registered_ms[ask.broker_id] = now_ms
                 self._must_know[ask.broker_id] = self._store.committed_offset
-            answer(RegisterGot(ask.broker_id, ask.incarnation, _code(error), epoch))
+            # Who must ask again is told an epoch that is committed, too: any other one may be given to its
+            # successor, and a late copy of what it asks next would know of that.
+            told = code in (ErrorCode.NONE, ErrorCode.STALE_BROKER_EPOCH)
+            epoch = image.registration_epoch(ask.broker_id) if told else -1
+            answer(RegisterGot(ask.broker_id, ask.incarnation, code, epoch))
 
         self._store.submit(decide, done)
 

@@ -129,6 +129,12 @@ class ClusterImage(msgspec.Struct, frozen=True):
     ] = {}  # dynamic ones, by broker id; "" is everyone's default
     next_producer_id: int = 0  # all below are given out, or reserved by a broker that will
     last_broker_epoch: int = 0  # the highest ever given, also to brokers that are gone: none is given twice
+    gone: Mapping[int, int] = {}  # broker that is unregistered → the epoch that this took
+
+    def registration_epoch(self, broker_id: int) -> int:
+        """When it was last registered, or unregistered; 0: never."""
+        broker = self.brokers.get(broker_id)
+        return self.gone.get(broker_id, 0) if broker is None else broker.broker_epoch
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
         name = self.topic_names.get(topic_id)
@@ -152,6 +158,7 @@ class _Draft:
         self.broker_configs = dict(image.broker_configs)
         self.next_producer_id = image.next_producer_id
         self.last_broker_epoch = image.last_broker_epoch
+        self.gone = dict(image.gone)
         # Partitions of topics that are being changed: one at a time would copy the whole topic for each.
         self._changing: dict[UUID, list[PartitionImage]] = {}
 
@@ -160,7 +167,7 @@ class _Draft:
             self._topic(topic_id)
         return ClusterImage(
             self.cluster_id, self.brokers, self.topics, self.topic_names, self.broker_configs,
-            self.next_producer_id, self.last_broker_epoch,
+            self.next_producer_id, self.last_broker_epoch, self.gone,
         )  # fmt: skip
 
     def apply(self, record: MetadataRecord) -> None:
@@ -173,12 +180,15 @@ class _Draft:
                     broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory
                 )
                 self.last_broker_epoch = max(self.last_broker_epoch, broker_epoch)
+                self.gone.pop(broker_id, None)
             case BrokerFencingChanged(broker_id, fenced, leaving):
                 self.brokers[broker_id] = msgspec.structs.replace(
                     self.brokers[broker_id], fenced=fenced, leaving=leaving
                 )
             case BrokerUnregistered(broker_id):
                 del self.brokers[broker_id]
+                self.last_broker_epoch += 1
+                self.gone[broker_id] = self.last_broker_epoch
                 self.broker_configs.pop(str(broker_id), None)
             case TopicCreated(name, topic_id, assignments, configs, away, mode, away_counts):
                 invariant(name not in self.topics, "a topic is created once", name)

@@ -19,13 +19,16 @@ class RegisterAsk(NamedTuple):
     forgot: bool  # the machine lost power before everything was synced
     directory: UUID | None = None  # of its data; a new one is a new disk
     alike: Values = ()  # settings of its file that should not differ from the others'
+    # The latest registration of this broker that its sender has heard of; 0: of none. None where an earlier
+    # version asks, which does not say.
+    known_epoch: int | None = None
 
 
 class RegisterGot(NamedTuple):
     broker_id: int
     incarnation: UUID
     error: ErrorCode
-    broker_epoch: int
+    broker_epoch: int  # of its registration; with STALE_BROKER_EPOCH the one that it must know of
 
 
 class HeartbeatAsk(NamedTuple):

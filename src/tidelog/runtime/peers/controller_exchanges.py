@@ -54,7 +54,7 @@ class Registering(Exchange[Asked, Answered]):
             ],
             "rack": ask.rack,
             "log_dirs": [] if ask.directory is None else [ask.directory],
-            "previous_broker_epoch": -1 if ask.forgot else 0,
+            "previous_broker_epoch": _memory_of(ask),
         }
 
     def asks(self, request: Any) -> list[Asked]:
@@ -70,6 +70,7 @@ class Registering(Exchange[Asked, Answered]):
             request.previous_broker_epoch < 0,
             request.log_dirs[0] if request.log_dirs else None,
             tuple((feature.name, feature.max_supported_version) for feature in request.features),
+            _known_epoch(request.previous_broker_epoch),
         )
         return [Asked(request.broker_id, ask)]
 
@@ -87,6 +88,17 @@ class Registering(Exchange[Asked, Answered]):
     def token(self, message: Asked | Answered) -> Hashable:
         said = message.ask if isinstance(message, Asked) else message.got
         return cast(RegisterAsk | RegisterGot, said).incarnation
+
+
+def _memory_of(ask: RegisterAsk) -> int:
+    """Whether something is forgotten (below 0), and which registration is known: 1 more than its epoch."""
+    known = 0 if ask.known_epoch is None else ask.known_epoch + 1
+    return -1 - known if ask.forgot else known
+
+
+def _known_epoch(memory: int) -> int | None:
+    known = -1 - memory if memory < 0 else memory
+    return known - 1 if known else None
 
 
 class Heartbeats(Exchange[Asked, Answered]):

@@ -7,8 +7,9 @@ VoteAsked           Vote                   topics have names there, not ids: a t
                                            but for the metadata log, which has a name
 LeaderBegan         BeginQuorumEpoch       as for votes
 StandNow            EndQuorumEpoch         as for votes; whoever gets it is the preferred candidate
-RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is -1 when the broker forgot something,
-                                           else 0; settings that must be the same everywhere are "features"
+RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is below 0 when the broker forgot
+                                           something, and holds the registration that it knows of; settings
+                                           that must be the same everywhere are "features"
 HeartbeatAsk        BrokerHeartbeat        –
 InSyncAsk           AlterPartition         "recovering" when a leader that was voted in tells so
 OfflineAsk          AssignReplicasToDirs   the directory is Kafka's "lost"

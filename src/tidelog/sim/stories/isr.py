@@ -212,6 +212,7 @@ def leader_loses_power() -> Story:
     story.run(200)
     story.start("A")
     story.until(lambda: story.is_led_anew(0), "an election")
+    story.run(50)
     expect(story.write(), ErrorCode.NONE)
     return story.end_whole("A")
 

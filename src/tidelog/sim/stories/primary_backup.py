@@ -26,6 +26,7 @@ def double_primary_killed() -> Story:
     expect(story.read(at="B"), ["r1"])
     story.start("A")
     story.until(lambda: is_whole(story), "the return of A")
+    story.run(50)
     expect(story.write(), ErrorCode.NONE)
     return story.end()
 
