@@ -4,7 +4,7 @@ from uuid import UUID
 
 from fakes import ME, FakeServices
 
-from tidelog.broker.membership import HEARTBEAT_MS, Membership
+from tidelog.broker.membership import HEARTBEAT_MS, RETRY_MS, Membership
 from tidelog.controller.messages import ControllerAsk, HeartbeatAsk, HeartbeatGot, RegisterAsk, RegisterGot
 from tidelog.errors import ErrorCode
 
@@ -32,6 +32,57 @@ def test_that_records_were_forgotten_is_told_until_it_was_heard_and_not_again() 
     registrations = [ask for ask in asked if isinstance(ask, RegisterAsk)]
     assert registrations
     assert not any(ask.forgot for ask in registrations)
+
+
+class TestLatestRegistration:
+    """What a process says of the registrations before it, so that late copies can be told from it."""
+
+    def make(self) -> tuple[FakeServices, Membership, list[RegisterAsk]]:
+        services = FakeServices()
+        asked: list[RegisterAsk] = []
+
+        def ask(ask: ControllerAsk) -> None:
+            if isinstance(ask, RegisterAsk):
+                asked.append(ask)
+
+        membership = Membership(
+            RegisterAsk(ME, RUN, "here", 9092, None, forgot=True), services, ask, lambda: 0, SESSION_MS
+        )
+        membership.start()
+        return services, membership, asked
+
+    def refuse(self, membership: Membership, broker_epoch: int) -> None:
+        membership.answered(RegisterGot(ME, RUN, ErrorCode.STALE_BROKER_EPOCH, broker_epoch))
+
+    def test_it_begins_with_nothing(self) -> None:
+        _, _, asked = self.make()
+        assert [ask.known_epoch for ask in asked] == [0]
+
+    def test_a_refusal_tells_it_and_it_asks_again_at_once(self) -> None:
+        _, membership, asked = self.make()
+        self.refuse(membership, 7)
+        assert [ask.known_epoch for ask in asked] == [0, 7]
+        assert asked[-1].forgot
+
+    def test_a_refusal_that_tells_nothing_new_does_not_make_it_hurry(self) -> None:
+        services, membership, asked = self.make()
+        self.refuse(membership, 7)
+        self.refuse(membership, 7)
+        assert len(asked) == 2
+        services.advance(RETRY_MS)
+        assert [ask.known_epoch for ask in asked] == [0, 7, 7]
+
+    def test_the_metadata_tells_it(self) -> None:
+        services, membership, asked = self.make()
+        membership.metadata_says(5, fenced=True)
+        membership.metadata_says(4, fenced=True)  # Of a snapshot that is older.
+        services.advance(RETRY_MS)
+        assert asked[-1].known_epoch == 5
+
+    def test_a_refusal_of_another_process_is_none(self) -> None:
+        _, membership, asked = self.make()
+        membership.answered(RegisterGot(ME, UUID(int=6), ErrorCode.STALE_BROKER_EPOCH, 7))
+        assert len(asked) == 1
 
 
 class TestSessions:

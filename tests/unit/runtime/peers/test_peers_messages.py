@@ -102,6 +102,22 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             Asked(me, RegisterAsk(me, TOPIC, "a.example", 1, "räck", True, DISK, (("a.setting", 2),))),
             Answered(other, RegisterGot(me, TOPIC, TAKEN, -1)),
         ),
+        "registration of a process that knows of none": (
+            Asked(me, RegisterAsk(me, DISK, "localhost", 9092, None, False, None, known_epoch=0)),
+            Answered(other, RegisterGot(me, DISK, ErrorCode.STALE_BROKER_EPOCH, 77)),
+        ),
+        "registration of a process that forgot": (
+            Asked(me, RegisterAsk(me, DISK, "localhost", 9092, None, True, None, known_epoch=0)),
+            Answered(other, RegisterGot(me, DISK, ErrorCode.NONE, 78)),
+        ),
+        "registration of a process that knows of another": (
+            Asked(me, RegisterAsk(me, DISK, "localhost", 9092, None, False, None, known_epoch=1 << 40)),
+            Answered(other, RegisterGot(me, DISK, ErrorCode.NONE, 78)),
+        ),
+        "registration of a process that knows of another and forgot": (
+            Asked(me, RegisterAsk(me, DISK, "localhost", 9092, None, True, None, known_epoch=77)),
+            Answered(other, RegisterGot(me, DISK, ErrorCode.NONE, 78)),
+        ),
         "heartbeat": (
             Asked(me, HeartbeatAsk(me, 77, 1234)),
             Answered(other, HeartbeatGot(me, 77, ErrorCode.NONE, True)),
