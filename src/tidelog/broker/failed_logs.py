@@ -91,6 +91,8 @@ class FailedLogs:
     def answered(self, got: OfflineGot) -> None:
         if got.error is not ErrorCode.NONE or got.healed:
             return
+        if got.broker_epoch != self._standing.broker_epoch:
+            return  # An earlier process of this broker was heard, not this one.
         for key in got.partitions:
             # It may have turned out since that more is wrong than the controllers were told.
             if not (got.unwritable and self._untold.get(key, False)):

@@ -357,6 +357,15 @@ class TestDamage:
             told.answered(OfflineGot(ME, 1, ((TOPIC, 0),), ErrorCode.NONE, unwritable=unwritable))
         assert told.have_told
 
+    def test_an_answer_to_an_earlier_process_does_not_stand_for_this_one(self, lone: LoneNode) -> None:
+        lone.create((ME, OTHER))
+        told = lone.node._failed_logs
+        told.went_offline(TOPIC, 0, damaged=True)
+        told.answered(OfflineGot(ME, lone.node.broker_epoch - 1, ((TOPIC, 0),), ErrorCode.NONE))
+        assert not told.have_told
+        told.answered(OfflineGot(ME, lone.node.broker_epoch, ((TOPIC, 0),), ErrorCode.NONE))
+        assert told.have_told
+
 
 @pytest.mark.parametrize(("silence_ms", "round_ms"), [(200, 300), (1000, 300), (4000, 1200)])
 def test_where_silence_may_last_longer_votes_are_waited_for_longer(silence_ms: int, round_ms: int) -> None:
