@@ -51,6 +51,7 @@ class ClusterChecker:
         self._dropping: set[tuple[Key, int]] = set()  # replicas that were damaged, until they are whole again
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
         self.replaced: set[int] = set()  # nodes whose disks were
+        self._former: dict[int, UUID] = {}  # of each of them, the process that was registered then
         self.deletions = Deletions()
         self.transactions = TransactionHistory()
         self.groups: list[GroupChecker] = []
@@ -118,9 +119,19 @@ class ClusterChecker:
             place = Place(topic, index)
             promise = self.promise(place)
             promise.described(place)
+            for node in filter(self._is_taken_for_its_former_disk, place.partition.replicas):
+                if node not in self.losses.of(place.key):
+                    promise.lost(place, node, 0, for_good=True)
             self.syncing.described(place, wanted=promise.wants_sync(topic))
             if not RETENTION.isdisjoint(topic.configs):
                 self.history(topic.name, index).shortened = True
+
+    def _is_taken_for_its_former_disk(self, node_id: int) -> bool:
+        """The controllers have not heard yet that the disk was replaced: what they create there is taken for
+        lost when they do.
+        """
+        known = self.metadata.newest.brokers.get(node_id)
+        return known is not None and self._former.get(node_id) == known.incarnation
 
     def _decided(self, topic: TopicImage, index: int, before: PartitionImage) -> None:
         place = Place(topic, index)
@@ -161,6 +172,9 @@ class ClusterChecker:
         """``promised``: up to where the node has told leaders that it holds their logs."""
         if disk_too:
             self.replaced.add(node_id)
+            known = self.metadata.newest.brokers.get(node_id)
+            if known is not None:
+                self._former[node_id] = known.incarnation
         for place in self.places():
             end = end_on_disk(disk, f"{DATA}/{place.name}")
             if not disk_too:
