@@ -10,14 +10,14 @@ from tidelog.sim.cluster import SimCluster
 from tidelog.sim.operator import Operator
 
 
-def lost_disk(copies: str) -> SimCluster:
-    """Broker 1's disk is replaced, and before anybody has noticed it becomes the primary of a new topic."""
+def lost_disk(copies: str, mode: str = "primary-backup", replicas: tuple[int, ...] = (1, 2, 3)) -> SimCluster:
+    """Broker 1's disk is replaced, and before anybody has noticed it becomes the leader of a new topic."""
     cluster = SimCluster(1, 3, 3)
     cluster.start()
     cluster.world.run_until(cluster.world.now_ms + 3000)
     cluster.machines[1].lose_disk()
-    settings = {"replication.mode": "primary-backup", "min.insync.replicas": copies}
-    cluster.create_topic(TopicWish("t", -1, -1, {0: [1, 2, 3]}, settings))
+    settings = {"replication.mode": mode, "min.insync.replicas": copies}
+    cluster.create_topic(TopicWish("t", -1, -1, {0: list(replicas)}, settings))
     cluster.world.run_until(cluster.world.now_ms + 200)
     cluster.machines[1].start()
     cluster.world.run_until(cluster.world.now_ms + 6000)
@@ -30,6 +30,14 @@ def leads(cluster: SimCluster) -> bool:
 
 def test_a_replaced_disk_where_one_copy_was_enough_is_its_decision() -> None:
     cluster = lost_disk("1")
+    assert not leads(cluster)
+    Operator(cluster).start()
+    cluster.world.run_until(cluster.world.now_ms + 6000)
+    assert leads(cluster)
+
+
+def test_the_only_replica_of_a_new_topic_on_a_replaced_disk_is_its_decision() -> None:
+    cluster = lost_disk("1", "isr", (1,))
     assert not leads(cluster)
     Operator(cluster).start()
     cluster.world.run_until(cluster.world.now_ms + 6000)
