@@ -291,6 +291,11 @@ class Hosted:
         if self.restoring is not None:
             self.restoring.taken()
 
+    def accepted(self) -> None:
+        """The leader has taken our ask for what comes behind our end."""
+        if self.follows_somebody and self.restoring is None:
+            self.run(self.replica.accepted())
+
     def _advance_start(self, leader_high_watermark: int, leader_start_offset: int) -> None:
         """Begin where the leader begins. Before the watermark moves: nobody can compare what lies before with
         the leader's log any more. It may be what an unclean election gave up, and is never committed.

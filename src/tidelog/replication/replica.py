@@ -636,6 +636,11 @@ class Replica:
         self.high_watermark = max(self.high_watermark, min(leader_high_watermark, self.log.end_offset))
         return [Commit(self.high_watermark)] if self.high_watermark > readable else []
 
+    def accepted(self) -> Effects:
+        """Our log is the beginning of the leader's."""
+        readable, self.is_sure = self.readable_end_offset, True
+        return [Commit(self.high_watermark)] if self.high_watermark > readable else []
+
     def stand_in(self, acted_epoch: int) -> Effects:
         """Nobody leads, and readers come here. What we had of the last leader that could confirm anything, in
         its epoch, it held before us: two copies. Where that is enough for an ok, all of it is confirmed,

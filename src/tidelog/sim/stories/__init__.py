@@ -18,6 +18,7 @@ from tidelog.sim.stories import (
     proposals,
     quorum_memory,
     quorum_topics,
+    readers,
     seams,
     stand_ins,
 )
@@ -43,6 +44,7 @@ STORIES: dict[str, Told] = (
     | _named("proposal", proposals.STORIES)
     | _named("seam", seams.STORIES)
     | _named("operation", operations.STORIES)
+    | _named("reader", readers.STORIES)
 )
 """Name → what tells it."""
 
