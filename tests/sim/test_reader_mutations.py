@@ -65,9 +65,7 @@ def bind_who_has_not_heard(patch: pytest.MonkeyPatch) -> None:
         (bind_who_has_not_heard, stories.told_before_it_heard_of_a_loss),
     ],
 )
-def test_a_story_notices(
-    mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_story_notices(mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
     with pytest.raises((StoryFailed, Violation, InvariantViolation)):
         told()

@@ -125,8 +125,8 @@ def quiet_partition() -> ReaderStory:
 
 
 def settings_from_after_its_time() -> ReaderStory:
-    """A primary is cut off with a record that waits for its copies. A backup is promoted, and then one copy is
-    enough. When the former primary hears of both at once, its record is not confirmed.
+    """A primary is cut off with a record that waits for its copies. A backup is promoted, and then one copy
+    is enough. When the former primary hears of both at once, its record is not confirmed.
     """
     story = ReaderStory(3, replication_mode="primary-backup", min_insync_replicas="3")
     expect(story.write(), ErrorCode.NONE)
