@@ -7,6 +7,7 @@ import pytest
 
 from tidelog.broker.partitions import PartitionTable
 from tidelog.errors import InvariantViolation
+from tidelog.log.shortening import Shortening
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Replica
@@ -45,6 +46,17 @@ def commit_before_the_beginning(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Hosted, "take", take_first)
 
 
+def acknowledge_a_beginning_that_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    """A log that was begun anew, and is empty, has nothing that a power failure could take."""
+    restart_at = Shortening.restart_at
+
+    def restart(self: Shortening, offset: int) -> None:
+        restart_at(self, offset)
+        self._durability.synced_end_offset = self._durability.recovery_point = offset
+
+    patch.setattr(Shortening, "restart_at", restart)
+
+
 def bind_who_has_not_heard(patch: pytest.MonkeyPatch) -> None:
     """What a process tells of records that were given up binds it, though it cannot know."""
     told = Watermarks.told
@@ -62,6 +74,7 @@ def bind_who_has_not_heard(patch: pytest.MonkeyPatch) -> None:
         (hear_of_news_only, stories.quiet_partition),
         (hear_of_settings_first, stories.settings_from_after_its_time),
         (commit_before_the_beginning, stories.given_up_before_the_beginning),
+        (acknowledge_a_beginning_that_is_not_synced, stories.deleted_while_it_was_away),
         (bind_who_has_not_heard, stories.told_before_it_heard_of_a_loss),
     ],
 )

@@ -349,6 +349,8 @@ class Hosted:
             self._fail(error)
             return
         self.replica.high_watermark = max(self.replica.high_watermark, offset)
+        # The next ask acknowledges everything before: it waits until what was dropped cannot come back.
+        self._sync_if_needed()
         if self.voter_log is not None:
             self.voter_log.skipped()
         if self.restoring is not None:
@@ -528,6 +530,7 @@ class Hosted:
             self.log.truncate_to(end_offset)
         except StorageError as error:
             self._fail(error)
+        self._sync_if_needed()
         if self.tail_listener is not None:
             self.tail_listener.cut(self.log.end_offset)
         if self.voter_log is not None:

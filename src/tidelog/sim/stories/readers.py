@@ -175,10 +175,41 @@ def given_up_before_the_beginning() -> ReaderStory:
     return story
 
 
+def deleted_while_it_was_away() -> ReaderStory:
+    """A follower comes back to a leader that has deleted everything, and begins where that one is. It is a
+    member only when that is synced: a power failure would bring back what it had, and it would lead with it.
+    """
+    story = ReaderStory(flush_messages="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(CHECKPOINTED_MS)
+    story.kill("C")
+    story.until(lambda: story.in_sync() == "AB", "the departure of C")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    expect(delete_records(story, 3), ErrorCode.NONE)
+    story.cut("C", "AB")
+    story.start("C")
+    story.until(lambda: story.has_opened("C"), "the start of C")
+    story.slow_disk("C")
+    story.heal()
+    story.run(1000)
+    story.power_off("C")
+    story.kill("AB")
+    story.repair_disk("C")
+    story.start("C")
+    story.run(3000)
+    story.start("AB")
+    story.until(story.all_in_sync, "the return of all")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.hosted("A").log.end_offset, 4)
+    return story.end()
+
+
 STORIES: list[Callable[[], ReaderStory]] = [
     cut_tail_comes_back,
     quiet_partition,
     told_before_it_heard_of_a_loss,
     settings_from_after_its_time,
     given_up_before_the_beginning,
+    deleted_while_it_was_away,
 ]
