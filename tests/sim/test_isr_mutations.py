@@ -158,7 +158,7 @@ def count_earlier_runs(patch: pytest.MonkeyPatch) -> None:
 
 def read_past_the_watermark(patch: pytest.MonkeyPatch) -> None:
     """Consumers see what may still be taken back."""
-    patch.setattr(Partition, "high_watermark", property(lambda self: self.log.end_offset))
+    patch.setattr(Partition, "readable_end_offset", property(lambda self: self.log.end_offset))
 
 
 def accept_duplicates(patch: pytest.MonkeyPatch) -> None:

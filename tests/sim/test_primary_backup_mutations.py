@@ -163,7 +163,7 @@ def promoted_leads_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def read_unconfirmed(patch: pytest.MonkeyPatch) -> None:
     """Readers see what the primary alone holds."""
-    patch.setattr(Partition, "high_watermark", property(lambda self: self.log.end_offset))
+    patch.setattr(Partition, "readable_end_offset", property(lambda self: self.log.end_offset))
 
 
 def out_of_range_at_the_backup(patch: pytest.MonkeyPatch) -> None:

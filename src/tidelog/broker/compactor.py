@@ -42,7 +42,7 @@ class Compactor:
                 partition.name,
                 partition.log,
                 partition.config,
-                partition.high_watermark,
+                partition.readable_end_offset,
                 partition.log.producers.last_written(),
             )
             for partition in self._broker.partitions

@@ -143,7 +143,8 @@ class Housekeeping:
         self._walk(self._retain)
 
     def _retain(self, partition: Partition) -> None:
-        deleted = partition.log.enforce_retention(self._broker.services.now_ms(), partition.high_watermark)
+        now_ms = self._broker.services.now_ms()
+        deleted = partition.log.enforce_retention(now_ms, partition.readable_end_offset)
         for segment in deleted:
             logger.info("deleted segment %s of %s by retention", segment.base_offset, partition.name)
 

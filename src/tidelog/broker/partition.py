@@ -111,9 +111,14 @@ class Partition:
         return self.replica.high_watermark
 
     @property
+    def readable_end_offset(self) -> int:
+        """Exclusive end of what readers may see, and are told to be the high watermark."""
+        return self.replica.readable_end_offset
+
+    @property
     def last_stable_offset(self) -> int:
         """Exclusive end of what readers of committed transactions may see."""
-        return self.log.last_stable_offset(self.replica.high_watermark)
+        return self.log.last_stable_offset(self.replica.readable_end_offset)
 
     @property
     def knows_committed(self) -> bool:

@@ -25,7 +25,7 @@ from tidelog.protocol.produce import TopicKey
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies import BY_NAME
-from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.restoring import Mandate
 from tidelog.replication.sealing import Sealing
 from tidelog.replication.throttle import throttled_followers
@@ -154,30 +154,55 @@ class PartitionTable:
             self._topics[topic.topic_id] = topic
             if known is None:
                 self._rows[topic.name] = self._rows[topic.topic_id] = {}
-            elif known.configs != topic.configs or config_changed:
-                self._reconfigure(topic)
-            self._follow_topic(topic, known)
+            self._follow_topic(topic, known, config_changed=config_changed)
         self._open_slice()
 
-    def _follow_topic(self, topic: TopicImage, known: TopicImage | None) -> None:
+    def _follow_topic(self, topic: TopicImage, known: TopicImage | None, *, config_changed: bool) -> None:
         old = () if known is None else known.partitions
+        reconfigured = known is not None and (known.configs != topic.configs or config_changed)
         row = self._rows[topic.topic_id]
         for index, partition in enumerate(topic.partitions):
-            if index < len(old) and partition is old[index]:
-                continue
+            before = old[index] if index < len(old) else None
             mine = row.get(index)
-            if self._me not in partition.replicas:
+            if mine is not None and self._me in partition.replicas:
+                self._follow_partition(topic, index, mine, before, reconfigured=reconfigured)
+            elif partition is before:
+                continue
+            elif self._me not in partition.replicas:
                 self._offline.discard(TopicPartition(topic.name, index))
                 if mine is not None:
                     del row[index]
                     self._drop(topic.topic_id, mine)
-            elif mine is not None:
-                self._assign(mine, partition)
-                if index < len(old) and old[index].mode != partition.mode:
-                    self._reconfigure_one(topic, index, mine)
-                self._update_sealing(mine, topic, partition)
             elif TopicPartition(topic.name, index) not in self._offline:
                 self._to_open.append((topic.topic_id, index))
+
+    def _follow_partition(
+        self, topic: TopicImage, index: int, mine: Partition, before: PartitionImage | None, *,
+        reconfigured: bool,
+    ) -> None:  # fmt: skip
+        """Role and settings may both have changed since we last heard: a new role is never played by old
+        settings, nor an old one by new settings.
+        """
+        partition = topic.partitions[index]
+        if reconfigured or (before is not None and before.mode != partition.mode):
+            self._end_role(mine, partition)
+            self._reconfigure_one(topic, index, mine)
+        if partition is not before:
+            self._assign(mine, partition)
+            self._update_sealing(mine, topic, partition)
+
+    def _end_role(self, mine: Partition, partition: PartitionImage) -> None:
+        """A leader whose time is over leads no more before it hears of later settings. With fewer copies to
+        an acknowledgement it would take its own tail for committed, which its successor never had.
+        """
+        hosted = mine.hosted
+        replica, voted = hosted.replica, hosted.election is not None
+        if partition.leader_epoch <= replica.epoch or (voted and BY_NAME[partition.mode].elects_itself):
+            return
+        if voted and self.quorum is not None:
+            self.quorum.dissolve(hosted)
+        if replica.role is Role.LEADER:
+            hosted.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
 
     def _assign(self, mine: Partition, partition: PartitionImage) -> None:
         hosted = mine.hosted
@@ -195,6 +220,7 @@ class PartitionTable:
         replica.policy = BY_NAME[partition.mode]
         replicas, epoch = partition.replicas, partition.leader_epoch
         if len(replicas) != len(replica.replicas):
+            self._end_role(mine, partition)
             hosted.set_limits(self._limits(mine.config, len(replicas)))
         hosted.successors = self._successors(mine.config, partition)
         hosted.unclean_epoch = partition.unclean_epoch
@@ -403,10 +429,6 @@ class PartitionTable:
             self._logs.remove_log(partition.name, self._services.now_ms())
         except TidelogError as error:
             logger.error("%s stays on disk: %s", partition.name, error.message)
-
-    def _reconfigure(self, topic: TopicImage) -> None:
-        for index, partition in self._rows[topic.topic_id].items():
-            self._reconfigure_one(topic, index, partition)
 
     def _reconfigure_one(self, topic: TopicImage, index: int, partition: Partition) -> None:
         image = topic.partitions[index]

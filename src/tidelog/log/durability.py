@@ -63,11 +63,12 @@ class Durability:
         for ticket in self._tickets:
             ticket.end_offset = min(ticket.end_offset, end_offset)
 
-    def restart(self, offset: int) -> None:
-        """The log is empty and goes on at ``offset``."""
+    def restart(self) -> None:
+        """The log is empty and goes on somewhere else. Until that is synced, a power failure brings back what
+        it had: then it ends where it did, and not where it goes on.
+        """
         self.lower(0)
         self.waiting.clear()
-        self.synced_end_offset = self.recovery_point = offset
 
     def begin(self, end_offset: int, active: File, epochs: EpochCache) -> SyncTicket:
         """A ticket for everything before ``end_offset``. May raise ``OSError``."""

@@ -104,7 +104,7 @@ class Shortening(Appending):
             self._start_mark.clear()
         except OSError as error:
             raise self._fail("restart", error) from error
-        self._durability.restart(offset)
+        self._durability.restart()
         self.start_offset = self.end_offset = offset
 
     def append_batches(self, data: memoryview, now_ms: int) -> int:

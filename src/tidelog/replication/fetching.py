@@ -74,6 +74,7 @@ class FetchLoop:
         self._heard_ms = NEVER_MS
         self._heard_generation = -1
         self._heard_at: dict[Hosted, int] = {}  # of those that are electing and have no ask standing there
+        self._unsure: dict[Hosted, None] = {}  # may have an ask standing there that shows that we agree
         self._missed = False  # An answer did not come in time.
         self._paused_until_ms = 0
         self._scheduled = False
@@ -170,6 +171,8 @@ class FetchLoop:
                 continue  # Whoever changes that says so with `want`.
             items.append(_item(hosted))
             self._asked[hosted] = generation
+            if not replica.is_sure:
+                self._unsure[hosted] = None
             if self._forgotten:
                 self._forgotten.pop(hosted.key, None)
         self._ready.clear()
@@ -219,10 +222,24 @@ class FetchLoop:
                 # The others must not wait for it: their answer will not come again.
                 broken = broken or error
                 self._resting[self._partitions[part.key]] = now_ms + BROKEN_MS
+        if self._unsure:
+            self._agree(got.generation)
         if self._ready or not self._unanswered:
             self._soon()
         if broken is not None:
             raise broken
+
+    def _agree(self, generation: int) -> None:
+        """What was asked for and is not in the answer stands with the leader: nothing is new there, and our
+        log is the beginning of its own, or it would have refused. A partition that is quiet is not heard of
+        otherwise.
+        """
+        for hosted in list(self._unsure):
+            asked = self._asked.get(hosted)
+            if asked is None or asked == generation:
+                del self._unsure[hosted]
+            if asked == generation:
+                hosted.accepted()
 
     def _has_asked(self, generation: int) -> bool:
         """Whether this process waits for it. Generations begin anywhere, so an answer to an earlier run may

@@ -282,19 +282,28 @@ class Hosted:
                 raise  # It passes: too many open files.
             self._fail(error)
             return
+        self._advance_start(leader_high_watermark, leader_start_offset)
         self.run(self.replica.received(epoch, leader_high_watermark))
-        # Where snapshots stand for the log's beginning, ours go with our own.
-        if (
-            self.log.start_offset < leader_start_offset <= self.replica.high_watermark
-            and self.snapshots is None
-        ):
-            self.log.advance_start(leader_start_offset)
         if self.replica.limits.durable:
             self._sync_if_needed()
         elif self.log.sync_due(self._services.now_ms()):
             self._listener.syncer.want(self)
         if self.restoring is not None:
             self.restoring.taken()
+
+    def accepted(self) -> None:
+        """The leader has taken our ask for what comes behind our end."""
+        if self.follows_somebody and self.restoring is None:
+            self.run(self.replica.accepted())
+
+    def _advance_start(self, leader_high_watermark: int, leader_start_offset: int) -> None:
+        """Begin where the leader begins. Before the watermark moves: nobody can compare what lies before with
+        the leader's log any more. It may be what an unclean election gave up, and is never committed.
+        """
+        committed = max(min(leader_high_watermark, self.log.end_offset), self.replica.high_watermark)
+        # Where snapshots stand for the log's beginning, ours go with our own.
+        if self.log.start_offset < leader_start_offset <= committed and self.snapshots is None:
+            self.log.advance_start(leader_start_offset)
 
     def diverged(self, epoch: int, diverging: tuple[int, int]) -> None:
         """The leader's history is another one from somewhere on."""
@@ -340,6 +349,8 @@ class Hosted:
             self._fail(error)
             return
         self.replica.high_watermark = max(self.replica.high_watermark, offset)
+        # The next ask acknowledges everything before: it waits until what was dropped cannot come back.
+        self._sync_if_needed()
         if self.voter_log is not None:
             self.voter_log.skipped()
         if self.restoring is not None:
@@ -519,6 +530,7 @@ class Hosted:
             self.log.truncate_to(end_offset)
         except StorageError as error:
             self._fail(error)
+        self._sync_if_needed()
         if self.tail_listener is not None:
             self.tail_listener.cut(self.log.end_offset)
         if self.voter_log is not None:

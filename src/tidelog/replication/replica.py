@@ -87,6 +87,7 @@ class Replica:
         "_proposed",
         "_refused_epoch",
         "_settled_end_offset",
+        "_synced_before",
         "_unwelcome",
         "_waiting",
         "agreed",
@@ -142,6 +143,8 @@ class Replica:
         # machine has been on since. Before that the watermark is a checkpoint's word for records that a power
         # failure may have exchanged for older ones.
         self.is_sure = is_sure
+        # Exclusive: was on disk before this process began, and a power failure leaves it as it was.
+        self._synced_before = max(log.synced_end_offset, log.start_offset)
         # (epoch, end offset): up to where our log was last seen to be the beginning of its leader's, and in
         # which epoch. A restart forgets it: the log may have come back shorter, or as it was before a cut.
         self.agreed: tuple[int, int] = (NO_EPOCH, 0)
@@ -180,6 +183,15 @@ class Replica:
     @property
     def durable_end_offset(self) -> int:
         return self.log.synced_end_offset if self.limits.durable else self.log.end_offset
+
+    @property
+    def readable_end_offset(self) -> int:
+        """Exclusive: below it every record is the one that was committed there. That is what readers get.
+
+        After a power failure it is less than the watermark until a leader agrees with our log. A tail that
+        was cut off may have come back, while the checkpoint speaks of the records that took its place.
+        """
+        return self.high_watermark if self.is_sure else min(self.high_watermark, self._synced_before)
 
     def set_limits(self, limits: Limits) -> Effects:
         self.limits = limits
@@ -617,14 +629,17 @@ class Replica:
         """The leader's records are in our log; take over its watermark as far as we hold the log."""
         if self.role is not Role.FOLLOWER or epoch != self.epoch:
             return []
+        readable = self.readable_end_offset
         self.is_sure = True
         self.agreed = (epoch, self.log.end_offset)
         self.committed_seen = max(self.committed_seen, leader_high_watermark)
-        committed = min(leader_high_watermark, self.log.end_offset)
-        if committed <= self.high_watermark:
-            return []
-        self.high_watermark = committed
-        return [Commit(committed)]
+        self.high_watermark = max(self.high_watermark, min(leader_high_watermark, self.log.end_offset))
+        return [Commit(self.high_watermark)] if self.high_watermark > readable else []
+
+    def accepted(self) -> Effects:
+        """Our log is the beginning of the leader's."""
+        readable, self.is_sure = self.readable_end_offset, True
+        return [Commit(self.high_watermark)] if self.high_watermark > readable else []
 
     def stand_in(self, acted_epoch: int) -> Effects:
         """Nobody leads, and readers come here. What we had of the last leader that could confirm anything, in

@@ -16,6 +16,7 @@ from tidelog.broker.transaction_produce import when_admitted
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.storage import Region
 from tidelog.protocol.fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest, PartitionAnswer
+from tidelog.replication.replica import Role
 from tidelog.sim.clients.client import Call, LookupCall, ProduceCall, ReadCall, Reply, RequestCall
 
 PRODUCE_VERSION = 12
@@ -89,7 +90,7 @@ def _append(
 class _Read(PendingFetch):
     """A fetch of one partition whose answer stays as it is."""
 
-    __slots__ = ("_number", "_tell")
+    __slots__ = ("_call", "_tell")
 
     def __init__(self, broker: Broker, call: ReadCall, answer: Answer) -> None:
         wanted = FetchPartition(
@@ -110,7 +111,7 @@ class _Read(PendingFetch):
         )
         context = RequestContext(1, FETCH_VERSION, 0, "sim", "sim")
         super().__init__(broker, request, None, context, _nowhere, _nowhere)
-        self._number = call.number
+        self._call = call
         self._tell = answer
 
     def _guarded(self, work: Callable[[], None]) -> None:
@@ -126,10 +127,20 @@ class _Read(PendingFetch):
         aborted = tuple(told.aborted or ())
         self._tell(
             Reply(
-                self._number, told.error, -1, -1, records, start, diverging, aborted=aborted,
+                self._call.number, told.error, -1, -1, records, start, diverging, aborted=aborted,
                 process=self._broker, watermark=told.high_watermark, stable=told.last_stable_offset,
+                agreed_epoch=self._agreed_epoch(),
             )
         )  # fmt: skip
+
+    def _agreed_epoch(self) -> int:
+        """Whatever is in a log was in that of the epoch's leader."""
+        partition, _ = self._broker.partitions.find(self._call.topic, self._call.partition)
+        if partition is None:
+            return -1
+        replica = partition.replica
+        led = replica.epoch if replica.role is Role.LEADER else -1
+        return max(led, replica.agreed[0], replica.last_epoch)
 
 
 def _request(broker: Broker, call: RequestCall, answer: Answer) -> None:

@@ -286,3 +286,56 @@ def test_a_watermark_on_disk_does_not_outlive_what_it_spoke_of(broker: FakeBroke
     broker.disk.crash()
     again = DataDirectory.open(broker.disk, "data", node_id=ME, now_ms=NOW_MS)
     assert again.high_watermark(partition.name) == 2
+
+
+class TestSettingsOfLaterTimes:
+    """Of a broker that hears of many changes at once."""
+
+    REPLICAS = (ME, 7, 8)
+
+    def lead_alone(self, broker: FakeBroker) -> list[Any]:
+        """A primary with a record that waits for its copies."""
+        configs = {"replication.mode": "primary-backup", "min.insync.replicas": "3"}
+        broker.submit(TopicCreated("orders", FIRST, [list(self.REPLICAS)], configs, mode="primary-backup"))
+        sent = broker.produce(("orders", 0, records(b"a")))
+        assert (sent, broker.partition("orders").log.end_offset) == ([], 1)
+        return sent
+
+    def code(self, sent: list[Any]) -> ErrorCode:
+        return ErrorCode(sent[0].responses[0].partition_responses[0].error_code)
+
+    def test_they_do_not_reach_a_leader_whose_time_is_over(self, broker: FakeBroker) -> None:
+        sent = self.lead_alone(broker)
+        other = PartitionChanged(FIRST, 0, 7, 2, [7, 8], [], 7, mode="primary-backup")
+        broker.submit(other, TopicConfigChanged(FIRST, {"min.insync.replicas": "1"}))
+        broker.services.settle()
+        assert self.code(sent) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        replica = broker.partition("orders").replica
+        assert (replica.high_watermark, replica.leader, replica.limits.min_in_sync) == (0, 7, 1)
+
+    def test_nor_when_fewer_replicas_mean_fewer_copies(self, broker: FakeBroker) -> None:
+        sent = self.lead_alone(broker)
+        other = PartitionChanged(FIRST, 0, 7, 2, [7], [], 7, replicas=[7], mode="primary-backup")
+        back = PartitionChanged(FIRST, 0, ME, 4, [ME], [], ME, replicas=[ME], mode="primary-backup")
+        broker.submit(other, back)
+        broker.services.settle()
+        assert self.code(sent) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_a_new_leader_leads_by_the_new_ones(self, broker: FakeBroker) -> None:
+        configs = {"replication.mode": "primary-backup", "min.insync.replicas": "1"}
+        broker.submit(TopicCreated("orders", FIRST, [list(self.REPLICAS)], configs, mode="primary-backup"))
+        backup = PartitionChanged(FIRST, 0, 7, 1, [7, 8, ME], [], 7, mode="primary-backup")
+        broker.submit(backup)
+        log = broker.partition("orders").log
+        batch = memoryview(bytearray(records(b"a")))
+        log.append_batches(batch, NOW_MS)
+        named = PartitionChanged(FIRST, 0, ME, 2, list(self.REPLICAS), [], ME, mode="primary-backup")
+        broker.submit(named, TopicConfigChanged(FIRST, {"min.insync.replicas": "2"}))
+        replica = broker.partition("orders").replica
+        assert (log.end_offset, replica.epoch, replica.high_watermark) == (1, 2, 0)
+
+    def test_they_reach_who_leads_on(self, broker: FakeBroker) -> None:
+        sent = self.lead_alone(broker)
+        broker.submit(TopicConfigChanged(FIRST, {"min.insync.replicas": "1"}))
+        broker.services.settle()
+        assert self.code(sent) is ErrorCode.NONE

@@ -215,12 +215,28 @@ class TestTruncate:
             log.truncate_to(end)
             assert log.segments[-1].max_timestamp == expected
 
+    def test_a_restart_counts_when_it_is_synced(self, disk: SimulatedDisk) -> None:
+        """Whoever acknowledges everything before must not come back with less."""
+        log = open_log(disk)
+        append_many(log, 5)
+        log.sync_now()
+        log.restart_at(1000)
+        assert (log.synced_end_offset, log.recovery_point) == (0, 0)
+        disk.crash()
+        log = open_log(disk)
+        assert (log.start_offset, log.end_offset) == (0, 5)
+        log.restart_at(1000)
+        log.sync_now()
+        assert (log.synced_end_offset, log.recovery_point) == (1000, 1000)
+        disk.crash()
+        log = open_log(disk)
+        assert (log.start_offset, log.end_offset) == (1000, 1000)
+
     def test_restarting_elsewhere_drops_everything(self, disk: SimulatedDisk) -> None:
         log = open_log(disk)
         append_many(log, 35, epoch=3)
         log.restart_at(1000)
         assert (log.start_offset, log.end_offset, log.size_bytes) == (1000, 1000, 0)
-        assert (log.synced_end_offset, log.recovery_point) == (1000, 1000)
         assert log.epochs.entries == []
         append_many(log, 2, epoch=4)
         disk.crash(survive=everything, names=everything)

@@ -313,6 +313,35 @@ class TestDivergence:
             else:
                 assert replica.diverged(3, (1, 4))  # A power failure may have exchanged the records.
 
+    @pytest.mark.parametrize(("synced", "start", "readable"), [(3, 0, 3), (8, 0, 5), (0, 4, 4)])
+    def test_after_a_power_failure_readers_get_what_was_synced(
+        self, synced: int, start: int, readable: int
+    ) -> None:
+        log = Driven(me=2).log
+        log.write(1, 8)
+        log.synced_end_offset, log.start_offset = synced, start
+        replica = Replica(2, log, BY_NAME["isr"], Limits(), 5)
+        replica.follow(3, 1, (1, 2, 3), 0)
+        log.synced_end_offset = 8  # What is synced later may be a tail that has come back.
+        assert (replica.high_watermark, replica.readable_end_offset) == (5, readable)
+        told = replica.received(3, 4)
+        assert replica.readable_end_offset == 5
+        assert told == ([Commit(5)] if readable < 5 else [])
+
+    def test_they_get_all_when_the_leader_has_taken_the_ask(self) -> None:
+        log = Driven(me=2).log
+        log.write(1, 8)
+        replica = Replica(2, log, BY_NAME["isr"], Limits(), 5)
+        replica.follow(3, 1, (1, 2, 3), 0)
+        assert replica.readable_end_offset == 0
+        assert replica.accepted() == [Commit(5)]
+        assert (replica.readable_end_offset, replica.accepted()) == (5, [])
+
+    def test_who_was_sure_serves_everything_at_once(self) -> None:
+        log = Driven(me=2).log
+        log.write(1, 8)
+        assert Replica(2, log, BY_NAME["isr"], Limits(), 5, is_sure=True).readable_end_offset == 5
+
     def test_a_follower_knows_what_it_lacks(self) -> None:
         driven = Driven(me=2)
         driven.run(driven.replica.follow(1, 1, (1, 2), 0))

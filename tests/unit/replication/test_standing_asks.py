@@ -461,3 +461,52 @@ class TestSuccessors:
     def test_nobody_can_replace_the_last_one(self) -> None:
         pair = Pair()
         assert pair.at(LEADER, pair.keys[0]).is_followed_by_all_successors()
+
+
+def forget_surety(pair: Pair) -> Hosted:
+    """As after a power failure."""
+    follower = pair.at(FOLLOWER, pair.keys[0])
+    follower.replica.is_sure = False
+    assert follower.replica.readable_end_offset == 0
+    return follower
+
+
+def test_who_has_everything_is_sure_when_its_ask_stands() -> None:
+    pair = Pair(2)
+    pair.append()
+    pair.clock.settle()
+    follower = forget_surety(pair)
+    pair.begin_epoch(1)
+    pair.clock.advance(MAX_WAIT_MS + 2 * TICK_MS)
+    assert follower.replica.is_sure
+    assert follower.replica.readable_end_offset == 1
+
+
+def test_an_answer_to_another_ask_makes_nobody_sure() -> None:
+    """The one to its own ask may have said where the logs part, and be lost."""
+    pair = Pair(2)
+    pair.append()
+    pair.clock.settle()
+    follower = forget_surety(pair)
+    pair.begin_epoch(1)
+    [loop] = pair.hosts[FOLLOWER]._loops.values()
+    asked = loop._asked[follower]
+    loop._agree(asked + 1)
+    assert not follower.replica.is_sure
+    loop._agree(asked)
+    assert follower.replica.is_sure
+
+
+def test_a_follower_begins_where_its_leader_does_before_it_commits() -> None:
+    pair = Pair()
+    for _ in range(3):
+        pair.append()
+    pair.clock.settle()
+    leader, follower = pair.at(LEADER, pair.keys[0]), pair.at(FOLLOWER, pair.keys[0])
+    begins: list[int] = []
+    pair.hosts[FOLLOWER].on_committed = lambda hosted: begins.append(hosted.log.start_offset)
+    leader.log.advance_start(2)
+    pair.append()
+    pair.clock.settle()
+    assert follower.replica.high_watermark == 4
+    assert begins == [2]

@@ -131,3 +131,13 @@ def test_given_up_records_may_haunt_a_follower_s_log() -> None:
     found.forgive(floor=0, leader_epoch=EPOCH, now_ms=1.0)
     assert found.is_ghost(log(1)[0])
     assert not found.is_ghost(Entry(0, EPOCH + 1, value(1)))
+
+
+def test_who_has_not_agreed_since_records_were_given_up_may_go_back_to_where_they_began() -> None:
+    found = history()
+    found.forgive(floor=1, leader_epoch=EPOCH, now_ms=1.0)
+    found.told_watermark(9, "process", 1, 3, 3, EPOCH)
+    found.told_watermark(9, "process", 1, 1, 1, EPOCH + 1)
+    found.told_watermark(9, "process", 1, 3, 3, EPOCH + 1)
+    with pytest.raises(Violation, match="and then of"):
+        found.told_watermark(9, "process", 1, 2, 2, EPOCH + 1)

@@ -24,6 +24,13 @@ class TestWatermarks:
         with pytest.raises(Violation):
             watermarks.told("process", 1, watermark, stable)
 
+    def test_what_may_have_been_given_up_does_not_bind(self) -> None:
+        watermarks = Watermarks("t-0", lambda: 10)
+        watermarks.told("process", 1, 8, 7, binding_end=5)
+        watermarks.told("process", 1, 5, 5)
+        with pytest.raises(Violation):
+            watermarks.told("process", 1, 4, 4)
+
 
 class TestCycles:
     def test_two_that_read_from_each_other(self) -> None:

@@ -190,10 +190,10 @@ class PendingFetch:
         nearer = self._nearer_replica(partition, wanted.fetch_offset)
         if nearer is not None:
             return PartitionAnswer(
-                wanted.partition, ErrorCode.NONE, partition.high_watermark, -1, -1,
+                wanted.partition, ErrorCode.NONE, partition.readable_end_offset, -1, -1,
                 preferred_read_replica=nearer,
             )  # fmt: skip
-        high_watermark, stable_offset = partition.high_watermark, partition.last_stable_offset
+        high_watermark, stable_offset = partition.readable_end_offset, partition.last_stable_offset
         log = partition.log
         diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
         if diverging is not None:

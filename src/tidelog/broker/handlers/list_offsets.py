@@ -85,7 +85,7 @@ def _look_up(broker: Broker, topic: str, wanted: Any, version: int, committed: b
             code = ErrorCode.LEADER_NOT_AVAILABLE
         return _fields(wanted.partition_index, code, NOTHING)
     try:
-        end_offset = partition.last_stable_offset if committed else partition.high_watermark
+        end_offset = partition.last_stable_offset if committed else partition.readable_end_offset
         found = _find(partition, wanted.timestamp, end_offset)
         return _fields(wanted.partition_index, ErrorCode.NONE, found)
     except TidelogError as refusal:

@@ -43,9 +43,10 @@ def records_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
     """
     return [
         (record.offset, (record.offset + 1, epoch, crc32(record.value or b"", crc32(record.key or b""))))
-        for data in pieces(log, start, end)
+        for data in pieces(log, start, end, compacted=True)
         for epoch, records in _keyed(data)
         for record in records
+        if record.offset < end
     ]
 
 
@@ -69,11 +70,17 @@ def _keyed(data: bytes) -> Iterator[tuple[int, list[Record]]]:
             yield header.leader_epoch, list(decode_batch(data[position : position + header.size]))
 
 
-def pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
-    """The bytes of whole batches, a segment at a time; up to where they are damaged."""
+def pieces(log: Log, start: int, end: int, *, compacted: bool = False) -> Iterator[bytes]:
+    """The bytes of whole batches, a segment at a time; up to where they are damaged. ``compacted``: the batch
+    that the range ends in may go on behind it. Who has lost power may know of an older watermark than the one
+    up to which its log, or its leader's, was compacted.
+    """
     offset = max(start, log.start_offset)
     while offset < end:
         data, end = _read(log, offset, end)
+        if compacted and not _outline(data) and offset < end:
+            data, reach = _read(log, offset, log.end_offset, 1)
+            end = min(end, reach)
         batches = _outline(data)
         if not batches and offset < end:
             raise Violation(f"{log.directory}: no batch begins at {offset} and ends before {end}")
@@ -81,7 +88,7 @@ def pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
         offset = batches[-1][1][0] if batches else end
 
 
-def _read(log: Log, offset: int, end: int) -> tuple[bytes, int]:
+def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tuple[bytes, int]:
     """What the log shows there, and up to where it can be read at all. That somebody looked must make no
     difference: the broker is to find damage by itself.
     """
@@ -91,9 +98,9 @@ def _read(log: Log, offset: int, end: int) -> tuple[bytes, int]:
         if segment.base_offset <= offset:
             break
     try:
-        return bytes(log.read(offset, READ_AT_ONCE_BYTES, end, at_least_one_batch=True).read()), end
+        return bytes(log.read(offset, size, end, at_least_one_batch=True).read()), end
     except DamagedSegment as damage:
-        whole = log.read(offset, READ_AT_ONCE_BYTES, damage.offset, at_least_one_batch=True)
+        whole = log.read(offset, size, damage.offset, at_least_one_batch=True)
         return bytes(whole.read()), damage.offset
     finally:
         for segment, position in verified:

@@ -231,7 +231,7 @@ class ClusterChecker:
         self.replicas.forget(place.key, floor)
         history = self._histories.get((place.topic.name, place.number))
         if history is not None:
-            history.forgive(floor, place.partition.leader_epoch, self._world.now_ms)
+            history.forgive(floor, self.replicas.last_epoch_led(place.key), self._world.now_ms)
 
     def is_whole(self) -> bool:
         """Whether no partition lacks anything, as its mode understands it, and none is being moved."""

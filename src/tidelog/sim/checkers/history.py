@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 
 from tidelog.sim.checkers.batches import Entry
 from tidelog.sim.checkers.violation import Violation
-from tidelog.sim.checkers.watermarks import Watermarks
-
-ANYWHERE = 1 << 62
+from tidelog.sim.checkers.watermarks import ANYWHERE, Watermarks
 
 
 class Write(NamedTuple):
@@ -100,11 +98,16 @@ class PartitionHistory:
         self._sessions.append(session)
         return session
 
-    def told_watermark(self, reader: int, process: Any, broker: int, watermark: int, stable: int) -> None:
-        """A reader's answer names what is committed, and what is stable."""
+    def told_watermark(
+        self, reader: int, process: Any, broker: int, watermark: int, stable: int, agreed_epoch: int
+    ) -> None:
+        """A reader's answer names what is committed, and what is stable. ``agreed_epoch``: the last one whose
+        leader the process is known to agree with.
+        """
         if reader not in self._watermarks:
             self._watermarks[reader] = Watermarks(self._name, self._most)
-        self._watermarks[reader].told(process, broker, watermark, stable)
+        binding_end = ANYWHERE if agreed_epoch > self._forgiven_epoch else self._forgiven_from
+        self._watermarks[reader].told(process, broker, watermark, stable, binding_end)
 
     def _most(self) -> int:
         """Behind what may be committed. What was given up may still lie with followers."""
@@ -171,7 +174,7 @@ class PartitionHistory:
         for watermarks in self._watermarks.values():
             watermarks.forget()
         self._forgiven_from = min(floor, self._forgiven_from)
-        self._forgiven_epoch = leader_epoch
+        self._forgiven_epoch = max(leader_epoch, self._forgiven_epoch)
         for offset in [offset for offset in self._seen if offset >= floor]:
             del self._seen[offset]
         for value in [value for value, told in self._told.items() if told.offset >= floor]:

@@ -126,10 +126,14 @@ class ReplicaChecker:
             del known.committed[base_offset]
         known.end = min(known.end, floor)
         known.led = {epoch: min(end, floor) for epoch, end in known.led.items()}
-        known.given_up.append((max(known.leaders, default=-1), floor))
+        known.given_up.append((self.last_epoch_led(key), floor))
         self._voters.forget(key, floor)
         for node, (hosted, epoch, watermark) in known.seen.items():
             known.seen[node] = hosted, epoch, min(watermark, floor)
+
+    def last_epoch_led(self, key: PartitionKey) -> int:
+        """Whatever has been written so far, a leader of this epoch or an earlier one wrote. -1: nothing."""
+        return max(self._known(key).leaders, default=-1)
 
     def agreed_end(self, hosted: Hosted) -> int:
         """Up to where a log is what was committed: where it parts from that, or ends."""

@@ -1,7 +1,9 @@
 """Watermarks and last stable offsets, as readers are told them by one replica after the other.
 
 One process never goes back, whoever it tells; it never tells more than what some leader has committed, and
-never that more is stable than committed. Different replicas may differ: a follower hears of it later.
+never that more is stable than committed. Different replicas may differ: a follower hears of it later. It also
+hears later that records were given up: what it tells before it has agreed with a leader that came since binds
+it only up to where they begin.
 """
 
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from typing import Any
 
 from tidelog.sim.checkers.violation import Violation
 
+ANYWHERE = 1 << 62
 Told = tuple[int, int]
 """(high watermark, last stable offset)"""
 
@@ -25,7 +28,10 @@ class Watermarks:
         """Records were given up, or a replica has dropped damaged ones: watermarks may go back."""
         self._told.clear()
 
-    def told(self, process: Any, broker: int, watermark: int, stable: int) -> None:
+    def told(
+        self, process: Any, broker: int, watermark: int, stable: int, binding_end: int = ANYWHERE
+    ) -> None:
+        """``binding_end``: what it tells beyond may be what was given up."""
         before = self._told.get(process, (0, 0))
         if watermark < before[0] or stable < before[1]:
             raise Violation(
@@ -42,4 +48,4 @@ class Watermarks:
                 f"{self._name}: broker {broker} told a watermark of {watermark}, and nobody has committed "
                 f"more than {self._committed_end()}"
             )
-        self._told[process] = watermark, stable
+        self._told[process] = min(watermark, binding_end), min(stable, binding_end)

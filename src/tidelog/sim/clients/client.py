@@ -85,6 +85,7 @@ class Reply(NamedTuple):
     process: Any = None  # that read, for checkers: a restarted broker is another one
     watermark: int = -1
     stable: int = -1  # last stable offset
+    agreed_epoch: int = -1  # the last one whose leader had the log of who answers, for checkers
 
 
 Call = ProduceCall | ReadCall | LookupCall | RequestCall

@@ -125,8 +125,9 @@ class Reader:
             self._client.look_up(self.topic)
         elif reply.left_ms > self._history.forgiven_ms:
             self._history.told_watermark(
-                self._client.client_id, reply.process, broker, reply.watermark, reply.stable
-            )
+                self._client.client_id, reply.process, broker, reply.watermark, reply.stable,
+                reply.agreed_epoch,
+            )  # fmt: skip
             self._take(reply.records, reply.aborted, at_leader=at_leader)
             if self._maybe_commit():
                 return

@@ -18,6 +18,7 @@ from tidelog.sim.stories import (
     proposals,
     quorum_memory,
     quorum_topics,
+    readers,
     registrations,
     seams,
     stand_ins,
@@ -45,6 +46,7 @@ STORIES: dict[str, Told] = (
     | _named("seam", seams.STORIES)
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
+    | _named("reader", readers.STORIES)
 )
 """Name → what tells it."""
 

@@ -1,0 +1,215 @@
+"""What readers get, and are told, of replicas that have been away: nothing that was never committed."""
+
+from collections.abc import Callable
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.clients.client import ReadCall, Reply
+from tidelog.sim.stories.durability import DurabilityStory
+from tidelog.sim.stories.operations import delete_records
+from tidelog.sim.stories.primary_backup_group import force, is_missed, is_whole, promote, serves
+from tidelog.sim.story import TOPIC
+from tidelog.sim.telling import STEP_MS, expect
+
+CHECKPOINTED_MS = 3500  # within which every broker has written its checkpoints
+
+
+class ReaderStory(DurabilityStory):
+    def sync(self, letter: str) -> None:
+        self.tell(f"{letter} syncs its log")
+        self.hosted(letter).sync_now()
+
+    def ask(self, letter: str) -> int:
+        """The watermark that a reader at the end is told, as the checkers of readers hear it."""
+        heard: list[Reply] = []
+        end_offset, client = self.hosted(letter).log.end_offset, self.client
+        call = ReadCall(client.client_id, client.next_number(), TOPIC, 0, end_offset, -1, -1, 1 << 20)
+        node = self.machine(letter).node_id
+        client.ask(node, call, heard.append)
+        while not heard:
+            self.run(STEP_MS)
+        reply = heard[0]
+        expect(reply.error, ErrorCode.NONE)
+        self.cluster.checker.history(TOPIC, 0).told_watermark(
+            client.client_id, reply.process, node, reply.watermark, reply.stable, reply.agreed_epoch
+        )
+        self.tell(f"{letter} tells a reader that all before {reply.watermark} is committed")
+        return reply.watermark
+
+
+def cut_tail_comes_back() -> ReaderStory:
+    """A former leader has dropped a record that was never committed, and has another one in its place. A
+    power failure brings the first one back, below the watermark that was checkpointed: no reader gets it.
+    """
+    story = ReaderStory()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "BCXYZ")
+    expect(story.write(acks=1), ErrorCode.NONE)
+    story.sync("A")
+    story.until(lambda: story.leader() not in ("A", "nobody"), "another leader")
+    expect(story.write(), ErrorCode.NONE)
+    story.slow_disk("A")
+    story.heal()
+    story.until(story.all_in_sync, "the return of A")
+    story.repair_disk("A")
+    story.run(CHECKPOINTED_MS)
+    story.tell_logs()
+    story.power_off("A")
+    story.cut("A", "BC")
+    story.start("A")
+    story.until(lambda: story.has_opened("A"), "the start of A")
+    story.run(500)
+    story.tell_logs()
+    expect(story.read(at="A"), ["r1"])
+    story.heal()
+    story.until(story.all_in_sync, "the return of A")
+    story.run(500)
+    expect(story.read(at="A"), ["r1", "r3"])
+    return story
+
+
+def told_before_it_heard_of_a_loss() -> ReaderStory:
+    """All lose power, and the one that leads then lacks a record. A follower that was the only one to have it
+    synced, and has not reached the leader yet, still tells readers of it. Then it drops it, too.
+    """
+    story = ReaderStory()
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    for letter in "ABC":
+        story.sync(letter)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.sync("B")
+    expect(story.ask("B"), 3)
+    story.run(CHECKPOINTED_MS)
+    story.power_off("ABC")
+    story.run(1000)
+    story.start("A")
+    story.until(lambda: story.leader() == "A", "a leader")
+    story.cut("B", "AC")
+    story.start("BC")
+    story.until(lambda: story.has_opened("B"), "the start of B")
+    story.run(500)
+    expect(story.ask("B"), 3)
+    story.heal()
+    story.until(story.all_in_sync, "the return of all")
+    expect(story.ask("B"), 2)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    expect(story.read(), ["r1", "r2", "r4"])
+    return story
+
+
+def quiet_partition() -> ReaderStory:
+    """A follower comes back from a power failure with everything, and nothing more is written: it is sure of
+    its records when its leader has heard where its log ends, and serves all of them.
+    """
+    story = ReaderStory()
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(CHECKPOINTED_MS)
+    story.sync("B")
+    story.power_off("B")
+    story.cut("B", "AC")
+    story.start("B")
+    story.until(lambda: story.has_opened("B"), "the start of B")
+    story.run(500)
+    expect(story.read(at="B"), ["r1"])
+    story.heal()
+    story.until(story.all_in_sync, "the return of B")
+    story.run(1000)
+    expect(story.read(at="B"), ["r1", "r2"])
+    return story
+
+
+def settings_from_after_its_time() -> ReaderStory:
+    """A primary is cut off with a record that waits for its copies. A backup is promoted, and then one copy
+    is enough. When the former primary hears of both at once, its record is not confirmed.
+    """
+    story = ReaderStory(3, replication_mode="primary-backup", min_insync_replicas="3")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "BCXYZ")
+    waiting = story.send(at="A")
+    story.until(lambda: is_missed(story), "the end of the leadership")
+    promote(story, "B")
+    story.until(lambda: serves(story), "the new primary")
+    story.set_for_topic("min.insync.replicas", "1")
+    expect(story.write(), ErrorCode.NONE)
+    story.heal()
+    story.until(lambda: is_whole(story), "the return of A")
+    expect(story.await_answer(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    expect(story.read(), ["r1", "r3"])
+    story.tell_logs()
+    return story
+
+
+def given_up_before_the_beginning() -> ReaderStory:
+    """A former primary has confirmed records that an operator gave up, and what took their place was deleted.
+    Its log ends where the new primary's begins: what it has before that is never committed again.
+    """
+    story = ReaderStory(2, replication_mode="primary-backup", min_insync_replicas="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "BXYZ")
+    for _ in range(2):
+        expect(story.write(at="A"), ErrorCode.NONE)
+    story.run(CHECKPOINTED_MS)
+    story.kill("A")
+    story.until(lambda: is_missed(story), "the end of the leadership")
+    promote(story, "B")
+    force(story)
+    story.until(lambda: serves(story), "the new primary")
+    story.run(300)
+    for _ in range(3):
+        expect(story.write(), ErrorCode.NONE)
+    expect(delete_records(story, 3), ErrorCode.NONE)
+    story.tell_logs()
+    story.heal()
+    story.start("A")
+    story.until(lambda: is_whole(story), "the return of A")
+    story.run(500)
+    story.tell_logs()
+    return story
+
+
+def deleted_while_it_was_away() -> ReaderStory:
+    """A follower comes back to a leader that has deleted everything, and begins where that one is. It is a
+    member only when that is synced: a power failure would bring back what it had, and it would lead with it.
+    """
+    story = ReaderStory(flush_messages="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(CHECKPOINTED_MS)
+    story.kill("C")
+    story.until(lambda: story.in_sync() == "AB", "the departure of C")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    expect(delete_records(story, 3), ErrorCode.NONE)
+    story.cut("C", "AB")
+    story.start("C")
+    story.until(lambda: story.has_opened("C"), "the start of C")
+    story.slow_disk("C")
+    story.heal()
+    story.run(1000)
+    story.power_off("C")
+    story.kill("AB")
+    story.repair_disk("C")
+    story.start("C")
+    story.run(3000)
+    story.start("AB")
+    story.until(story.all_in_sync, "the return of all")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.hosted("A").log.end_offset, 4)
+    return story.end()
+
+
+STORIES: list[Callable[[], ReaderStory]] = [
+    cut_tail_comes_back,
+    quiet_partition,
+    told_before_it_heard_of_a_loss,
+    settings_from_after_its_time,
+    given_up_before_the_beginning,
+    deleted_while_it_was_away,
+]

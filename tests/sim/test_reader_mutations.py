@@ -1,0 +1,84 @@
+"""What readers get of replicas that have been away: each mutation takes one rule out, and a story notices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidelog.broker.partitions import PartitionTable
+from tidelog.errors import InvariantViolation
+from tidelog.log.shortening import Shortening
+from tidelog.replication.fetching import FetchLoop
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.replica import Replica
+from tidelog.sim.checkers import Violation
+from tidelog.sim.checkers.watermarks import ANYWHERE, Watermarks
+from tidelog.sim.stories import readers as stories
+from tidelog.sim.telling import StoryFailed, Telling
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def believe_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    """Whatever lies below the checkpointed watermark is what was committed, power failure or not."""
+    patch.setattr(Replica, "readable_end_offset", property(lambda self: self.high_watermark))
+
+
+def hear_of_news_only(patch: pytest.MonkeyPatch) -> None:
+    """A follower that has everything is not told that its leader agrees."""
+    patch.setattr(FetchLoop, "_agree", lambda self, generation: None)
+
+
+def hear_of_settings_first(patch: pytest.MonkeyPatch) -> None:
+    """A leader whose time is over acts on settings that came later."""
+    patch.setattr(PartitionTable, "_end_role", lambda self, mine, partition: None)
+
+
+def commit_before_the_beginning(patch: pytest.MonkeyPatch) -> None:
+    """The watermark moves, and then the beginning."""
+    advance, take = Hosted._advance_start, Hosted.take
+
+    def take_first(self: Hosted, epoch: int, records: Any, watermark: int, start_offset: int) -> None:
+        take(self, epoch, records, watermark, start_offset)
+        advance(self, watermark, start_offset)
+
+    patch.setattr(Hosted, "_advance_start", lambda self, watermark, start_offset: None)
+    patch.setattr(Hosted, "take", take_first)
+
+
+def acknowledge_a_beginning_that_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    """A log that was begun anew, and is empty, has nothing that a power failure could take."""
+    restart_at = Shortening.restart_at
+
+    def restart(self: Shortening, offset: int) -> None:
+        restart_at(self, offset)
+        self._durability.synced_end_offset = self._durability.recovery_point = offset
+
+    patch.setattr(Shortening, "restart_at", restart)
+
+
+def bind_who_has_not_heard(patch: pytest.MonkeyPatch) -> None:
+    """What a process tells of records that were given up binds it, though it cannot know."""
+    told = Watermarks.told
+
+    def bound(self: Watermarks, *args: Any) -> None:
+        told(self, *args[:4], ANYWHERE)
+
+    patch.setattr(Watermarks, "told", bound)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "told"),
+    [
+        (believe_the_checkpoint, stories.cut_tail_comes_back),
+        (hear_of_news_only, stories.quiet_partition),
+        (hear_of_settings_first, stories.settings_from_after_its_time),
+        (commit_before_the_beginning, stories.given_up_before_the_beginning),
+        (acknowledge_a_beginning_that_is_not_synced, stories.deleted_while_it_was_away),
+        (bind_who_has_not_heard, stories.told_before_it_heard_of_a_loss),
+    ],
+)
+def test_a_story_notices(mutate: Patch, told: Callable[[], Telling], monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch)
+    with pytest.raises((StoryFailed, Violation, InvariantViolation)):
+        told()

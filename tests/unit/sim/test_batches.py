@@ -1,0 +1,35 @@
+"""Which records lie in a part of a log."""
+
+import pytest
+
+from tidelog.config import TopicConfig
+from tidelog.log.log import Log
+from tidelog.protocol.records import Record, encode_batch
+from tidelog.sim.checkers.batches import batches_between, records_between
+from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.disk import SimulatedDisk
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def log() -> Log:
+    """Of the records 0 to 9, compaction has left 1, 6 and 9, in two batches."""
+    disk = SimulatedDisk()
+    log = Log.open(disk, "t-0", TopicConfig(), clean=False, now_ms=NOW_MS)
+    for offsets in ((1, 6), (9,)):
+        records = [Record(offset, NOW_MS, b"%d" % offset, b"v", ()) for offset in offsets]
+        log.append_batches(memoryview(encode_batch(records, leader_epoch=0)), NOW_MS)
+    return log
+
+
+@pytest.mark.parametrize(("end", "found"), [(1, []), (2, [1]), (6, [1]), (7, [1, 6]), (10, [1, 6, 9])])
+def test_the_watermark_may_lie_inside_of_what_was_compacted_later(
+    log: Log, end: int, found: list[int]
+) -> None:
+    assert [offset for offset, _ in records_between(log, 0, end)] == found
+
+
+def test_not_inside_of_a_batch_that_nobody_compacts(log: Log) -> None:
+    with pytest.raises(Violation, match="no batch begins"):
+        batches_between(log, 0, 4)
