@@ -11,6 +11,7 @@ a replica votes no     a reassignment takes it away, and every replica of the ta
 more                   goes last, and hands over to one that stays
 a replica lost data    the controllers have numbered the loss: first it is removed, then, when that is
                        committed and it has caught up, it is added with the number of the loss it heals
+a replica was late     it has lost nothing: it goes on as one that is healed, when it has caught up
 ====================== =======================================================================================
 
 Knows the wish (the partition as the metadata has it) and the log; not how leaders are found or told of.
@@ -30,6 +31,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, encode_batch_of, sets_in
+from tidelog.replication.votes import Late
 from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
@@ -102,7 +104,7 @@ class QuorumVoters:
             return  # It holds all that was ever committed; who was elected tells the controllers so.
         if self.unconfessed or self._hosted.is_cut or (election.forgot and self._me in partition.damaged):
             return  # It has lost records, and the controllers have not numbered that yet.
-        election.forgot = forgot(partition, self.latest, self._me)
+        take_memory(election, partition, self.latest)
 
     def cut(self, end_offset: int) -> None:
         self._arriving.clear()
@@ -188,9 +190,13 @@ class QuorumVoters:
         for voter in latest.returning:
             if voter.voter_id in target and self._has_caught_up(voter.voter_id):
                 return latest.including(self._anew(voter.voter_id, partition))
-        for voter_id in _forgotten(latest, partition, image, self._me):
+        forgotten = _forgotten(latest, partition, image, self._me)
+        # First those that are only late: without them, the leader may have nobody left who votes for it.
+        for voter_id in sorted(forgotten, key=lambda each: not _is_late(partition, each)):
             if self._has_caught_up(voter_id):
-                return latest.without(voter_id, self._anew(voter_id, partition))
+                anew = self._anew(voter_id, partition)
+                late = _is_late(partition, voter_id)
+                return latest.including(anew) if late else latest.without(voter_id, anew)
         for voter_id in target:
             # Before it has confirmed its syncs, it may not have heard that it was gone, and drop its log.
             heard = voter_id not in partition.unsynced
@@ -252,6 +258,35 @@ class QuorumVoters:
         hosted.sync_now()
         self._history.appended(offset, voters)
         self._take_force()
+
+
+def take_memory(election: Election, partition: PartitionImage, voters: VoterSet) -> None:
+    """What a replica that has noticed no loss itself counts for."""
+    unsure = forgot(partition, voters, election.me)
+    election.late = late(partition, election.me) if unsure else None
+    election.forgot = unsure and election.late is None
+
+
+def late(partition: PartitionImage, replica: int) -> Late | None:
+    """How a replica votes that has lost nothing since the votes began, and has not been readmitted; None: not
+    at all.
+
+    One that a move brings helps only while a single replica remembers. The set with two voters is in that
+    one's log first: should it stop leading before the other has heard that it votes, nobody else is left.
+    Later on a majority of the others is enough, and an old set, of a time when it was a voter before, must
+    not get its vote.
+    """
+    if not _is_late(partition, replica):
+        return None
+    is_new = replica in partition.adding
+    if is_new and len(partition.remember) != 1:
+        return None
+    return Late(partition.mode_epoch, partition.remember, is_new)
+
+
+def _is_late(partition: PartitionImage, replica: int) -> bool:
+    loss = partition.loss_of(replica)
+    return loss is not None and loss.late
 
 
 def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:

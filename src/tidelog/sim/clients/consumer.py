@@ -45,8 +45,8 @@ class Consumer:
         self._places: dict[int, GroupOffsets] = {}
         self._reading: dict[int, Reader] = {}
         self._told = False  # whether the coordinator was told what this member has now
-        # Whether its last heartbeat has no answer yet: the coordinator may have given it something meanwhile that
-        # it does not know of, and says so again only to a member that tells all of itself.
+        # Whether its last heartbeat has no answer yet: the coordinator may have given it something meanwhile
+        # that it does not know of, and says so again only to a member that tells all of itself.
         self._unsure = False
         self._run = 0  # of heartbeats: an answer to an earlier one counts no more
         self._load = USUAL
