@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from tidelog.broker.hand_over import HandOver
-from tidelog.broker.quorum_voters import FORGOT, QuorumVoters, take_memory
+from tidelog.broker.quorum_voters import FORGOT, QuorumVoters, forgot
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
@@ -144,10 +144,7 @@ class QuorumPartitions:
             self._disk,
             self._first_delay_ms(partition) if is_new else None,
         )
-        if hosted.is_cut or key in self._lost:
-            election.forgot = True
-        else:
-            take_memory(election, partition, history.latest)
+        election.forgot = hosted.is_cut or key in self._lost or forgot(partition, history.latest, self._me)
         election.hearsay_max = EPOCHS_AHEAD // 2
         hosted.notes_fetches = False
         hosted.begin_election(election, PartitionBallots(self._book, key))

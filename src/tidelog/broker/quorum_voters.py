@@ -31,7 +31,6 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, encode_batch_of, sets_in
-from tidelog.replication.votes import Late
 from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
@@ -104,7 +103,7 @@ class QuorumVoters:
             return  # It holds all that was ever committed; who was elected tells the controllers so.
         if self.unconfessed or self._hosted.is_cut or (election.forgot and self._me in partition.damaged):
             return  # It has lost records, and the controllers have not numbered that yet.
-        take_memory(election, partition, self.latest)
+        election.forgot = forgot(partition, self.latest, self._me)
 
     def cut(self, end_offset: int) -> None:
         self._arriving.clear()
@@ -191,7 +190,8 @@ class QuorumVoters:
             if voter.voter_id in target and self._has_caught_up(voter.voter_id):
                 return latest.including(self._anew(voter.voter_id, partition))
         forgotten = _forgotten(latest, partition, image, self._me)
-        # First those that are only late: without them, the leader may have nobody left who votes for it.
+        # First those that are only late: they need not be removed, and without them the leader may have
+        # nobody left who votes for it.
         for voter_id in sorted(forgotten, key=lambda each: not _is_late(partition, each)):
             if self._has_caught_up(voter_id):
                 anew = self._anew(voter_id, partition)
@@ -260,35 +260,6 @@ class QuorumVoters:
         self._take_force()
 
 
-def take_memory(election: Election, partition: PartitionImage, voters: VoterSet) -> None:
-    """What a replica that has noticed no loss itself counts for."""
-    unsure = forgot(partition, voters, election.me)
-    election.late = late(partition, election.me) if unsure else None
-    election.forgot = unsure and election.late is None
-
-
-def late(partition: PartitionImage, replica: int) -> Late | None:
-    """How a replica votes that has lost nothing since the votes began, and has not been readmitted; None: not
-    at all.
-
-    One that a move brings helps only while a single replica remembers. The set with two voters is in that
-    one's log first: should it stop leading before the other has heard that it votes, nobody else is left.
-    Later on a majority of the others is enough, and an old set, of a time when it was a voter before, must
-    not get its vote.
-    """
-    if not _is_late(partition, replica):
-        return None
-    is_new = replica in partition.adding
-    if is_new and len(partition.remember) != 1:
-        return None
-    return Late(partition.mode_epoch, partition.remember, is_new)
-
-
-def _is_late(partition: PartitionImage, replica: int) -> bool:
-    loss = partition.loss_of(replica)
-    return loss is not None and loss.late
-
-
 def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
     """Whether a replica must not vote, because it may lack what it acknowledged or not know how it voted.
 
@@ -297,6 +268,11 @@ def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
     failure costs records is documented. Of two voters (the third is being readmitted) one may: nobody is
     elected without the other, which remembers. Who came back empty or dropped damaged records never votes
     again so: the replicas that are away may hold all of it.
+
+    Who was only behind when votes began has forgotten nothing that it said since, and votes. What was
+    committed before is held by a majority of the replicas, so somebody who holds it compares in every
+    election. The first replica that comes to a lone voter votes as well: the set of two is in that voter's
+    log first, and if it stops leading before the other has the set, nobody else can elect it.
     """
     if replica in partition.remember:
         return False
@@ -305,9 +281,23 @@ def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
         return True
     if mine is not None and mine.heals == loss.number:
         return False
+    if loss.late and (replica not in partition.adding or _is_lone(partition)):
+        return False
     tails = [each for each in partition.losses if _is_tail(each, voters)]
     enough = 2 * len(tails) > len(voters) or len(voters) == 2
     return loss not in tails or not enough
+
+
+def _is_lone(partition: PartitionImage) -> bool:
+    """Whether all replicas but one are still coming. Nobody but that one, and those it takes in, can ask for
+    votes: not a voter with an old set, from a time when the others were voters before.
+    """
+    return len(set(partition.replicas).difference(partition.adding)) == 1 == len(partition.remember)
+
+
+def _is_late(partition: PartitionImage, replica: int) -> bool:
+    loss = partition.loss_of(replica)
+    return loss is not None and loss.late
 
 
 def _is_tail(loss: Loss, voters: VoterSet) -> bool:

@@ -75,7 +75,7 @@ class Loss(msgspec.Struct, frozen=True, array_like=True):
     # Voter sets are synced: a log that tells of that readmission still does after the power failure.
     base: int = -1
     # It has lost nothing that it acknowledged, and knows how it voted: when the replicas began to vote it was
-    # behind or away, or a move has brought it since. It votes for those that hold everything.
+    # behind or away, or it is one that a move brings.
     late: bool = False
 
 

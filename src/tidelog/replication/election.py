@@ -33,7 +33,6 @@ from tidelog.replication.votes import (
     Ballot,
     ElectionEffects,
     Follow,
-    Late,
     Lead,
     SaveBallot,
     Tail,
@@ -46,7 +45,6 @@ from tidelog.types import NO_BROKER
 
 NEVER_MS = -(1 << 62)
 FOREVER_MS = 1 << 62
-NOTHING = Tail(-1, 0)
 
 
 class State(Enum):
@@ -84,9 +82,6 @@ class Election:
         # It may lack what it acknowledged, or not know how it voted: it neither votes nor stands until the
         # others have taken it in anew.
         self.forgot = False
-        # It has forgotten nothing, but may lack what was committed before the votes began: it does not stand,
-        # and votes for those that have it.
-        self.late: Late | None = None
         # Somebody else has our name, and leads; or we did, before we started anew.
         self.is_mistaken_for_leader = False
         self.hearsay_max = 1 << 31  # By how many epochs we may be behind and believe who names a leader.
@@ -122,23 +117,7 @@ class Election:
 
     @property
     def may_stand(self) -> bool:
-        """Whether it could, as long as it is not behind."""
         return (self.is_voter or self.needed) and not self.forgot
-
-    def _stands(self, tail: Tail) -> bool:
-        return self.may_stand and not self._lacks(tail)
-
-    def _lacks(self, tail: Tail) -> bool:
-        """Whether it may lack what was committed before the votes began. A record of a leader that was
-        elected since shows that all before it is there, too.
-        """
-        return self.late is not None and (self.late.is_new or tail.last_epoch < self.late.since)
-
-    def _least(self, tail: Tail) -> Tail:
-        """What a candidate must have. Records from before the votes began, in a log that may lack committed
-        ones, were perhaps never committed: those that hold everything need not have them.
-        """
-        return NOTHING if self.late is not None and tail.last_epoch < self.late.since else tail
 
     @property
     def ballot(self) -> Ballot:
@@ -230,12 +209,11 @@ class Election:
         effects: ElectionEffects = self._detach() if self.state is State.FOLLOWER else []
         if self._rounds == 0:
             self._asking_since_ms = now_ms
-        stands = self._stands(tail)
-        self.state = State.PROSPECTIVE if stands else State.UNATTACHED
+        self.state = State.PROSPECTIVE if self.may_stand else State.UNATTACHED
         self._begin_round()
         self.deadline_ms = now_ms + _spread(self._ask_ms(), chance)
         self._rounds += 1
-        if stands and self._promised_enough(now_ms, tail):
+        if self.may_stand and self._promised_enough(now_ms, tail):
             return effects + self._ask_votes(now_ms, chance, tail)
         return effects + self._ask_all(self.epoch, tail, pre=True)
 
@@ -328,7 +306,7 @@ class Election:
         """The leader hands over to us: nobody needs to be asked whether."""
         if self.state is not State.FOLLOWER or (leader, epoch) != (self.leader, self.epoch):
             return []
-        return self._ask_votes(now_ms, chance, tail) if self._stands(tail) and not self.retired else []
+        return self._ask_votes(now_ms, chance, tail) if self.may_stand and not self.retired else []
 
     # --- being asked ----------------------------------------------------------------------------------------
 
@@ -361,8 +339,6 @@ class Election:
         """
         if self.retired or self.forgot:
             return False
-        if self._lacks(tail):
-            return self._is_helpful(ask)
         if self.directory is None:
             return True
         if ask.voter_directory is not None:
@@ -371,22 +347,13 @@ class Election:
             return self.is_voter
         return ask.tail.end_offset == 0 or now_ms - self._born_ms >= self.timing.founding_ms
 
-    def _is_helpful(self, ask: VoteAsk) -> bool:
-        """Whether our vote helps somebody who holds all that was committed before the votes began. Who has
-        lost any of it does not ask.
-        """
-        late = self.late
-        if late is None or ask.voter_directory not in (None, self.directory):
-            return False
-        return ask.candidate in late.trusts or (not late.is_new and ask.tail.last_epoch >= late.since)
-
     def _would_elect(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> bool:
         """Not while we hear a leader: the asker may only be cut off from it.
 
         Of two that ask at the same time, the one with the longer log, then with the lower number goes on and
         the other yields: both would go on to split the votes.
         """
-        if ask.epoch < self.epoch or ask.tail < self._least(tail) or not self._is_meant(ask, now_ms, tail):
+        if ask.epoch < self.epoch or ask.tail < tail or not self._is_meant(ask, now_ms, tail):
             return False
         if self._hears_leader(now_ms):
             return False
@@ -400,7 +367,7 @@ class Election:
     def _ask_instead(self, ask: VoteAsk, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
         """Where we refused because we are the better choice, it is our turn to ask."""
         outranked = (ask.tail, -ask.candidate) < (tail, -self.me)
-        if not outranked or ask.candidate not in self.voters or not self._stands(tail):
+        if not outranked or ask.candidate not in self.voters or not self.may_stand:
             return []
         if self.state is State.PROSPECTIVE and ask.epoch == self.epoch:
             # The asker may not have been there when we asked.
@@ -420,7 +387,7 @@ class Election:
         # One vote per epoch; the same answer again to the same candidate, whose answer may have been lost.
         if self.voted_for not in (NO_BROKER, ask.candidate):
             return False
-        return ask.tail >= self._least(tail)
+        return ask.tail >= tail
 
     # --- hearing of leaders ---------------------------------------------------------------------------------
 

@@ -38,17 +38,6 @@ class Tail(NamedTuple):
     end_offset: int
 
 
-class Late(NamedTuple):
-    """A voter that was behind or away when votes began, or came later: it has lost nothing that it
-    acknowledged since, and knows how it voted, but may lack what was committed before.
-    """
-
-    since: int  # The epoch with which votes began.
-    trusts: frozenset[int]  # Known to hold all that was committed before, unless they say otherwise.
-    # A move brings it, and the log of whoever asks says that it votes; its own does not yet.
-    is_new: bool = False
-
-
 class VoteAsk(NamedTuple):
     epoch: int  # With ``pre`` the asker's present epoch, else the new one.
     candidate: int

@@ -10,8 +10,7 @@ in-sync set, eligible       voters that remember what they acknowledged and how 
 losses                      all other replicas, each with the number of its latest loss. Such a replica does
                             not vote until its leader has readmitted it for that loss: a readmission names the
                             loss it heals, since a replica may lose data again meanwhile. One that is only
-                            late (behind when votes began, or brought by a move) has lost nothing, and votes
-                            for those that hold everything
+                            late (it was behind when votes began) has lost nothing, and votes
 heir                        who shall lead instead: the leader hands over as soon as the heir holds everything
 adding, removing            voters that the leader takes in, one at a time as they have caught up, and then
                             lets go, one at a time; done when it tells of the target's set
@@ -101,9 +100,9 @@ def is_led(partition: PartitionImage, standing: Standing) -> bool:
     )  # Those of them that do not remember may never have voted.
     voters = [each for each in partition.replicas if each in partition.remember or each not in passing]
     able = [voter for voter in partition.remember if serves(partition, voter, standing)]
-    late = [loss.replica for loss in partition.losses if loss.late and loss.replica in voters]
-    help_them = [voter for voter in late if serves(partition, voter, standing)]
-    return bool(able) and len(able) + len(help_them) >= majority(len(voters))
+    late = {loss.replica for loss in partition.losses if loss.late}
+    able += [voter for voter in late.intersection(voters) if serves(partition, voter, standing)]
+    return len(able) >= majority(len(voters))
 
 
 def numbered(partition: PartitionImage, *, founded: bool) -> PartitionImage:

@@ -20,6 +20,7 @@ from tidelog.sim.stories import (
     quorum_topics,
     seams,
     stand_ins,
+    wholeness,
 )
 from tidelog.sim.telling import Telling
 
@@ -43,6 +44,7 @@ STORIES: dict[str, Told] = (
     | _named("proposal", proposals.STORIES)
     | _named("seam", seams.STORIES)
     | _named("operation", operations.STORIES)
+    | _named("wholeness", wholeness.STORIES)
 )
 """Name → what tells it."""
 
