@@ -11,6 +11,7 @@ a replica votes no     a reassignment takes it away, and every replica of the ta
 more                   goes last, and hands over to one that stays
 a replica lost data    the controllers have numbered the loss: first it is removed, then, when that is
                        committed and it has caught up, it is added with the number of the loss it heals
+a replica was late     it has lost nothing: it goes on as one that is healed, when it has caught up
 ====================== =======================================================================================
 
 Knows the wish (the partition as the metadata has it) and the log; not how leaders are found or told of.
@@ -188,9 +189,14 @@ class QuorumVoters:
         for voter in latest.returning:
             if voter.voter_id in target and self._has_caught_up(voter.voter_id):
                 return latest.including(self._anew(voter.voter_id, partition))
-        for voter_id in _forgotten(latest, partition, image, self._me):
+        forgotten = _forgotten(latest, partition, image, self._me)
+        # First those that are only late: they need not be removed, and without them the leader may have
+        # nobody left who votes for it.
+        for voter_id in sorted(forgotten, key=lambda each: not _is_late(partition, each)):
             if self._has_caught_up(voter_id):
-                return latest.without(voter_id, self._anew(voter_id, partition))
+                anew = self._anew(voter_id, partition)
+                late = _is_late(partition, voter_id)
+                return latest.including(anew) if late else latest.without(voter_id, anew)
         for voter_id in target:
             # Before it has confirmed its syncs, it may not have heard that it was gone, and drop its log.
             heard = voter_id not in partition.unsynced
@@ -262,6 +268,11 @@ def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
     failure costs records is documented. Of two voters (the third is being readmitted) one may: nobody is
     elected without the other, which remembers. Who came back empty or dropped damaged records never votes
     again so: the replicas that are away may hold all of it.
+
+    Who was only behind when votes began has forgotten nothing that it said since, and votes. What was
+    committed before is held by a majority of the replicas, so somebody who holds it compares in every
+    election. The first replica that comes to a lone voter votes as well: the set of two is in that voter's
+    log first, and if it stops leading before the other has the set, nobody else can elect it.
     """
     if replica in partition.remember:
         return False
@@ -270,9 +281,23 @@ def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
         return True
     if mine is not None and mine.heals == loss.number:
         return False
+    if loss.late and (replica not in partition.adding or _is_lone(partition)):
+        return False
     tails = [each for each in partition.losses if _is_tail(each, voters)]
     enough = 2 * len(tails) > len(voters) or len(voters) == 2
     return loss not in tails or not enough
+
+
+def _is_lone(partition: PartitionImage) -> bool:
+    """Whether all replicas but one are still coming. Nobody but that one, and those it takes in, can ask for
+    votes: not a voter with an old set, from a time when the others were voters before.
+    """
+    return len(set(partition.replicas).difference(partition.adding)) == 1 == len(partition.remember)
+
+
+def _is_late(partition: PartitionImage, replica: int) -> bool:
+    loss = partition.loss_of(replica)
+    return loss is not None and loss.late
 
 
 def _is_tail(loss: Loss, voters: VoterSet) -> bool:

@@ -66,8 +66,10 @@ def without_memory(
     if empty or (not tail and members_hold_all(partition)):
         # What is gone was safe on its disk: others, which left long ago, may have kept more of it.
         last = NO_BROKER if last == broker_id else last
-    elif {*partition.in_sync, *partition.eligible} == {broker_id}:
+    elif members_hold_all(partition) and {*partition.in_sync, *partition.eligible} == {broker_id}:
         # Nobody is whole any more. It was so until now, and has kept more than those who forgot before it.
+        # Where copies are counted, the last leader alone may have held everything: no backup takes its place
+        # here, and where a replaced disk has cost it, an operator still has to know.
         last = broker_id
     return msgspec.structs.replace(
         lost(partition, broker_id, tail=tail),

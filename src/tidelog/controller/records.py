@@ -62,8 +62,8 @@ class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
 
 
 class Loss(msgspec.Struct, frozen=True, array_like=True):
-    """A replica of voters lost data that it had acknowledged, or holds none of it yet. It neither votes nor
-    stands until its leader has readmitted it for this very loss.
+    """A replica of voters lost data that it had acknowledged, or holds none of it yet. It does not count as a
+    voter that remembers until its leader has readmitted it for this very loss.
     """
 
     replica: int
@@ -74,6 +74,9 @@ class Loss(msgspec.Struct, frozen=True, array_like=True):
     # Of a lost tail: the loss before it that was more than that, and of whose healing nobody had told; or -1.
     # Voter sets are synced: a log that tells of that readmission still does after the power failure.
     base: int = -1
+    # It has lost nothing that it acknowledged, and knows how it voted: when the replicas began to vote it was
+    # behind or away, or it is one that a move brings.
+    late: bool = False
 
 
 class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="partition-changed"):

@@ -70,7 +70,11 @@ class Budget:
         self._suspect = None
 
     def controllers_are_whole(self) -> bool:
-        """Whether all controllers agree who votes, for good, and on which disks."""
+        """Whether all controllers agree who votes, for good, and on which disks, and no disk may be replaced for
+        its damage: nobody is taken out while another one may come back empty.
+        """
+        if self._suspect is not None:
+            return False
         quorums = [machine.node.metadata for machine in self._cluster.machines.values() if machine.node]
         if len(quorums) < len(self._cluster.machines):
             return False

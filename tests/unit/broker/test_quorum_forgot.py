@@ -1,6 +1,7 @@
 """When a replica of a quorum topic may vote, by what the metadata and its own log say."""
 
 import pytest
+from msgspec.structs import replace
 
 from tidelog.broker.quorum_voters import forgot
 from tidelog.config.modes import QUORUM
@@ -37,6 +38,9 @@ def partition(*losses: Loss, replicas: tuple[int, ...] = (1, 2, 3)) -> Partition
         # The power failed after it had come back empty: before it was readmitted, and after that.
         ((Loss(2, 4, tail=True), Loss(3, 6, tail=True, base=5)), THREE, {2, 3}),
         ((Loss(2, 4, tail=True), Loss(3, 6, tail=True, base=5)), READMITTED, set()),
+        # Behind when votes began, and nothing lost since.
+        ((Loss(3, 5, late=True),), THREE, set()),
+        ((Loss(2, 4), Loss(3, 5, late=True)), THREE, {2}),
     ],
 )
 def test_who_forgot(losses: tuple[Loss, ...], voters: VoterSet, forgetful: set[int]) -> None:
@@ -52,3 +56,16 @@ def test_replicas_that_do_not_vote_yet_do_not_count() -> None:
 def test_who_has_no_number_waits_for_one() -> None:
     unnumbered = PartitionImage((1, 2, 3), (1,), -1, 7, mode=QUORUM)
     assert forgot(unnumbered, THREE, 3)
+
+
+def test_newcomers_vote_only_for_a_lone_voter() -> None:
+    """Whoever else asks may do so with an old set, from a time when they were voters before."""
+    losses = (Loss(2, 4, late=True), Loss(3, 4, late=True))
+    alone = replace(partition(*losses), adding=(2, 3))
+    assert not forgot(alone, VoterSet.of((1,)), 2)
+    two = replace(alone, in_sync=(1, 2), losses=losses[1:])
+    assert forgot(two, VoterSet.of((1, 2)), 3)
+    moving = replace(partition(Loss(4, 3, late=True), replicas=(1, 2, 3, 4)), adding=(4,))
+    assert forgot(moving, THREE, 4)
+    behind = replace(partition(*losses), adding=(3,))
+    assert forgot(behind, VoterSet.of((1, 2)), 3)

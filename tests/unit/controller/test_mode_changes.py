@@ -138,6 +138,8 @@ class TestIsrToQuorum:
         assert waits(waiting)[0] == "a majority in sync: 1 of 3 replicas are, 2 must be"
         both = propose(unfence(waiting, B), A, (A, B))
         assert one(both).mode == "quorum"
+        # It was behind, and has lost nothing.
+        assert [(each.replica, each.late) for each in one(both).losses] == [(C, True)]
 
     def test_the_rules_are_checked_first(self, image: ClusterImage) -> None:
         with pytest.raises(InvalidConfig, match=r"min\.insync\.replicas has no meaning in mode quorum"):

@@ -59,6 +59,14 @@ def test_a_primary_that_forgot_gathers_first(empty: bool) -> None:
     assert back.last_leader == (-1 if empty else A)
 
 
+@pytest.mark.parametrize("empty", [False, True])
+def test_the_last_backup_that_forgets_does_not_take_the_primarys_place(empty: bool) -> None:
+    """With one copy, only the primary need have held everything."""
+    back = state(without_memory(state(PAIR, B), A, empty=empty), A, B)
+    forgetful = without_memory(back, B, empty=False, tail=True)
+    assert forgetful.last_leader == (-1 if empty else A)
+
+
 def test_one_that_has_gathered_is_whole_from_then_on() -> None:
     back = state(without_memory(state(PAIR, B), A, empty=True), A, B)
     leads = state(replace(back, in_sync=(A,)), A, B)

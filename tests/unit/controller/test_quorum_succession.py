@@ -104,6 +104,25 @@ def test_every_replica_that_does_not_remember_has_a_number(image: ClusterImage) 
     assert {each.replica for each in partition(after).losses} == {4, 5}
 
 
+def test_who_comes_with_a_move_has_lost_nothing_until_it_does(image: ClusterImage) -> None:
+    after = told(image, 1, 1, 1, 2, 3)
+    after = after.apply(reassignment.begin(after, "t", 0, [1, 4, 5], rules_of))
+    assert loss(after, 4).late
+    assert not loss(lost(after, 4, empty=True), 4).late
+    assert not loss(lost(after, 4, forgot=True), 4).late
+
+
+def test_who_votes_no_more_is_not_taken_for_late(image: ClusterImage) -> None:
+    after = told(image, 1, 1, 1, 2, 3)
+    after = after.apply(reassignment.begin(after, "t", 0, [1, 2, 4], rules_of))
+    known = partition(after).partition_epoch
+    healed = (-1, -1, loss(after, 4).number)
+    gone = told(after, 1, 1, 1, 2, 4, healed=healed, known=known - 1)  # The move has not ended.
+    dropped = told(after, 1, 1, 1, 2, known=known)
+    assert partition(gone).remember == {1, 2, 3, 4}
+    assert not loss(dropped, 3).late
+
+
 def test_only_who_remembered_can_lose_no_more_than_a_tail(image: ClusterImage) -> None:
     after = lost(told(image, 2, 7, 1, 2, 3), 3, forgot=True)
     assert loss(after, 3).tail
@@ -193,6 +212,18 @@ def test_nobody_can_enforce_an_election_while_a_majority_can_vote(image: Cluster
         leadership.elect(after, "t", 0, rules_of, unclean=True)
 
 
+def test_nor_while_one_that_is_only_late_can_vote_with_the_others(image: ClusterImage) -> None:
+    for late in (True, False):
+        behind = msgspec.structs.replace(partition(image), in_sync=(1, 2), losses=(Loss(3, 1, late=late),))
+        after = image.apply([record_of(topic_id(1), 0, behind)])
+        after = lost(after, 2, empty=True)
+        if late:
+            with pytest.raises(TidelogError):
+                leadership.elect(after, "t", 0, rules_of, unclean=True)
+        else:
+            assert leadership.elect(after, "t", 0, rules_of, unclean=True)
+
+
 def test_a_forced_leader_votes_alone_and_the_others_begin_anew(image: ClusterImage) -> None:
     after = told(image, 1, 7, 1, 2, 3)
     after = after.apply(brokers.fence(after, 1, rules_of))
@@ -201,7 +232,7 @@ def test_a_forced_leader_votes_alone_and_the_others_begin_anew(image: ClusterIma
     now = partition(after)
     assert (now.leader, now.in_sync, now.eligible, now.adding) == (3, (3,), (), (1, 2))
     assert now.leader_epoch == now.mode_epoch == now.unclean_epoch > 7
-    assert {each.replica for each in now.losses} == {1, 2}
+    assert {each.replica for each in now.losses if each.late} == {1, 2}
     healed = (loss(after, 1).number, loss(after, 2).number, -1)
     known = now.partition_epoch
     whole = partition(told(after, 3, now.leader_epoch + 1, 1, 2, 3, healed=healed, known=known))

@@ -66,7 +66,9 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
     settled = BY_MODE[partition.mode](partition, standing, rules)
     stepped = mode_changes.step(settled, standing, rules.mode)
     new = stepped if stepped is partition else promised(partition, rules, stepped, rules)
-    return quorum.numbered(new) if elects_itself(new) else new
+    if not elects_itself(new):
+        return new
+    return quorum.numbered(new, founded=new.mode_epoch != partition.mode_epoch)
 
 
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:

@@ -9,7 +9,8 @@ in-sync set, eligible       voters that remember what they acknowledged and how 
                             serve, and without
 losses                      all other replicas, each with the number of its latest loss. Such a replica does
                             not vote until its leader has readmitted it for that loss: a readmission names the
-                            loss it heals, since a replica may lose data again meanwhile
+                            loss it heals, since a replica may lose data again meanwhile. One that is only
+                            late (it was behind when votes began) has lost nothing, and votes
 heir                        who shall lead instead: the leader hands over as soon as the heir holds everything
 adding, removing            voters that the leader takes in, one at a time as they have caught up, and then
                             lets go, one at a time; done when it tells of the target's set
@@ -86,7 +87,7 @@ def force(partition: PartitionImage, standing: Standing, rules: Rules) -> Partit
         eligible=(),
         losses=(),
     )
-    return numbered(alone)
+    return numbered(alone, founded=True)
 
 
 def is_led(partition: PartitionImage, standing: Standing) -> bool:
@@ -99,16 +100,19 @@ def is_led(partition: PartitionImage, standing: Standing) -> bool:
     )  # Those of them that do not remember may never have voted.
     voters = [each for each in partition.replicas if each in partition.remember or each not in passing]
     able = [voter for voter in partition.remember if serves(partition, voter, standing)]
+    late = {loss.replica for loss in partition.losses if loss.late}
+    able += [voter for voter in late.intersection(voters) if serves(partition, voter, standing)]
     return len(able) >= majority(len(voters))
 
 
-def numbered(partition: PartitionImage) -> PartitionImage:
+def numbered(partition: PartitionImage, *, founded: bool) -> PartitionImage:
     """Whoever does not remember can be readmitted only by a number: newcomers, and those that a change of
-    mode found behind, have lost nothing, but must not be taken for an earlier self of theirs.
+    mode found behind, have lost nothing, but must not be taken for an earlier self of theirs. ``founded``:
+    votes begin with this, so nobody has acknowledged anything or voted before.
     """
     number = partition.partition_epoch + 1
     losses = tuple(
-        partition.loss_of(replica) or Loss(replica, number)
+        partition.loss_of(replica) or Loss(replica, number, late=founded or replica in partition.adding)
         for replica in partition.replicas
         if replica not in partition.remember
     )

@@ -45,6 +45,9 @@ class Consumer:
         self._places: dict[int, GroupOffsets] = {}
         self._reading: dict[int, Reader] = {}
         self._told = False  # whether the coordinator was told what this member has now
+        # Whether its last heartbeat has no answer yet: the coordinator may have given it something meanwhile
+        # that it does not know of, and says so again only to a member that tells all of itself.
+        self._unsure = False
         self._run = 0  # of heartbeats: an answer to an earlier one counts no more
         self._load = USUAL
         self.silent_until_ms = 0.0  # sends no heartbeats before
@@ -78,12 +81,14 @@ class Consumer:
 
     def _body(self) -> Fields:
         owned = [{"topic_id": self._topic_id, "partitions": sorted(self._reading)}] if self._reading else []
-        joins = self._epoch == 0
+        everything = self._epoch == 0 or self._unsure
+        self._unsure = True
         return {
             "group_id": self._group.name, "member_id": self._member_id, "member_epoch": self._epoch,
-            "instance_id": None, "rack_id": None, "rebalance_timeout": REBALANCE_MS if joins else -1,
-            "subscribed_topic_names": [self._group.topic] if joins else None, "subscribed_topic_regex": None,
-            "server_assignor": None, "topic_partitions": owned if joins or not self._told else None,
+            "instance_id": None, "rack_id": None, "rebalance_timeout": REBALANCE_MS if everything else -1,
+            "subscribed_topic_names": [self._group.topic] if everything else None,
+            "subscribed_topic_regex": None,
+            "server_assignor": None, "topic_partitions": owned if everything or not self._told else None,
         }  # fmt: skip
 
     def _beat(self) -> None:
@@ -105,7 +110,7 @@ class Consumer:
         if self.gone or run != self._run:
             return
         if code is ErrorCode.NONE:
-            self._told = True
+            self._told, self._unsure = True, False
             self._group.heard(self._member_id, asked_ms)
             self._epoch = answer.member_epoch
             for place in self._places.values():

@@ -22,6 +22,7 @@ from tidelog.sim.stories import (
     registrations,
     seams,
     stand_ins,
+    wholeness,
 )
 from tidelog.sim.telling import Telling
 
@@ -47,6 +48,7 @@ STORIES: dict[str, Told] = (
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
     | _named("reader", readers.STORIES)
+    | _named("wholeness", wholeness.STORIES)
 )
 """Name → what tells it."""
 

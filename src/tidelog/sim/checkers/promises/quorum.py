@@ -11,8 +11,7 @@ disks replaced or damaged, in any number         never by itself: who came back 
                                                  not vote before it was readmitted; without a majority that
                                                  remembers nobody leads
 an operator takes a log that is left             from where that log ends (in the seeds: only when those that
-                                                 lost nothing, and held everything when the replicas began to
-                                                 vote, are no majority)
+                                                 lost nothing are no majority)
 ================================================ =============================================================
 """
 
@@ -34,8 +33,6 @@ class QuorumPromise(Promise):
         super().__init__(around)
         self._judged: dict[Key, tuple[dict[int, int], int]] = {}  # who lost what, at which loss
         self._founders: dict[tuple[Key, int], frozenset[int]] = {}  # who voted first, since that epoch
-        # Who lacked records or was away when the replicas began to vote, and has not been readmitted since.
-        self._behind: dict[Key, set[int]] = {}
 
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
@@ -66,7 +63,7 @@ class QuorumPromise(Promise):
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
         """Nobody leads, and those that lost nothing are no majority."""
         voters = self._voters(place)
-        without = self._around.losses.real(place.key).keys() | self._behind.get(place.key, set())
+        without = self._around.losses.real(place.key).keys()
         # A leader that hears no majority steps down without a word to the controllers.
         hosted = [
             node.host.hosted[place.key] for node in self._around.nodes() if place.key in node.host.hosted
@@ -110,27 +107,12 @@ class QuorumPromise(Promise):
         """An operator may have taken a log that is left: nobody else does."""
         partition = place.partition
         self._voters(place)
-        self._note_behind(place, before)
         if partition.unclean_epoch > before.unclean_epoch:
             if place.key not in self._around.may_be_forced:
                 raise Violation(f"{place.name}: nobody has asked to go on without a majority: {partition}")
             floor = self.kept_by(place.key, partition.leader)
             self._around.note(f"{place.name}: by force, from {floor} on all is given up")
             self._around.forgive(place, floor)
-
-    def _note_behind(self, place: Place, before: PartitionImage) -> None:
-        partition, key = place.partition, place.key
-        if partition.mode_epoch != before.mode_epoch:
-            committed = self._around.committed_end(key)
-            hold_all = {
-                node.me
-                for node in self._around.nodes()
-                if key in node.host.hosted and node.host.hosted[key].log.end_offset >= committed
-            }
-            brokers = self._around.metadata.newest.brokers
-            there = {each for each in hold_all if each in brokers and not brokers[each].fenced}
-            self._behind[key] = set(partition.replicas) - there
-        self._behind.setdefault(key, set()).difference_update(partition.remember)
 
     def leads(self, place: Place, leader: Hosted) -> None:
         """Whoever is elected holds everything that was ever committed. A replica that lost data and votes
