@@ -70,8 +70,8 @@ class Budget:
         self._suspect = None
 
     def controllers_are_whole(self) -> bool:
-        """Whether all controllers agree who votes, for good, and on which disks, and no disk may be replaced for
-        its damage: nobody is taken out while another one may come back empty.
+        """Whether all controllers agree who votes, for good, and on which disks, and no disk may be replaced
+        for its damage: nobody is taken out while another one may come back empty.
         """
         if self._suspect is not None:
             return False
