@@ -298,8 +298,7 @@ class Hosted:
 
     def diverged(self, epoch: int, diverging: tuple[int, int]) -> None:
         """The leader's history is another one from somewhere on."""
-        if self.restoring is not None:
-            self.restoring.diverged(diverging)
+        if self.restoring is not None and self.restoring.diverged(diverging):
             return
         # Where voters acknowledge before they sync, a majority may forget: whoever it elects may lack what we
         # know to be committed, and nobody can bring it back.

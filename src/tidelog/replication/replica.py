@@ -110,6 +110,7 @@ class Replica:
         "replicas",
         "role",
         "sealed_end_offset",
+        "uncounted",
     )
 
     def __init__(
@@ -148,6 +149,8 @@ class Replica:
         # The highest watermark that any leader told us: beyond our log's end while we lack something.
         self.committed_seen = high_watermark
         self.progress: dict[int, Progress] = {}
+        # Replicas that are about to go: where copies are counted, theirs do not count.
+        self.uncounted: frozenset[int] = frozenset()
         # Which epoch wrote the record before the log's start, where a snapshot stands for what came before.
         self.base_epoch: int = NO_EPOCH
         # Whether who is no replica may fetch, without counting for anything: brokers tail the metadata log.
@@ -318,7 +321,11 @@ class Replica:
         """Whether as many replicas as the topic asks for hold everything before ``end_offset``; only a leader
         can tell.
         """
-        held = [each for each in self.progress.values() if each.seen and each.end_offset >= end_offset]
+        held = [
+            replica
+            for replica, each in self.progress.items()
+            if replica not in self.uncounted and each.seen and each.end_offset >= end_offset
+        ]
         leads = self.role is Role.LEADER and self.durable_end_offset >= end_offset
         return leads and 1 + len(held) >= self.limits.min_in_sync
 
@@ -488,7 +495,7 @@ class Replica:
 
     def _degrade(self, now_ms: int) -> Effects:
         limits = self.limits
-        backups = [member for member in self.in_sync if member != self.me]
+        backups = [member for member in self.in_sync if member != self.me and member not in self.uncounted]
         changed = self._degrading.look(
             limits.min_in_sync, limits.degrade_after_ms, backups, self.progress, self.log.end_offset, now_ms
         )

@@ -12,6 +12,7 @@ from tidelog.sim.stories import (
     durability,
     failed_logs,
     isr,
+    known_holes,
     operations,
     primary_backup,
     primary_backup_async,
@@ -43,6 +44,7 @@ STORIES: dict[str, Told] = (
     | _named("proposal", proposals.STORIES)
     | _named("seam", seams.STORIES)
     | _named("operation", operations.STORIES)
+    | _named("known_hole", known_holes.STORIES)
 )
 """Name → what tells it."""
 

@@ -1,0 +1,95 @@
+"""Holes that were known before they were closed: each mutation opens one again, and a story notices."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from tidelog.broker.kept_promises import KeptPromises
+from tidelog.controller.image import PartitionImage
+from tidelog.controller.promises import Kept
+from tidelog.controller.successions import isr, primary_backup
+from tidelog.controller.successions.steps import led_by
+from tidelog.errors import InvariantViolation
+from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import known_holes
+from tidelog.sim.telling import StoryFailed
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def lead_without_asking(patch: pytest.MonkeyPatch) -> None:
+    """The last leader leads with what it has, whatever others have kept."""
+
+    def member(partition: PartitionImage, leader: int, in_sync: Any, *rest: Any, **named: Any) -> Any:
+        unclean = named.get("unclean", False)
+        return led_by(partition, leader, in_sync or (leader,) if unclean else in_sync, *rest, **named)
+
+    patch.setattr(isr, "led_by", member)
+
+
+def end_moves_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Replicas leave as soon as all that are to stay have caught up once."""
+    original = primary_backup._look_for_the_end
+
+    def ended(partition: PartitionImage) -> PartitionImage:
+        found = original(partition)
+        return primary_backup.end_move(found) if found.ending else found
+
+    patch.setattr(primary_backup, "_look_for_the_end", ended)
+
+
+def count_those_that_go(patch: pytest.MonkeyPatch) -> None:
+    """Copies on replicas that are about to go make an acknowledgement."""
+    patch.setattr(PartitionImage, "uncounted", ())
+
+
+def acknowledge_by_those_that_go(patch: pytest.MonkeyPatch) -> None:
+    """The same only for what is written now: what was there before is confirmed without them."""
+    original = PrimaryBackupPolicy.committed
+
+    def committed(self: PrimaryBackupPolicy, view: Any) -> int:
+        uncounted, view.uncounted = view.uncounted, frozenset()
+        found = original(self, view)
+        view.uncounted = uncounted
+        return found
+
+    patch.setattr(PrimaryBackupPolicy, "committed", committed)
+
+
+def confirm_unseen(patch: pytest.MonkeyPatch) -> None:
+    """A leader confirms copies as soon as it is asked for them."""
+    original = KeptPromises._kept
+
+    def kept(self: Any) -> Any:
+        yield from (each._replace(copied=True) for each in original(self))
+        for key, mark in self._open.items():
+            yield Kept(*key, mark.promise_epoch, copied=True)
+
+    patch.setattr(KeptPromises, "_kept", kept)
+
+
+class Mutation(NamedTuple):
+    patch: Patch
+    story: Callable[[], object]
+
+
+MUTATIONS = (
+    Mutation(lead_without_asking, known_holes.others_hold_more_than_the_last_member),
+    Mutation(lead_without_asking, known_holes.longest_log_was_not_the_last_one),
+    Mutation(end_moves_at_once, known_holes.slow_backup_at_the_end_of_a_move),
+    Mutation(end_moves_at_once, known_holes.disk_is_lost_before_the_end_of_a_move),
+    Mutation(confirm_unseen, known_holes.disk_is_lost_before_the_end_of_a_move),
+    Mutation(count_those_that_go, known_holes.slow_backup_at_the_end_of_a_move),
+    Mutation(acknowledge_by_those_that_go, known_holes.written_during_the_end_of_a_move),
+)
+
+
+@pytest.mark.parametrize(
+    "mutation", MUTATIONS, ids=lambda each: f"{each.patch.__name__}:{each.story.__name__}"
+)
+def test_mutation_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation.patch(monkeypatch)
+    with pytest.raises((Violation, StoryFailed, InvariantViolation)):
+        mutation.story()
