@@ -12,6 +12,7 @@ from tidelog.controller.successions import isr, primary_backup
 from tidelog.controller.successions.steps import led_by
 from tidelog.errors import InvariantViolation
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
+from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import known_holes
 from tidelog.sim.telling import StoryFailed
@@ -70,6 +71,11 @@ def confirm_unseen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeptPromises, "_kept", kept)
 
 
+def delete_without_a_record(patch: pytest.MonkeyPatch) -> None:
+    """Voters that are heard of raise their log's start, and whoever is elected later has its own."""
+    patch.setattr(QuorumPolicy, "logs_deletions", False)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -82,6 +88,8 @@ MUTATIONS = (
     Mutation(end_moves_at_once, known_holes.disk_is_lost_before_the_end_of_a_move),
     Mutation(confirm_unseen, known_holes.disk_is_lost_before_the_end_of_a_move),
     Mutation(count_those_that_go, known_holes.slow_backup_at_the_end_of_a_move),
+    Mutation(delete_without_a_record, known_holes.voter_that_has_not_heard_of_a_deletion),
+    Mutation(delete_without_a_record, known_holes.deletion_that_only_its_leader_has),
     Mutation(acknowledge_by_those_that_go, known_holes.written_during_the_end_of_a_move),
 )
 

@@ -225,8 +225,10 @@ class Partition:
         """
         self.hosted.wait(end_offset, acks, timeout_ms, done)
 
-    def delete_records(self, before: int | None) -> None:
-        """Give up everything before an offset; None means everything committed."""
+    def delete_records(self, before: int | None) -> int:
+        """Give up everything before an offset; None means everything committed. What has to be committed
+        before the deletion is sure to last, exclusive.
+        """
         if not self.leads:
             raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if "delete" not in self.config.cleanup_policy:
@@ -238,9 +240,7 @@ class Partition:
             raise OffsetOutOfRange(
                 f"offset {offset} is not between 0 and the high watermark {self.high_watermark}"
             )
-        if offset > self.log.start_offset:
-            self.log.advance_start(offset)
-            self.hosted.shortened()
+        return self.hosted.delete_before(offset)
 
     @property
     def low_watermark(self) -> int:

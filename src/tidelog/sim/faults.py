@@ -48,10 +48,6 @@ def is_report(message: Any) -> bool:
     return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk | KeptAsk)
 
 
-HELD_BACK = frozenset({"rot: partition", "rot: metadata"})
-"""Faults that are known to break a promise today. They come only where a plan names them."""
-
-
 class Nemesis:
     def __init__(
         self,
@@ -98,7 +94,7 @@ class Nemesis:
         chosen = []
         for fault in wanted:
             named = not always.isdisjoint((fault.name, fault.family))
-            if named or (not only and chance.random() < 0.5 and fault.name not in HELD_BACK):
+            if named or (not only and chance.random() < 0.5):
                 chosen.append(fault)
         self.world.note("faults: " + ", ".join(fault.name for fault in chosen if fault.family != "recovery"))
         return chosen

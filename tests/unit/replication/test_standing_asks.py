@@ -340,8 +340,7 @@ def test_a_deleted_beginning_reaches_the_follower() -> None:
         pair.append()
     pair.clock.settle()
     leader, follower = (pair.at(me, pair.keys[0]) for me in (LEADER, FOLLOWER))
-    leader.log.advance_start(2)
-    leader.shortened()
+    leader.delete_before(2)
     pair.clock.settle()
     assert follower.log.start_offset == 2
 

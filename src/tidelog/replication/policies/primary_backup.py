@@ -17,6 +17,7 @@ class PrimaryBackupPolicy:
     elects_itself = False
     has_successors = False
     newest_log_wins = False
+    logs_deletions = False
     backups_serve_readers = True
     seal = Seal.PAUSE
     too_late = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

@@ -275,9 +275,7 @@ class ClusterChecker:
             if found != [each for each in expected if each[1][0] > start]:
                 raise Violation(f"{place.name}: nodes {hosted.replica.me} and {leader.replica.me} differ")
         name = (place.topic.name, place.number)
-        # A topic that has changed its mode may have been one whose voters bring them back.
-        kept = self.promise(place).keeps_deletions and not place.partition.mode_epoch
-        if kept and name not in self.given_up:
+        if name not in self.given_up:
             self.deletions.check(place, log.start_offset, self.losses.count(key))
         history = self._histories.get(name)
         if history is not None:

@@ -2,6 +2,7 @@
 
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
+from tidelog.sim.stories.operations import delete_records
 from tidelog.sim.stories.seams import SeamStory
 from tidelog.sim.telling import expect
 
@@ -139,6 +140,43 @@ def written_during_the_end_of_a_move() -> SeamStory:
     return story
 
 
+def voter_that_has_not_heard_of_a_deletion() -> SeamStory:
+    """Records are deleted while a voter is cut off, which holds all that is committed. The deletion is a
+    record: the voter is not elected before it has that, and nothing comes back.
+    """
+    story = SeamStory(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("C", "AB")
+    story.run(3000)
+    expect(delete_records(story, 2), ErrorCode.NONE)
+    story.tell_logs()
+    story.kill("AB")
+    story.heal()
+    story.start("B")
+    story.await_leader()
+    story.run(1000)
+    story.tell_logs()
+    expect([story.hosted(letter).log.start_offset for letter in "BC"], [2, 2])
+    story.start("A")
+    story.until(story.all_in_sync, "the return of A")
+    return story.end()
+
+
+def deletion_that_only_its_leader_has() -> SeamStory:
+    """A leader that hears no majority cannot delete: it does not say that it has."""
+    story = SeamStory(replication_mode="quorum")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.cut("A", "BC")
+    expect(delete_records(story, 2) is ErrorCode.NONE, False)
+    story.heal()
+    story.await_leader()
+    story.run(3000)
+    return story.end()
+
+
 STORIES = (
     others_hold_more_than_the_last_member,
     last_member_is_alone,
@@ -146,4 +184,6 @@ STORIES = (
     slow_backup_at_the_end_of_a_move,
     disk_is_lost_before_the_end_of_a_move,
     written_during_the_end_of_a_move,
+    voter_that_has_not_heard_of_a_deletion,
+    deletion_that_only_its_leader_has,
 )
