@@ -12,6 +12,7 @@ from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk, Register
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered
 from tidelog.sim.clients.client import Reply
+from tidelog.sim.decay import DECAYS
 from tidelog.sim.disk import EIO
 from tidelog.sim.machine import Machine
 from tidelog.sim.network import Network, Weather
@@ -61,7 +62,7 @@ class Nemesis:
         pace_ms: tuple[float, float] = (100, 2000),
         brokers: Sequence[int] | None = None,
         replaceable: Callable[[Machine], bool] = lambda machine: False,
-        decay: Callable[[int], str] = lambda node: "",
+        decay: Mapping[str, Callable[[int], str]] | None = None,
         rot: Callable[[str], str] = lambda kind: "",
         may_fail: Callable[[Machine], bool] = lambda machine: True,
         favourites: Callable[[], Sequence[int]] = tuple,
@@ -71,7 +72,7 @@ class Nemesis:
         self.machines = machines
         self.brokers = list(machines) if brokers is None else list(brokers)
         self.replaceable = replaceable  # whether a machine's disk may be lost now
-        self.decay = decay  # flips a bit on a node's disk, and says which
+        self.decay = decay or {}  # name of a fault → does it to batches on a node's disk, and says to which
         self.may_fail = may_fail  # whether a machine's disk may refuse to work now
         self.rot = rot  # the same in a file of some kind beside the records
         self._favourites = favourites  # whom it hurts most: leaders, the active controller
@@ -381,13 +382,17 @@ def _full(nemesis: Nemesis) -> str:
     return str(machine.node_id)
 
 
-def _flip(nemesis: Nemesis) -> str:
-    """A bit of a batch. In an old segment nobody looks at it before somebody reads it."""
-    machine = nemesis.victim()
-    struck = nemesis.decay(machine.node_id)
-    if not machine.alive:
-        nemesis.later(2000, machine.start)
-    return struck
+def _decay(name: str) -> Callable[[Nemesis], str]:
+    """Damage to batches. In an old segment nobody looks at it before somebody reads it."""
+
+    def strike(nemesis: Nemesis) -> str:
+        struck = nemesis.decay[name](nemesis.victim().node_id) if name in nemesis.decay else ""
+        for machine in nemesis.machines.values():
+            if not machine.alive and machine.decayed:
+                nemesis.later(2000, machine.start)
+        return struck
+
+    return strike
 
 
 def _rot(kind: str) -> Callable[[Nemesis], str]:
@@ -457,7 +462,7 @@ FAULTS = (
     Fault("failing writes", "disk", _failing("write", "reserve", "create"), 1),
     Fault("failing syncs", "disk", _failing("sync"), 1),
     Fault("full disk", "disk", _full, 1),
-    Fault("flipped bit", "damage", _flip, 1),
+    *(Fault(name, "damage", _decay(name), 1) for name in DECAYS),
     Fault("empty disk", "damage", _empty, 1),
     *(Fault(f"rot: {kind}", "rot", _rot(kind), 1) for kind in KINDS),
     Fault("clock jump", "clock", _jump),

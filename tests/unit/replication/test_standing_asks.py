@@ -460,3 +460,18 @@ class TestSuccessors:
     def test_nobody_can_replace_the_last_one(self) -> None:
         pair = Pair()
         assert pair.at(LEADER, pair.keys[0]).is_followed_by_all_successors()
+
+
+def test_where_replicas_vote_a_deletion_is_a_record() -> None:
+    pair = Pair()
+    leader, follower = (pair.at(me, pair.keys[0]) for me in (LEADER, FOLLOWER))
+    leader.replica.policy = follower.replica.policy = BY_NAME["quorum"]
+    for _ in range(3):
+        pair.append()
+    pair.clock.settle()
+    assert leader.delete_before(2) == 4
+    assert (leader.log.start_offset, leader.replica.high_watermark) == (2, 3)  # Nobody else has it yet.
+    pair.clock.settle()
+    assert leader.replica.high_watermark == 4
+    assert (follower.log.start_offset, follower.log.end_offset) == (2, 4)
+    assert leader.delete_before(2) == leader.log.end_offset == 4  # It is there already.
