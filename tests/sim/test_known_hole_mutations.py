@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from tidelog.broker.kept_promises import KeptPromises
+from tidelog.broker.partition import Partition
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.promises import Kept
 from tidelog.controller.successions import isr, primary_backup
 from tidelog.controller.successions.steps import led_by
 from tidelog.errors import InvariantViolation
+from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.sim.checkers import Violation
@@ -76,6 +78,28 @@ def delete_without_a_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuorumPolicy, "logs_deletions", False)
 
 
+def go_on_while_members_follow(patch: pytest.MonkeyPatch) -> None:
+    """A leader that may have been given up goes on while all members follow it."""
+    original = Hosted.is_followed_by_all_successors
+
+    def is_followed(self: Hosted, *, by_hand: bool = False) -> bool:
+        others = (self.successors | self.replica.maximal_in_sync) - {self.replica.me}
+        return original(self, by_hand=by_hand and not others)
+
+    patch.setattr(Hosted, "is_followed_by_all_successors", is_followed)
+
+
+def commit_in_doubt(patch: pytest.MonkeyPatch) -> None:
+    """A leader that may have a successor takes no more records, but commits what it has."""
+    original = Partition.__init__
+
+    def init(self: Partition, *args: Any, **named: Any) -> None:
+        original(self, *args, **named)
+        self.replica.is_doubted = lambda: False
+
+    patch.setattr(Partition, "__init__", init)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -90,6 +114,8 @@ MUTATIONS = (
     Mutation(count_those_that_go, known_holes.slow_backup_at_the_end_of_a_move),
     Mutation(delete_without_a_record, known_holes.voter_that_has_not_heard_of_a_deletion),
     Mutation(delete_without_a_record, known_holes.deletion_that_only_its_leader_has),
+    Mutation(go_on_while_members_follow, known_holes.forced_while_members_follow),
+    Mutation(commit_in_doubt, known_holes.followed_again_after_a_forced_election),
     Mutation(acknowledge_by_those_that_go, known_holes.written_during_the_end_of_a_move),
 )
 

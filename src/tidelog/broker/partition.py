@@ -78,6 +78,7 @@ class Partition:
         self.replica = hosted.replica
         self._alone = alone
         self._may_be_decided = may_be_decided
+        self.replica.is_doubted = self._is_doubted
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
         self._log_bytes = 0  # when the watermark last moved
@@ -133,7 +134,10 @@ class Partition:
         """Whether this broker may act as the leader: it is appointed, and cannot have a successor that it
         does not know of.
         """
-        return self.replica.role is Role.LEADER and not (self._alone() and self._may_be_succeeded())
+        return self.replica.role is Role.LEADER and not self._is_doubted()
+
+    def _is_doubted(self) -> bool:
+        return self._alone() and self._may_be_succeeded()
 
     def _may_be_succeeded(self) -> bool:
         """A broker that has not heard of the controllers for a session may have been given up. But a
@@ -192,7 +196,7 @@ class Partition:
 
     def _check_leads(self, acks: int) -> None:
         replica = self.replica
-        if replica.role is not Role.LEADER or (self._alone() and self._may_be_succeeded()):
+        if replica.role is not Role.LEADER or self._is_doubted():
             raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         refusal = replica.before_append(acks)
         if refusal:
@@ -260,7 +264,7 @@ class Partition:
         role = self.replica.role
         if role is Role.IDLE or (role is Role.FOLLOWER and not self._serves_beside(follower, rack)):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if role is Role.LEADER and self._alone() and self._may_be_succeeded():
+        if role is Role.LEADER and self._is_doubted():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.check_epoch(epoch)
 

@@ -258,12 +258,13 @@ class Hosted:
     def is_followed_by_all_successors(self, *, by_hand: bool = False) -> bool:
         """Whether everybody who could lead instead was heard, lately, to follow this replica in its epoch.
         Who is proposed as a member may be one by now, and we have not heard of it. ``by_hand``: whether an
-        operator may have named one; that is possible only where the controllers cannot choose themselves.
+        operator may have named one, and then it can be any replica: that all members follow us is no sign,
+        because they may have been given up together with us.
         """
-        able = (self.successors | self.replica.maximal_in_sync) - {self.replica.me}
-        if by_hand and not able:
-            able = frozenset(self.replica.replicas) - {self.replica.me}
-        return all(self._listener.is_followed_by(self, successor) for successor in able)
+        able = self.successors | self.replica.maximal_in_sync
+        if by_hand:
+            able |= frozenset(self.replica.replicas)
+        return all(self._listener.is_followed_by(self, successor) for successor in able - {self.replica.me})
 
     @property
     def low_watermark(self) -> int:

@@ -83,6 +83,7 @@ class Answer(NamedTuple):
 class Replica:
     __slots__ = (
         "_degrading",
+        "_held_back",
         "_led_epoch",
         "_proposed",
         "_refused_epoch",
@@ -97,6 +98,7 @@ class Replica:
         "handing_over",
         "high_watermark",
         "in_sync",
+        "is_doubted",
         "is_sure",
         "leader",
         "limits",
@@ -157,6 +159,10 @@ class Replica:
         self.open_to_observers = False
         # Exclusive, while this replica leads a log that ends in a seal: nothing more is taken or committed.
         self.sealed_end_offset: int | None = None
+        # Whether somebody else may lead by now, of whom we have not heard. A leader that an operator has given
+        # up may still be followed by a member that has not heard of it either: nothing is committed then.
+        self.is_doubted: Callable[[], bool] = lambda: False
+        self._held_back = False  # Whether the watermark would move, but for that.
         self.handing_over = False  # Another one is about to lead: nothing more is taken here.
         self._led_epoch: int = NO_EPOCH
         self._settled_end_offset = (
@@ -255,6 +261,7 @@ class Replica:
         """Whoever still waits learns now that this replica cannot keep the promise any more; never ok."""
         effects: Effects = [Settle(each.done, error) for queue in self._waiting.values() for each in queue]
         self._waiting.clear()
+        self._held_back = False
         self._proposed = None
         self.handing_over = False
         return effects
@@ -478,6 +485,8 @@ class Replica:
     def tick(self, now_ms: int) -> Effects:
         """Throw out members that lag, and let produces go whose time is up."""
         effects = self._expire(now_ms)
+        if self._held_back and self.role is Role.LEADER:
+            effects += self._advance_and_look_again()
         if self._may_degrade:
             effects += self._degrade(now_ms)
         if self.role is Role.LEADER and self.policy.drops_laggards and self._proposed is None:
@@ -509,7 +518,7 @@ class Replica:
         """
         if self.role is not Role.LEADER:
             return True
-        if self._proposed is not None or any(self._waiting.values()):
+        if self._proposed is not None or self._held_back or any(self._waiting.values()):
             return False
         if self._may_degrade and (self._degrading.copies or len(self.in_sync) < self.limits.min_in_sync):
             return False
@@ -554,6 +563,9 @@ class Replica:
         if committed <= self.high_watermark:
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
+        self._held_back = self.is_doubted()
+        if self._held_back:
+            return []
         self.high_watermark = committed
         effects: Effects = [Commit(committed)]
         for acks, queue in self._waiting.items():

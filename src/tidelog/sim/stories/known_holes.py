@@ -177,6 +177,55 @@ def deletion_that_only_its_leader_has() -> SeamStory:
     return story.end()
 
 
+def _given_up_together(story: SeamStory) -> SeamStory:
+    """A and B are in sync; C is not, and the only one that the controllers still hear."""
+    expect(story.write(), ErrorCode.NONE)
+    story.cut("C", "AB")
+    waiting = story.send()
+    story.until(lambda: story.in_sync() == "AB", "the departure of C")
+    expect(story.await_answer(waiting), ErrorCode.NONE)
+    return story
+
+
+def forced_while_members_follow() -> SeamStory:
+    """A leader and the only other member are cut off from the controllers, both of them. An operator has C
+    lead, without looking. That B follows A is no reason to go on: A acknowledges nothing any more.
+    """
+    story = _given_up_together(SeamStory(min_insync_replicas="1"))
+    story.cut("AB", "XYZ")
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    story.elect_unclean()
+    for _ in range(4):
+        expect(story.write(at="A", acks=1), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        expect(story.write(at="A"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        story.run(300)
+    expect(story.write(at="C"), ErrorCode.NONE)
+    story.heal()
+    return story.end_whole("A and B")
+
+
+def followed_again_after_a_forced_election() -> SeamStory:
+    """The same with a write that waits for B, which A cannot reach either. When B is back, and fetches, A may
+    have a successor: it commits nothing, and the write is not acknowledged.
+    """
+    story = _given_up_together(SeamStory(min_insync_replicas="1"))
+    story.cut("A", "BXYZ")
+    waiting = story.send()
+    story.cut("B", "XYZ")
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    story.elect_unclean()
+    story.run(100)
+    story.tell("A and B reach each other again")
+    for one, other in ("AB", "BA"):
+        story.network.mend(*story.nodes(one + other))
+    story.run(2000)
+    expect(waiting.reply, None)
+    expect(story.hosted("A").replica.high_watermark, 2)
+    story.heal()
+    expect(story.await_answer(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return story.end_whole("A and B")
+
+
 STORIES = (
     others_hold_more_than_the_last_member,
     last_member_is_alone,
@@ -186,4 +235,6 @@ STORIES = (
     written_during_the_end_of_a_move,
     voter_that_has_not_heard_of_a_deletion,
     deletion_that_only_its_leader_has,
+    forced_while_members_follow,
+    followed_again_after_a_forced_election,
 )
