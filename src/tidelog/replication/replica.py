@@ -159,8 +159,8 @@ class Replica:
         self.open_to_observers = False
         # Exclusive, while this replica leads a log that ends in a seal: nothing more is taken or committed.
         self.sealed_end_offset: int | None = None
-        # Whether somebody else may lead by now, of whom we have not heard. A leader that an operator has given
-        # up may still be followed by a member that has not heard of it either: nothing is committed then.
+        # Whether somebody else may lead by now, of whom we have not heard. A leader that an operator gave up
+        # may still be followed by a member that has not heard of it either: nothing is committed then.
         self.is_doubted: Callable[[], bool] = lambda: False
         self._held_back = False  # Whether the watermark would move, but for that.
         self.handing_over = False  # Another one is about to lead: nothing more is taken here.
