@@ -8,7 +8,7 @@ a flipped bit      a batch whose checksum is wrong
 a lost write       nothing where a batch was written and synced
 a misdirected      the same, and another batch, whole and with a good checksum, in the place of a third one
 write
-two at once        one of these in each of two replicas of a partition
+two at once        a flipped bit in each of two replicas of a partition
 ================== ===========================================================================================
 
 All other replicas of the partition are whole then: what is damaged everywhere is gone, as if all disks had
@@ -88,7 +88,7 @@ class Decay:
         both = [(machines[each], _batches(machines[each], place)) for each in (node_id, other)]
         for machine, spots in both:
             if spots:
-                struck.append(self._hit(machine, spots, chance.choice([self._flip, self._lose])))
+                struck.append(self._hit(machine, spots, self._flip))
         return " and ".join(struck)
 
     def _strike(self, node_id: int, how: "How") -> str:

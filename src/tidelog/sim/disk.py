@@ -12,7 +12,7 @@ machine would find after the power came back; handles from before are dead.
 
 import errno
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tidelog.log.storage import Buffer, Entry
@@ -267,6 +267,17 @@ class SimulatedDisk:
     def flip(self, path: str, position: int, bit: int) -> None:
         """Damage one bit of a file, for good."""
         self._files[path].flip(position, bit)
+
+    def stop_lying(self) -> None:
+        """The drive has written what it held in its memory."""
+        for inode in self._files.values():
+            inode.sync()
+        self.lies = lambda path: False
+
+    def write_back(self, paths: Iterable[str]) -> None:
+        """The drive has written what it held of these files."""
+        for path in paths:
+            self._files[path].sync()
 
     def lose_write(self, path: str, position: int, size: int) -> None:
         """A write that was reported as done, and as synced, never reached the medium: there is what was there
