@@ -55,8 +55,12 @@ class Spot(NamedTuple):
 
 
 class Decay:
-    def __init__(self, cluster: "SimCluster") -> None:
+    def __init__(self, cluster: "SimCluster", *, changing: bool = False) -> None:
+        """``changing``: replication modes change meanwhile. Only members of the in-sync set count at a step
+        to votes: when two of three have been damaged, there may be no majority, and an operator decides.
+        """
         self._cluster = cluster
+        self._changing = changing
 
     def faults(self) -> dict[str, Callable[[int], str]]:
         """By their names: what strikes a node."""
@@ -79,7 +83,7 @@ class Decay:
             (place, other)
             for place in self._cluster.checker.places()
             for other in place.partition.replicas
-            if other != node_id and self._bears_two(place, node_id, other)
+            if other != node_id and not self._changing and self._bears_two(place, node_id, other)
         ]
         if not pairs:
             return f"{node_id}: nothing that two others have"
