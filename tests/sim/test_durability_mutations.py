@@ -11,6 +11,7 @@ import pytest
 from tidelog.controller import brokers, elections, mode_changes, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions.promising import promised
+from tidelog.controller.successions.steps import Rules
 from tidelog.errors import InvariantViolation
 from tidelog.replication.effects import Commit, Effects
 from tidelog.replication.replica import Replica, Role
@@ -41,8 +42,10 @@ def confirm_for_ever(patch: pytest.MonkeyPatch) -> None:
     """What was confirmed once counts also when the setting was taken back and given again."""
     original = promises._confirmed
 
-    def confirmed(partition: PartitionImage, broker_id: int, kept: promises.Kept) -> PartitionImage:
-        return original(partition, broker_id, kept._replace(promise_epoch=partition.promise_epoch))
+    def confirmed(
+        partition: PartitionImage, broker_id: int, kept: promises.Kept, rules: Rules
+    ) -> PartitionImage:
+        return original(partition, broker_id, kept._replace(promise_epoch=partition.promise_epoch), rules)
 
     patch.setattr(promises, "_confirmed", confirmed)
 

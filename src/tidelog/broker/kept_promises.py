@@ -84,7 +84,8 @@ class KeptPromises:
         return self._standing.me in partition.unsynced or self._has_to_copy(partition)
 
     def _has_to_copy(self, partition: PartitionImage) -> bool:
-        return partition.copies > 0 and acting_leader(partition) == self._standing.me
+        wanted = partition.copies > 0 or partition.ending
+        return wanted and acting_leader(partition) == self._standing.me
 
     def _note(self, key: Key, partition: PartitionImage) -> None:
         hosted = self._hosted(key)

@@ -78,6 +78,7 @@ class Partition:
         self.replica = hosted.replica
         self._alone = alone
         self._may_be_decided = may_be_decided
+        self.replica.is_doubted = self._is_doubted
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
         self._log_bytes = 0  # when the watermark last moved
@@ -138,7 +139,10 @@ class Partition:
         """Whether this broker may act as the leader: it is appointed, and cannot have a successor that it
         does not know of.
         """
-        return self.replica.role is Role.LEADER and not (self._alone() and self._may_be_succeeded())
+        return self.replica.role is Role.LEADER and not self._is_doubted()
+
+    def _is_doubted(self) -> bool:
+        return self._alone() and self._may_be_succeeded()
 
     def _may_be_succeeded(self) -> bool:
         """A broker that has not heard of the controllers for a session may have been given up. But a
@@ -197,7 +201,7 @@ class Partition:
 
     def _check_leads(self, acks: int) -> None:
         replica = self.replica
-        if replica.role is not Role.LEADER or (self._alone() and self._may_be_succeeded()):
+        if replica.role is not Role.LEADER or self._is_doubted():
             raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         refusal = replica.before_append(acks)
         if refusal:
@@ -230,8 +234,10 @@ class Partition:
         """
         self.hosted.wait(end_offset, acks, timeout_ms, done)
 
-    def delete_records(self, before: int | None) -> None:
-        """Give up everything before an offset; None means everything committed."""
+    def delete_records(self, before: int | None) -> int:
+        """Give up everything before an offset; None means everything committed. What has to be committed
+        before the deletion is sure to last, exclusive.
+        """
         if not self.leads:
             raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if "delete" not in self.config.cleanup_policy:
@@ -243,9 +249,7 @@ class Partition:
             raise OffsetOutOfRange(
                 f"offset {offset} is not between 0 and the high watermark {self.high_watermark}"
             )
-        if offset > self.log.start_offset:
-            self.log.advance_start(offset)
-            self.hosted.shortened()
+        return self.hosted.delete_before(offset)
 
     @property
     def low_watermark(self) -> int:
@@ -265,7 +269,7 @@ class Partition:
         role = self.replica.role
         if role is Role.IDLE or (role is Role.FOLLOWER and not self._serves_beside(follower, rack)):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if role is Role.LEADER and self._alone() and self._may_be_succeeded():
+        if role is Role.LEADER and self._is_doubted():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.check_epoch(epoch)
 

@@ -219,9 +219,11 @@ class PartitionTable:
             self.quorum.dissolve(hosted)
         replica.policy = BY_NAME[partition.mode]
         replicas, epoch = partition.replicas, partition.leader_epoch
-        if len(replicas) != len(replica.replicas):
+        limits, uncounted = self._limits(mine.config, partition), frozenset(partition.uncounted)
+        if (limits, uncounted) != (replica.limits, replica.uncounted):
             self._end_role(mine, partition)
-            hosted.set_limits(self._limits(mine.config, len(replicas)))
+            replica.uncounted = uncounted
+            hosted.set_limits(limits)
         hosted.successors = self._successors(mine.config, partition)
         hosted.unclean_epoch = partition.unclean_epoch
         mine.stands_in = self._is_stand_in(partition)
@@ -380,7 +382,7 @@ class PartitionTable:
             self._me,
             log,
             BY_NAME[image.mode],
-            self._limits(config, len(image.replicas)),
+            self._limits(config, image),
             self._logs.high_watermark(name),
             is_sure=self._logs.was_sure(name) and not log.damage,
         )
@@ -433,14 +435,15 @@ class PartitionTable:
     def _reconfigure_one(self, topic: TopicImage, index: int, partition: Partition) -> None:
         image = topic.partitions[index]
         config = self._topic_config(topic, image)
-        partition.reconfigure(config, self._limits(config, len(image.replicas)))
+        partition.reconfigure(config, self._limits(config, image))
         partition.hosted.successors = self._successors(config, image)
         named = config.leader_replication_throttled_replicas
         partition.hosted.throttled = throttled_followers(named, index)
         self._limit_producers(partition.log)
         self._update_sealing(partition, topic, image)
 
-    def _limits(self, config: TopicConfig, replicas: int) -> Limits:
+    def _limits(self, config: TopicConfig, partition: PartitionImage) -> Limits:
+        replicas = len(partition.replicas) - len(partition.uncounted)
         return limits_of(config, replicas, self._settings.replica_lag_time_max_ms)
 
     def _limit_producers(self, log: Log) -> None:

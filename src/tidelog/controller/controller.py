@@ -196,7 +196,9 @@ class Controller:
                 self._change_in_sync(wish, answer)
             case KeptAsk(broker_id, broker_epoch, kept):
                 self._store.submit(
-                    lambda image: promises.confirm(image, broker_id, broker_epoch, kept),
+                    lambda image: promises.confirm(
+                        image, broker_id, broker_epoch, kept, self._rules.at(image)
+                    ),
                     lambda error: answer(KeptGot(broker_id, broker_epoch, kept, _code(error))),
                 )
             case OfflineAsk(broker_id, broker_epoch, partitions, healed, unwritable):

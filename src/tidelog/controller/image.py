@@ -77,6 +77,9 @@ class PartitionImage(msgspec.Struct, frozen=True):
     acted_epoch: int = 0  # Of the last leader that was a member, and so could acknowledge anything.
     # Of those offline: logs that could not be opened, written or synced. What was synced is still in them.
     unwritable: tuple[int, ...] = ()
+    # Where so many copies are enough, whoever has them: all that are to stay have caught up once, copies on
+    # those that go count no more, and the leader has yet to confirm that the others hold all of its log.
+    ending: bool = False
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -84,6 +87,11 @@ class PartitionImage(msgspec.Struct, frozen=True):
         if not self.removing:
             return self.replicas
         return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    @property
+    def uncounted(self) -> tuple[int, ...]:
+        """Replicas whose copies make no acknowledgement any more: they are about to go."""
+        return self.removing if self.ending else ()
 
     @property
     def remember(self) -> frozenset[int]:
@@ -244,6 +252,7 @@ class _Draft:
             record.synced_since,
             record.leader_epoch if record.leader in record.in_sync else old.acted_epoch,
             tuple(record.unwritable),
+            record.ending,
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:

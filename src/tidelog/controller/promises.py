@@ -10,6 +10,8 @@ an ok means "synced"            ``unsynced`` names all replicas, and each of the
 an ok means more copies         ``copies`` is the smaller number, until the leader says that all of its log
                                 has as many as are asked for now; a primary that has to find out what was
                                 acknowledged goes by it
+copies on replicas that go      ``ending`` is set, until the leader says that all of its log has as many
+count no more                   copies as are asked for on the others; only then the first ones go
 =============================== ==============================================================================
 
 It does not matter how more came to be promised: by a setting of the topic, by one of all brokers, or by a
@@ -26,6 +28,7 @@ import msgspec
 
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
+from tidelog.controller.successions import copied
 from tidelog.controller.successions.promising import AS_ASKED, promised
 from tidelog.controller.successions.steps import Rules, RulesOf, record_of
 from tidelog.errors import ErrorCode, TidelogError
@@ -81,7 +84,7 @@ def unconfirmed(topic: TopicImage) -> Iterator[Unconfirmed]:
 
 
 def confirm(
-    image: ClusterImage, broker_id: int, broker_epoch: int, kept: Iterable[Kept]
+    image: ClusterImage, broker_id: int, broker_epoch: int, kept: Iterable[Kept], rules_of: RulesOf
 ) -> list[MetadataRecord]:
     """A broker says what is so by now. It may say so any number of times."""
     broker = image.brokers.get(broker_id)
@@ -93,13 +96,13 @@ def confirm(
         topic = image.topic_by_id(each.topic_id)
         if topic is not None and 0 <= each.partition < len(topic.partitions):
             partition = topic.partitions[each.partition]
-            new = _confirmed(partition, broker_id, each)
+            new = _confirmed(partition, broker_id, each, rules_of(topic))
             if new is not partition:
                 records.append(record_of(each.topic_id, each.partition, new))
     return records
 
 
-def _confirmed(partition: PartitionImage, broker_id: int, kept: Kept) -> PartitionImage:
+def _confirmed(partition: PartitionImage, broker_id: int, kept: Kept, rules: Rules) -> PartitionImage:
     if kept.promise_epoch != partition.promise_epoch:
         return partition
     new = partition
@@ -107,6 +110,7 @@ def _confirmed(partition: PartitionImage, broker_id: int, kept: Kept) -> Partiti
         left = tuple(replica for replica in new.unsynced if replica != broker_id)
         since = new.synced_since if left else new.leader_epoch
         new = msgspec.structs.replace(new, unsynced=left, synced_since=since)
-    if kept.copied and new.copies and broker_id == new.leader and broker_id in new.in_sync:
+    if kept.copied and broker_id == new.leader and broker_id in new.in_sync and (new.copies or new.ending):
         new = msgspec.structs.replace(new, copies=AS_ASKED)
+        new = promised(new, rules, copied(new), rules)
     return new

@@ -46,7 +46,9 @@ def _on_its_way(partition: PartitionImage, target: Sequence[int]) -> PartitionIm
     removing = tuple(replica for replica in leavers if replica not in target)
     replicas = (*target, *removing)
     adding = tuple(replica for replica in replicas if replica not in before)
-    return msgspec.structs.replace(partition, replicas=replicas, adding=adding, removing=removing)
+    return msgspec.structs.replace(
+        partition, replicas=replicas, adding=adding, removing=removing, ending=False
+    )
 
 
 def cancel(

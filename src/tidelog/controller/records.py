@@ -105,6 +105,7 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     promise_epoch: int = 0  # how often more was promised than before
     synced_since: int = -1  # leader epoch in which the last one confirmed
     unwritable: list[int] = []  # of those offline: the log refuses to be used, but what was synced is there
+    ending: bool = False  # copies on those that go do not count any more; the leader has yet to confirm it
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):

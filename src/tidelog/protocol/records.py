@@ -76,6 +76,7 @@ class ControlType(IntEnum):
     KRAFT_VERSION = 5
     KRAFT_VOTERS = 6
     SEAL = 64  # Tidelog's own, far from Kafka's numbers: ends a log that voters replicated.
+    LOG_START = 65  # Tidelog's own: whoever holds it has deleted all records before the offset in it.
 
 
 class RecordsSummary(NamedTuple):

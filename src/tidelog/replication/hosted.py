@@ -7,6 +7,7 @@ one) leaves after the sync it needs: ballots have a queue of effects that waits 
 import logging
 from collections import deque
 from collections.abc import Callable
+from struct import Struct
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -60,7 +61,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LEADER_CHANGE_VERSION = 0
+LOG_START = Struct(">hq")  # version, the offset before which all is deleted
+LOG_START_VERSION = 0
 SYNC_AGAIN_MS = 100
 
 
@@ -105,6 +107,7 @@ class Hosted:
         self.unclean_epoch = -1
         # Up to this epoch voters may have acknowledged without a sync, though they sync by now.
         self.doubtful_epoch = -1
+        self._deleted_before = 0  # Up to where a record of this leadership says that all is deleted.
         self.degradations = 0  # How often fewer copies became enough.
         self.given_up = 0  # Records that unclean elections have cost, as far as it is seen here.
 
@@ -134,6 +137,7 @@ class Hosted:
 
     def _role_changed(self) -> None:
         self.seen.clear()
+        self._deleted_before = 0
         self._listener.role_changed(self)
         self.observer.role_changed()
 
@@ -142,9 +146,23 @@ class Hosted:
         self.run(self.replica.set_limits(limits))
         self._sync_if_needed()
 
-    def shortened(self) -> None:
-        """Records at the beginning were deleted: followers shall know."""
-        self._listener.grown(self)
+    def delete_before(self, offset: int) -> int:
+        """Delete all records before an offset that is committed. The end offset that has to be committed
+        before that is sure to stay so, whoever leads next. Raises TidelogError.
+
+        Where a deletion is logged, this replica has raised its start in the same turn, and a follower does so
+        with what it fetches: whoever holds the record has no records from before.
+        """
+        if self.replica.policy.logs_deletions and offset > self._deleted_before:
+            refusal = self.replica.before_append(-1)
+            if refusal is not ErrorCode.NONE:
+                raise TidelogError("nothing can be written now", refusal)
+            self._write_control(ControlType.LOG_START, LOG_START.pack(LOG_START_VERSION, offset))
+            self._deleted_before = offset
+        if offset > self.log.start_offset:
+            self.log.advance_start(offset)
+            self._listener.grown(self)
+        return self.log.end_offset if self.replica.policy.logs_deletions else 0
 
     def end_restoring(self) -> None:
         """It leads, or somebody else is to."""
@@ -206,11 +224,14 @@ class Hosted:
         else:
             self._listener.wake(self)
 
-    def _write_leader_change(self, epoch: int) -> None:
+    def _write_leader_change(self) -> None:
         """A record of the new epoch at once: only with one can what earlier leaders left be committed."""
+        self._write_control(ControlType.LEADER_CHANGE, b"")
+
+    def _write_control(self, kind: ControlType, value: bytes) -> None:
         now_ms = self._services.now_ms()
-        record = Record(self.log.end_offset, now_ms, control_key(ControlType.LEADER_CHANGE), b"", ())
-        batch = encode_batch([record], leader_epoch=epoch, control=True)
+        record = Record(self.log.end_offset, now_ms, control_key(kind), value, ())
+        batch = encode_batch([record], leader_epoch=self.replica.epoch, control=True)
         self.append(memoryview(batch), record.offset, now_ms, now_ms)
 
     def note_fetch(self, sender: int, directory: UUID | None, offset: int, now_ms: int) -> None:
@@ -237,12 +258,13 @@ class Hosted:
     def is_followed_by_all_successors(self, *, by_hand: bool = False) -> bool:
         """Whether everybody who could lead instead was heard, lately, to follow this replica in its epoch.
         Who is proposed as a member may be one by now, and we have not heard of it. ``by_hand``: whether an
-        operator may have named one; that is possible only where the controllers cannot choose themselves.
+        operator may have named one, and then it can be any replica: that all members follow us is no sign,
+        because they may have been given up together with us.
         """
-        able = (self.successors | self.replica.maximal_in_sync) - {self.replica.me}
-        if by_hand and not able:
-            able = frozenset(self.replica.replicas) - {self.replica.me}
-        return all(self._listener.is_followed_by(self, successor) for successor in able)
+        able = self.successors | self.replica.maximal_in_sync
+        if by_hand:
+            able |= frozenset(self.replica.replicas)
+        return all(self._listener.is_followed_by(self, successor) for successor in able - {self.replica.me})
 
     @property
     def low_watermark(self) -> int:
@@ -307,8 +329,7 @@ class Hosted:
 
     def diverged(self, epoch: int, diverging: tuple[int, int]) -> None:
         """The leader's history is another one from somewhere on."""
-        if self.restoring is not None:
-            self.restoring.diverged(diverging)
+        if self.restoring is not None and self.restoring.diverged(diverging):
             return
         # Where voters acknowledge before they sync, a majority may forget: whoever it elects may lack what we
         # know to be committed, and nobody can bring it back.
@@ -588,7 +609,7 @@ class Hosted:
         try:
             if self.sealing is not None:
                 self.sealing.found()
-            self._write_leader_change(epoch)
+            self._write_leader_change()
         except TidelogError as error:
             logger.error("%s: cannot lead epoch %s: %s", self.key, epoch, error.message)
             # Without that record nothing would ever be committed, while everybody hears a leader.

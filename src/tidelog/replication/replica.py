@@ -83,6 +83,7 @@ class Answer(NamedTuple):
 class Replica:
     __slots__ = (
         "_degrading",
+        "_held_back",
         "_led_epoch",
         "_proposed",
         "_refused_epoch",
@@ -98,6 +99,7 @@ class Replica:
         "handing_over",
         "high_watermark",
         "in_sync",
+        "is_doubted",
         "is_sure",
         "leader",
         "limits",
@@ -111,6 +113,7 @@ class Replica:
         "replicas",
         "role",
         "sealed_end_offset",
+        "uncounted",
     )
 
     def __init__(
@@ -151,12 +154,18 @@ class Replica:
         # The highest watermark that any leader told us: beyond our log's end while we lack something.
         self.committed_seen = high_watermark
         self.progress: dict[int, Progress] = {}
+        # Replicas that are about to go: where copies are counted, theirs do not count.
+        self.uncounted: frozenset[int] = frozenset()
         # Which epoch wrote the record before the log's start, where a snapshot stands for what came before.
         self.base_epoch: int = NO_EPOCH
         # Whether who is no replica may fetch, without counting for anything: brokers tail the metadata log.
         self.open_to_observers = False
         # Exclusive, while this replica leads a log that ends in a seal: nothing more is taken or committed.
         self.sealed_end_offset: int | None = None
+        # Whether somebody else may lead by now, of whom we have not heard. A leader that an operator gave up
+        # may still be followed by a member that has not heard of it either: nothing is committed then.
+        self.is_doubted: Callable[[], bool] = lambda: False
+        self._held_back = False  # Whether the watermark would move, but for that.
         self.handing_over = False  # Another one is about to lead: nothing more is taken here.
         self._led_epoch: int = NO_EPOCH
         self._settled_end_offset = (
@@ -264,6 +273,7 @@ class Replica:
         """Whoever still waits learns now that this replica cannot keep the promise any more; never ok."""
         effects: Effects = [Settle(each.done, error) for queue in self._waiting.values() for each in queue]
         self._waiting.clear()
+        self._held_back = False
         self._proposed = None
         self.handing_over = False
         return effects
@@ -330,7 +340,11 @@ class Replica:
         """Whether as many replicas as the topic asks for hold everything before ``end_offset``; only a leader
         can tell.
         """
-        held = [each for each in self.progress.values() if each.seen and each.end_offset >= end_offset]
+        held = [
+            replica
+            for replica, each in self.progress.items()
+            if replica not in self.uncounted and each.seen and each.end_offset >= end_offset
+        ]
         leads = self.role is Role.LEADER and self.durable_end_offset >= end_offset
         return leads and 1 + len(held) >= self.limits.min_in_sync
 
@@ -483,6 +497,8 @@ class Replica:
     def tick(self, now_ms: int) -> Effects:
         """Throw out members that lag, and let produces go whose time is up."""
         effects = self._expire(now_ms)
+        if self._held_back and self.role is Role.LEADER:
+            effects += self._advance_and_look_again()
         if self._may_degrade:
             effects += self._degrade(now_ms)
         if self.role is Role.LEADER and self.policy.drops_laggards and self._proposed is None:
@@ -500,7 +516,7 @@ class Replica:
 
     def _degrade(self, now_ms: int) -> Effects:
         limits = self.limits
-        backups = [member for member in self.in_sync if member != self.me]
+        backups = [member for member in self.in_sync if member != self.me and member not in self.uncounted]
         changed = self._degrading.look(
             limits.min_in_sync, limits.degrade_after_ms, backups, self.progress, self.log.end_offset, now_ms
         )
@@ -514,7 +530,7 @@ class Replica:
         """
         if self.role is not Role.LEADER:
             return True
-        if self._proposed is not None or any(self._waiting.values()):
+        if self._proposed is not None or self._held_back or any(self._waiting.values()):
             return False
         if self._may_degrade and (self._degrading.copies or len(self.in_sync) < self.limits.min_in_sync):
             return False
@@ -559,6 +575,9 @@ class Replica:
         if committed <= self.high_watermark:
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
+        self._held_back = self.is_doubted()
+        if self._held_back:
+            return []
         self.high_watermark = committed
         effects: Effects = [Commit(committed)]
         for acks, queue in self._waiting.items():

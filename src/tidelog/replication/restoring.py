@@ -12,6 +12,12 @@ goes on where ours ends  we follow it, in our own epoch, until we have what it h
 is another history       we stop and say where they part: an operator decides whose is kept
 ======================== =====================================================================================
 
+Where the controllers choose among members (``newest_log_wins``), every leader began with all that was
+committed before it. So the log whose last record has the highest epoch, and of those the longest, lacks
+nothing committed that any other one has: it is taken over, also where ours parts from it. Those that do not
+answer are waited for shortly: there the leader was the last one that was whole, and others may be gone for
+good.
+
 Others answer only in the new epoch: from then on they take nothing from anybody else, so what they say stays
 true unless they lose it: one that loses power meanwhile holds less than it said. So whom we copy from is
 asked again while we copy, and histories part only when the answer is a new one. How many must be heard
@@ -34,7 +40,8 @@ from tidelog.types import NO_BROKER, NO_EPOCH
 logger = logging.getLogger(__name__)
 
 ASK_AGAIN_MS = 200
-FORCED_WAIT_MS = 1000  # How long others may take to answer when an operator wants no more waiting.
+FORCED_WAIT_MS = 1000  # How long others may take to answer where they may be gone for good.
+_NOTHING = Tail(NO_EPOCH, -1)  # of no log
 
 
 class Mandate(NamedTuple):
@@ -169,13 +176,17 @@ class Restoring:
 
     def _has_heard_enough(self) -> bool:
         others = len(self.mandate.replicas) - 1
-        if self.mandate.forced:
+        if self.mandate.forced or self._newest_wins:
             return len(self._tails) == others or self._services.uptime_ms() >= self._forced_ms
         copies = self._copies
         if needs_operator(self.mandate, copies):
             self._give_up("its disk was replaced, and only it need have had the newest acknowledged records")
             return False
         return has_heard_enough(self.mandate, copies, self._tails.keys())
+
+    @property
+    def _newest_wins(self) -> bool:
+        return self._hosted.replica.policy.newest_log_wins
 
     @property
     def _copies(self) -> int:
@@ -226,24 +237,27 @@ class Restoring:
             self._copying_until = None
             self._look()
 
-    def diverged(self, diverging: tuple[int, int]) -> None:
-        """The log we follow does not go on where ours ends: nothing is dropped for that."""
+    def diverged(self, diverging: tuple[int, int]) -> bool:
+        """The log we follow does not go on where ours ends. Whether nothing is dropped for that."""
         source = self._hosted.replica.leader
+        if self._newest_wins and self._doubted.get(source, _NOTHING) == self._tails.get(source):
+            return False  # It has said so twice, and has the newer log.
         self._copying_until = None
         self._follow_nobody()
         tail = self._tails.get(source)
         if tail is None:
-            return
+            return True
         if self._doubted.get(source) != tail:
             # It may have lost what it said it had, and be the beginning of our log: then nothing parts.
             self._doubted[source] = tail
             del self._tails[source]
         elif self._is_discarded(source, diverging):
             self._look()
+        return True
 
     def _is_discarded(self, replica: int, parting: tuple[int, int]) -> bool:
         """Two histories. An operator's word makes ours the right one; without it we stop."""
-        if self.mandate.forced:
+        if self.mandate.forced or self._newest_wins:
             self._discarded.add(replica)
             return True
         epoch, end_offset = parting

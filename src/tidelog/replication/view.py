@@ -30,6 +30,10 @@ class View(Protocol):
         """Of every other replica."""
 
     @property
+    def uncounted(self) -> frozenset[int]:
+        """Replicas that are about to go: where copies are counted, theirs do not count."""
+
+    @property
     def durable_end_offset(self) -> int:
         """How far the leader itself holds the log as durably as the topic asks."""
 

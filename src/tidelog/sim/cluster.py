@@ -1,6 +1,7 @@
 """A whole cluster: controllers and brokers on simulated machines, and the clients that use it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, get_args
 from uuid import UUID
 
@@ -219,13 +220,26 @@ class BrokerMachine(Machine):
         if self.must_stay_on or (survive is None and not bears):
             self.kill()  # Chance wants more than anybody has promised.
             return
+        if self.cluster.checker.votes_on(self.node_id):
+            self.stop_lying()  # Votes rest on what was synced: no promise is left where that is not so.
+        lied = self.lied
+        if lied:
+            # What it got first it has written first: newer segments do not outlive older ones.
+            self.disk.write_back(_old_segments(self.disk.paths()))
         super().lose_power(survive)
-        self.cluster.checker.power_lost(self.node_id, self.disk, self._promised)
+        self.cluster.checker.power_lost(self.node_id, self.disk, self._promised, lied=lied)
+        self.stop_lying()
 
     def lose_disk(self) -> None:
         self.must_stay_on = False
         super().lose_disk()
         self.cluster.checker.power_lost(self.node_id, self.disk, {}, disk_too=True)
+
+
+def _old_segments(paths: Iterable[str]) -> list[str]:
+    """All but the newest one of each log."""
+    logs = sorted(path for path in paths if path.endswith(".log"))
+    return [path for path, after in pairwise(logs) if path.rpartition("/")[0] == after.rpartition("/")[0]]
 
 
 class SimCluster:

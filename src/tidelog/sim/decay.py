@@ -1,13 +1,25 @@
-"""Bits that flip in any batch, where the promise of the modes says that others make up for it.
+"""Batches that are not on the medium as they were written, where the promise of the modes says that others
+make up for it.
 
-Not more than one replica of a partition is damaged at a time, and all the others are whole then: what is
-damaged everywhere is gone, as if all disks had been lost. The process is started anew with it, because what a
-process has written or read it has in the machine's memory, where the medium cannot harm it. Bits that no
-checksum covers (the offset and the leader epoch of a batch) stay as they are: nobody could notice. Behind the
-recovery point a power failure takes batches, too, and nobody can tell one from the other: a machine whose
-newest batches are damaged stays on until it has looked at them.
+================== ===========================================================================================
+fault              what a replica finds
+================== ===========================================================================================
+a flipped bit      a batch whose checksum is wrong
+a lost write       nothing where a batch was written and synced
+a misdirected      the same, and another batch, whole and with a good checksum, in the place of a third one
+write
+two at once        a flipped bit in each of two replicas of a partition
+================== ===========================================================================================
+
+All other replicas of the partition are whole then: what is damaged everywhere is gone, as if all disks had
+been lost. The process is started anew with it, because what a process has written or read it has in the
+machine's memory, where the medium cannot harm it. Bits that no checksum covers (the offset and the leader
+epoch of a batch) do not flip: nobody could notice. Behind the recovery point a power failure takes batches,
+too, and nobody can tell one from the other: a machine whose newest batches are damaged stays on until it has
+looked at them, and the last batch of all is not one that was never written.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.log.checkpoints import RECOVERY_POINTS_FILE, decode_offsets
@@ -21,6 +33,7 @@ if TYPE_CHECKING:
     from tidelog.sim.cluster import BrokerMachine, SimCluster
 
 OFFSET_BYTES = 8  # at the beginning of a batch; then comes its length,
+DECAYS = ("flipped bit", "lost write", "misdirected write", "two damaged")
 EPOCH = range(12, 16)  # and then, not covered either, the leader epoch.
 
 
@@ -33,28 +46,100 @@ class Spot(NamedTuple):
     size: int
     offset: int
     is_new: bool  # Behind the recovery point that is noted on the disk.
+    is_last: bool  # in its file
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether somebody can know that a batch was there."""
+        return not (self.is_new and self.is_last)
 
 
 class Decay:
-    def __init__(self, cluster: "SimCluster") -> None:
+    def __init__(self, cluster: "SimCluster", *, changing: bool = False) -> None:
+        """``changing``: replication modes change meanwhile. Only members of the in-sync set count at a step
+        to votes: when two of three have been damaged, there may be no majority, and an operator decides.
+        """
         self._cluster = cluster
+        self._changing = changing
 
-    def strike(self, node_id: int) -> str:
+    def faults(self) -> dict[str, Callable[[int], str]]:
+        """By their names: what strikes a node."""
+        return dict(zip(DECAYS, (self.flip, self.lose_write, self.misdirect, self.strike_two), strict=True))
+
+    def flip(self, node_id: int) -> str:
         """One bit of one batch on this node's disk, if the cluster can bear it; what was done."""
-        machine, chance = self._cluster.machines[node_id], self._cluster.world.chance
+        return self._strike(node_id, self._flip)
+
+    def lose_write(self, node_id: int) -> str:
+        return self._strike(node_id, self._lose)
+
+    def misdirect(self, node_id: int) -> str:
+        return self._strike(node_id, self._misdirect)
+
+    def strike_two(self, node_id: int) -> str:
+        """Two replicas of one partition, if there is a third that has everything."""
+        chance, machines = self._cluster.world.chance, self._cluster.machines
+        pairs = [
+            (place, other)
+            for place in self._cluster.checker.places()
+            for other in place.partition.replicas
+            if other != node_id and not self._changing and self._bears_two(place, node_id, other)
+        ]
+        if not pairs:
+            return f"{node_id}: nothing that two others have"
+        place, other = chance.choice(pairs)
+        struck = []
+        both = [(machines[each], _batches(machines[each], place)) for each in (node_id, other)]
+        for machine, spots in both:
+            if spots:
+                struck.append(self._hit(machine, spots, self._flip))
+        return " and ".join(struck)
+
+    def _strike(self, node_id: int, how: "How") -> str:
+        machine = self._cluster.machines[node_id]
         spots = self._spots(machine)
-        if not spots:
-            return f"{node_id}: nothing that others have"
-        spot = chance.choice(spots)
+        return self._hit(machine, spots, how) if spots else f"{node_id}: nothing that others have"
+
+    def _hit(self, machine: "BrokerMachine", spots: list[Spot], how: "How") -> str:
         machine.kill()
-        inside = [*range(OFFSET_BYTES, EPOCH.start), *range(EPOCH.stop, spot.size)]
-        at = spot.position + chance.choice(inside)
+        struck = how(machine, spots)
+        for spot in struck:
+            data = machine.disk.contents(spot.path.rpartition("/")[0])[spot.path]
+            planted = data[spot.position : spot.position + spot.size]
+            machine.decayed = True
+            machine.must_stay_on |= spot.is_new
+            damage = Damage(
+                machine.node_id, spot.place.key, machine.disk, spot.path, spot.position, spot.offset, planted
+            )
+            self._cluster.checker.damaged(spot.place, damage)
+        where = ", ".join(f"{spot.path} at {spot.position}, offset {spot.offset}" for spot in struck)
+        return f"{machine.node_id} {where or 'nothing'}"
+
+    def _flip(self, machine: "BrokerMachine", spots: list[Spot]) -> list[Spot]:
+        chance = self._cluster.world.chance
+        spot = chance.choice(spots)
+        at = spot.position + chance.choice(covered(spot.size))
         machine.disk.flip(spot.path, at, chance.randrange(8))
-        machine.decayed = True
-        machine.must_stay_on |= spot.is_new
-        damage = Damage(node_id, spot.place.key, machine.disk, spot.path, spot.position, spot.offset)
-        self._cluster.checker.damaged(spot.place, damage)
-        return f"{node_id} {spot.path} at {at}, offset {spot.offset}"
+        return [spot]
+
+    def _lose(self, machine: "BrokerMachine", spots: list[Spot]) -> list[Spot]:
+        lost = [spot for spot in spots if spot.may_be_lost]
+        if not lost:
+            return []
+        spot = self._cluster.world.chance.choice(lost)
+        machine.disk.lose_write(spot.path, spot.position, spot.size)
+        return [spot]
+
+    def _misdirect(self, machine: "BrokerMachine", spots: list[Spot]) -> list[Spot]:
+        """Where it hits, it takes what it covers, up to the end of the file."""
+        chance = self._cluster.world.chance
+        lost = [spot for spot in spots if spot.may_be_lost]
+        if len(spots) < 2 or not lost:
+            return []
+        source = chance.choice(lost)
+        target = chance.choice([spot for spot in spots if spot != source])
+        machine.disk.misdirect((source.path, source.position), (target.path, target.position), source.size)
+        return [source, target]
 
     def _spots(self, machine: "BrokerMachine") -> list[Spot]:
         return [
@@ -63,6 +148,22 @@ class Decay:
             if machine.node_id in place.partition.replicas and self._is_bearable(place, machine.node_id)
             for spot in _batches(machine, place)
         ]
+
+    def _bears_two(self, place: Place, one: int, other: int) -> bool:
+        """Whether every other replica is whole, there is one, and it lacks nothing that was acknowledged."""
+        committed = self._cluster.checker.replicas.committed_end(place.key)
+        others = [node for node in place.partition.replicas if node not in (one, other)]
+        hosted = {
+            machine.node_id: hosted
+            for machine, hosted in self._cluster.hosted(place.topic.name, place.number)
+        }
+        return (
+            one in place.partition.replicas
+            and bool(others)
+            and all(node in hosted and hosted[node].log.end_offset >= committed for node in others)
+            and self._is_bearable(place, one)
+            and self._is_bearable(place, other)
+        )
 
     def _is_bearable(self, place: Place, node_id: int) -> bool:
         """Whether all other replicas of the partition are whole."""
@@ -78,15 +179,27 @@ class Decay:
         )
 
 
+How = Callable[["BrokerMachine", list[Spot]], list[Spot]]
+"""Damages batches of a disk; which ones."""
+
+
+def covered(size: int) -> list[int]:
+    """The bytes of a batch whose damage its checksum or its length shows."""
+    return [*range(OFFSET_BYTES, EPOCH.start), *range(EPOCH.stop, size)]
+
+
 def _batches(machine: "BrokerMachine", place: Place) -> list[Spot]:
     """All batches; where the machine has been off, only those that were noted as synced."""
     points = machine.disk.contents(DATA).get(f"{DATA}/{RECOVERY_POINTS_FILE}", b"")
     point = decode_offsets(points).get(TopicPartition(place.topic.name, place.number), 0) if points else 0
     contents = machine.disk.contents(f"{DATA}/{place.name}")
     return [
-        Spot(place, path, position, header.size, header.base_offset, header.base_offset >= point)
-        for path in contents
+        Spot(
+            place, path, position, header.size, header.base_offset, header.base_offset >= point,
+            position + header.size == len(data.rstrip(bytes(1))),
+        )
+        for path, data in contents.items()
         if path.endswith(".log")
-        for position, header in iterate(contents[path])
+        for position, header in iterate(data)
         if header.base_offset < point or not machine.rebooted
-    ]
+    ]  # fmt: skip

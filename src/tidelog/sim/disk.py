@@ -12,7 +12,7 @@ machine would find after the power came back; handles from before are dead.
 
 import errno
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tidelog.log.storage import Buffer, Entry
@@ -103,7 +103,8 @@ class SimulatedFile:
         except OSError:
             self.inode.fail_sync()
             raise
-        self.inode.sync()
+        if not self._disk.lies(self.path):
+            self.inode.sync()
 
 
 class SimulatedMapping:
@@ -151,6 +152,8 @@ class SimulatedDisk:
         self.operations = 0
         self.faults: dict[int, Fault] = {}
         self.failing: dict[str, int] = {}  # operation → the errno it fails with, every time, until removed
+        # Of which files a sync is reported as done, and is not: what they hold is in the drive's memory.
+        self.lies: Callable[[str], bool] = lambda path: False
         self.story: deque[str] = deque(maxlen=STORY_LINES_MAX)  # What was done, for failures to tell.
         self.locked: set[str] = set()
         self._files: dict[str, Inode] = {}
@@ -264,6 +267,32 @@ class SimulatedDisk:
     def flip(self, path: str, position: int, bit: int) -> None:
         """Damage one bit of a file, for good."""
         self._files[path].flip(position, bit)
+
+    def stop_lying(self) -> None:
+        """The drive has written what it held in its memory."""
+        for inode in self._files.values():
+            inode.sync()
+        self.lies = lambda path: False
+
+    def write_back(self, paths: Iterable[str]) -> None:
+        """The drive has written what it held of these files."""
+        for path in paths:
+            self._files[path].sync()
+
+    def lose_write(self, path: str, position: int, size: int) -> None:
+        """A write that was reported as done, and as synced, never reached the medium: there is what was there
+        before, which in a file that only grows is nothing.
+        """
+        self._files[path].overwrite(position, bytes(size))
+
+    def misdirect(self, source: tuple[str, int], target: tuple[str, int], size: int) -> None:
+        """A write went to another place of the disk: what was there is overwritten, and where it should have
+        gone, it is missing. Both are (path, position).
+        """
+        (path, position), (other, where) = source, target
+        data = bytes(self._files[path].content[position : position + size])
+        self.lose_write(path, position, size)
+        self._files[other].overwrite(where, data)
 
     # -- storage -----------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk, Register
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered
 from tidelog.sim.clients.client import Reply
+from tidelog.sim.decay import DECAYS
 from tidelog.sim.disk import EIO
 from tidelog.sim.machine import Machine
 from tidelog.sim.network import Network, Weather
@@ -48,7 +49,7 @@ def is_report(message: Any) -> bool:
     return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk | KeptAsk)
 
 
-HELD_BACK = frozenset({"rot: partition", "rot: metadata"})
+HELD_BACK = frozenset({"lost write", "misdirected write"})
 """Faults that are known to break a promise today. They come only where a plan names them."""
 
 
@@ -65,7 +66,7 @@ class Nemesis:
         pace_ms: tuple[float, float] = (100, 2000),
         brokers: Sequence[int] | None = None,
         replaceable: Callable[[Machine], bool] = lambda machine: False,
-        decay: Callable[[int], str] = lambda node: "",
+        decay: Mapping[str, Callable[[int], str]] | None = None,
         rot: Callable[[str], str] = lambda kind: "",
         may_fail: Callable[[Machine], bool] = lambda machine: True,
         favourites: Callable[[], Sequence[int]] = tuple,
@@ -75,7 +76,7 @@ class Nemesis:
         self.machines = machines
         self.brokers = list(machines) if brokers is None else list(brokers)
         self.replaceable = replaceable  # whether a machine's disk may be lost now
-        self.decay = decay  # flips a bit on a node's disk, and says which
+        self.decay = decay or {}  # name of a fault → does it to batches on a node's disk, and says to which
         self.may_fail = may_fail  # whether a machine's disk may refuse to work now
         self.rot = rot  # the same in a file of some kind beside the records
         self._favourites = favourites  # whom it hurts most: leaders, the active controller
@@ -376,6 +377,30 @@ def _failing(*operations: str) -> Callable[[Nemesis], str]:
     return strike
 
 
+def _lie(nemesis: Nemesis) -> str:
+    """A disk says that it has synced segments of a topic, and has not. In half of the cases the power goes
+    meanwhile; otherwise the drive gets to it.
+    """
+    candidates = [machine for machine in nemesis.machines.values() if nemesis.replaceable(machine)]
+    if not candidates or any(machine.lied for machine in nemesis.machines.values()):
+        return "nobody's"
+    machine = nemesis.world.chance.choice(candidates)
+    machine.lie(is_segment)
+
+    def power() -> None:
+        if machine.lied and nemesis.raging:
+            nemesis.world.note(f"node {machine.node_id}, whose disk has lied, loses power")
+            machine.lose_power()
+            nemesis.later(100, machine.start)
+
+    nemesis.later(2000, power if nemesis.world.chance.random() < 0.5 else machine.stop_lying)
+    return str(machine.node_id)
+
+
+def is_segment(path: str) -> bool:
+    return path.endswith(".log") and "/__cluster_metadata-" not in path
+
+
 def _full(nemesis: Nemesis) -> str:
     machine = nemesis.victim()
     if not nemesis.may_fail(machine):
@@ -385,13 +410,17 @@ def _full(nemesis: Nemesis) -> str:
     return str(machine.node_id)
 
 
-def _flip(nemesis: Nemesis) -> str:
-    """A bit of a batch. In an old segment nobody looks at it before somebody reads it."""
-    machine = nemesis.victim()
-    struck = nemesis.decay(machine.node_id)
-    if not machine.alive:
-        nemesis.later(2000, machine.start)
-    return struck
+def _decay(name: str) -> Callable[[Nemesis], str]:
+    """Damage to batches. In an old segment nobody looks at it before somebody reads it."""
+
+    def strike(nemesis: Nemesis) -> str:
+        struck = nemesis.decay[name](nemesis.victim().node_id) if name in nemesis.decay else ""
+        for machine in nemesis.machines.values():
+            if not machine.alive and machine.decayed:
+                nemesis.later(2000, machine.start)
+        return struck
+
+    return strike
 
 
 def _rot(kind: str) -> Callable[[Nemesis], str]:
@@ -461,7 +490,8 @@ FAULTS = (
     Fault("failing writes", "disk", _failing("write", "reserve", "create"), 1),
     Fault("failing syncs", "disk", _failing("sync"), 1),
     Fault("full disk", "disk", _full, 1),
-    Fault("flipped bit", "damage", _flip, 1),
+    Fault("lying syncs", "disk", _lie, 1),
+    *(Fault(name, "damage", _decay(name), 1) for name in DECAYS),
     Fault("empty disk", "damage", _empty, 1),
     *(Fault(f"rot: {kind}", "rot", _rot(kind), 1) for kind in KINDS),
     Fault("clock jump", "clock", _jump),

@@ -21,12 +21,15 @@ class Change(NamedTuple):
         """How many points of time there are inside this change: bytes, or one for a new size."""
         return 1 if self.data is None else len(self.data)
 
-    def flipped(self, position: int, bit: int) -> "Change":
-        if self.data is None or not 0 <= position - self.position < len(self.data):
+    def overwritten(self, position: int, data: bytes) -> "Change":
+        if self.data is None:
             return self
-        data = bytearray(self.data)
-        data[position - self.position] ^= 1 << bit
-        return Change(self.position, bytes(data))
+        found = bytearray(self.data)
+        start = max(position, self.position)
+        end = min(position + len(data), self.position + len(found))
+        if start < end:
+            found[start - self.position : end - self.position] = data[start - position : end - position]
+        return Change(self.position, bytes(found))
 
 
 class Inode:
@@ -71,10 +74,14 @@ class Inode:
 
     def flip(self, position: int, bit: int) -> None:
         """The medium decays under bytes that were safe, or memory under those that are on their way there."""
-        self.content[position] ^= 1 << bit
-        if position < len(self.safe):
-            self.safe[position] ^= 1 << bit
-        self.changes = [change.flipped(position, bit) for change in self.changes]
+        self.overwrite(position, bytes([self.content[position] ^ (1 << bit)]))
+
+    def overwrite(self, position: int, data: bytes) -> None:
+        """The medium has other bytes than were written, inside the file as it is."""
+        for content in (self.content, self.safe):
+            fits = data[: max(len(content) - position, 0)]
+            content[position : position + len(fits)] = fits
+        self.changes = [change.overwritten(position, data) for change in self.changes]
 
     def note_mapped(self) -> None:
         """Stores into a mapping are not seen one by one: take what differs for one write."""

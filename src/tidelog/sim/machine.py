@@ -33,6 +33,7 @@ class Machine:
         self.wiped = False  # everything is gone, and nobody has been told yet
         self.damaged = False  # its disk has failed; the process must be started anew after the repair
         self.must_stay_on = False  # a bit has flipped in a batch that a power failure could have taken, too
+        self.lied = False  # its disk says that it has synced what it has not
         self.decayed = False  # a bit has flipped on its disk, ever
         # Whoever wants to strike at the worst moment is told of everything that is sent.
         self.on_sent: Callable[[Machine, Any], None] | None = None
@@ -159,8 +160,19 @@ class Machine:
         if self.services is not None and self.services.paused:
             self.services.resume()
 
+    def lie(self, about: Callable[[str], bool]) -> None:
+        """The disk reports syncs of these files that it has not done."""
+        self.lied = True
+        self.disk.lies = about
+
+    def stop_lying(self) -> None:
+        if self.lied:
+            self.lied = False
+            self.disk.stop_lying()
+
     def repair(self) -> None:
         """Somebody looks after the disk. What has failed stays so until the process is started anew."""
+        self.stop_lying()
         self.disk.failing.clear()
         self.disk.capacity_bytes = None
         self.disk_delay_ms = DISK_DELAY_MS

@@ -13,7 +13,7 @@ ACKS = (-1, -1, -1, -1, 1, 0)
 
 OPERATIONS = (
     "flush", "copies", "unclean", "layout", "retain", "delete records", "stop", "drain", "unregister",
-    "force", "promote", "voters",
+    "force", "force blindly", "promote", "voters",
 )  # fmt: skip
 """What an operator may do at any time."""
 

@@ -3,14 +3,17 @@
 None of them is worth more than the records: what is damaged is noticed and made anew from them or from other
 nodes, or the process says that it cannot go on and its operator puts in a new disk. So nothing is told to the
 checkers: every promise must hold as if nothing had happened. One machine at a time, as for a disk that is
-replaced; with a restart at once or after a while.
+replaced; with a restart at once or after a while. Batches of the metadata log are damaged as other batches
+are (:mod:`tidelog.sim.decay`): under a process that is started anew, and not where no checksum covers them.
 """
 
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidelog.protocol.batch import iterate
 from tidelog.sim.budget import Budget
+from tidelog.sim.decay import covered
 from tidelog.sim.machine import DATA
 
 if TYPE_CHECKING:
@@ -36,6 +39,9 @@ KINDS: dict[str, Callable[[str], bool]] = {
 }
 """Name → which files."""
 
+BATCHES = frozenset({"metadata"})
+"""Those that consist of batches."""
+
 
 class Rot:
     def __init__(self, cluster: "SimCluster", budget: Budget, seed: int) -> None:
@@ -56,16 +62,23 @@ class Rot:
             return f"{machine.node_id}: there is none"
         path = chance.choice(paths)
         self._budget.suspect(machine)
-        at_once = chance.random() < 0.5
+        at_once = chance.random() < 0.5 or kind in BATCHES
         if at_once:
             machine.kill()
-        at = chance.randrange(machine.disk.size(path))
+        at = self._position(machine, path) if kind in BATCHES else chance.randrange(machine.disk.size(path))
         machine.disk.flip(path, at, chance.randrange(8))
         if at_once:
             self._start(machine)
         else:
             self._cluster.world.after(chance.uniform(*LATER_MS), lambda: self._restart(machine))
         return f"{machine.node_id} {path} at {at}"
+
+    def _position(self, machine: "BrokerMachine", path: str) -> int:
+        """A byte of a batch that its checksum covers."""
+        data = machine.disk.contents(path.rpartition("/")[0])[path]
+        batches = [(start, header.size) for start, header in iterate(data)]
+        start, size = self._chance.choice(batches or [(0, len(data))])
+        return start + self._chance.choice(covered(size))
 
     def _restart(self, machine: "BrokerMachine") -> None:
         machine.kill()

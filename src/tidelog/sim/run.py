@@ -103,7 +103,7 @@ class Simulation:
             replaceable=self._is_replaceable,
             may_fail=lambda machine: self.budget.may_fail(self.cluster.machines[machine.node_id]),
             rot=Rot(self.cluster, self.budget, seed).strike,
-            decay=Decay(self.cluster).strike,
+            decay=Decay(self.cluster, changing=plan.changing).faults(),
             favourites=self.cluster.leaders,
         )
         self.producers: list[Producer] = []

@@ -6,7 +6,7 @@ import pytest
 from tidelog.controller.elections import Rules, without_memory
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions import acting_leader, force, is_restoring, next_state, stand_in
+from tidelog.controller.successions import acting_leader, copied, force, is_restoring, next_state, stand_in
 
 A, B, C = 1, 2, 3
 RULES = Rules(min_in_sync=2, unclean_allowed=True)  # A broker-wide "unclean" means nothing here.
@@ -142,5 +142,20 @@ class TestMoving:
         handed = state(replace(self.MOVING, in_sync=(A, B, C)), A, B, C)
         leads = state(replace(handed, in_sync=(B,)), A, B, C)
         assert leads.is_moving
-        done = state(replace(leads, in_sync=(B, C)), A, B, C)
+        ending = state(replace(leads, in_sync=(B, C)), A, B, C)
+        assert (ending.replicas, ending.uncounted) == ((B, C, A), (A,))
+        assert ending.promise_epoch == leads.promise_epoch + 1
+        assert state(ending, A, B, C) == ending
+        done = copied(ending)
         assert (done.replicas, done.is_moving, done.leader, done.in_sync) == ((B, C), False, B, (B, C))
+        assert not done.ending
+
+    def test_the_end_begins_anew_when_a_replica_that_is_to_stay_has_left(self) -> None:
+        leads = state(replace(self.MOVING, in_sync=(A, B, C)), A, B, C)
+        ending = state(replace(leads, in_sync=(B, C)), A, B, C)
+        left = state(ending, A, B)
+        assert (left.in_sync, left.ending, left.uncounted) == ((B,), False, ())
+        assert state(left, A, B, C) == left
+        again = state(replace(left, in_sync=(B, C)), A, B, C)
+        assert again.ending
+        assert again.promise_epoch == ending.promise_epoch + 1

@@ -51,7 +51,9 @@ class World:
     def confirm(self, broker: int, **kept: bool) -> PartitionImage:
         told = Kept(ID, 0, self.now.promise_epoch, **kept)
         epoch = self.image.brokers[broker].broker_epoch
-        self.image = self.image.apply(promises.confirm(self.image, broker, epoch, [told]))
+        self.image = self.image.apply(
+            promises.confirm(self.image, broker, epoch, [told], self.rules.at(self.image))
+        )
         return self.now
 
     def power_failure(self, broker: int) -> PartitionImage:
@@ -100,20 +102,21 @@ def test_what_was_confirmed_before_the_setting_was_taken_back_is_void() -> None:
     late = Kept(ID, 0, world.set(flush_messages="1").promise_epoch, synced=True)
     assert world.set(flush_messages=None).unsynced == ()
     assert world.set(flush_messages="1").unsynced == (A, B, C)
-    assert promises.confirm(world.image, B, 0, [late]) == []
+    assert promises.confirm(world.image, B, 0, [late], world.rules.at(world.image)) == []
 
 
 def test_another_run_of_the_broker_confirms_nothing() -> None:
     world = World({})
     world.set(flush_messages="1")
     with pytest.raises(TidelogError) as refusal:
-        promises.confirm(world.image, B, 5, [Kept(ID, 0, 1, synced=True)])
+        promises.confirm(world.image, B, 5, [Kept(ID, 0, 1, synced=True)], world.rules.at(world.image))
     assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("kept", [Kept(topic_id(9), 0, 1, True), Kept(ID, 4, 1, True), Kept(ID, -1, 1, True)])
 def test_partitions_that_do_not_exist_are_passed_over(kept: Kept) -> None:
-    assert promises.confirm(World({}).image, A, 0, [kept]) == []
+    world = World({})
+    assert promises.confirm(world.image, A, 0, [kept], world.rules.at(world.image)) == []
 
 
 def test_a_mode_that_syncs_promises_it_with_its_step() -> None:
@@ -137,7 +140,7 @@ def test_copies_that_were_confirmed_before_fewer_were_enough_are_void() -> None:
     late = Kept(ID, 0, world.set(min_insync_replicas="3").promise_epoch, copied=True)
     assert world.set(min_insync_replicas="2").promise_epoch == late.promise_epoch  # No more than before.
     assert world.set(min_insync_replicas="3").copies == 1
-    assert promises.confirm(world.image, A, 0, [late]) == []
+    assert promises.confirm(world.image, A, 0, [late], world.rules.at(world.image)) == []
     assert world.confirm(A, copied=True).copies == 0
 
 
@@ -230,3 +233,27 @@ def test_who_leaves_need_not_confirm() -> None:
     rules = world.rules.at(world.image)
     world.image = world.image.apply(reassignment.begin(world.image, "t", 0, [A, B], rules))
     assert (world.now.replicas, world.now.unsynced, world.now.synced_since) == ((A, B), (), 0)
+
+
+def test_a_move_ends_when_its_leader_has_confirmed_the_copies_without_those_that_go() -> None:
+    world = World({}, "primary-backup")
+    late = Kept(ID, 0, world.now.promise_epoch, copied=True)
+    rules_of = world.rules.at(world.image)
+    world.image = world.image.apply(reassignment.begin(world.image, "t", 0, [A, B], rules_of))
+    assert (world.now.replicas, world.now.uncounted) == ((A, B, C), (C,))
+    assert image_of(texts_of(world.image)) == world.image
+    assert promises.confirm(world.image, A, 0, [late], rules_of) == []
+    assert world.confirm(B, copied=True).ending  # It does not lead.
+    done = world.confirm(A, copied=True)
+    assert (done.replicas, done.in_sync, done.is_moving, done.ending) == ((A, B), (A, B), False, False)
+
+
+def test_what_was_confirmed_for_one_move_does_not_end_another() -> None:
+    world = World({}, "primary-backup")
+    rules_of = world.rules.at(world.image)
+    world.image = world.image.apply(reassignment.begin(world.image, "t", 0, [A, B], rules_of))
+    late = Kept(ID, 0, world.now.promise_epoch, copied=True)
+    world.image = world.image.apply(reassignment.begin(world.image, "t", 0, [A, C], rules_of))
+    assert world.now.uncounted == (B,)
+    assert promises.confirm(world.image, A, 0, [late], rules_of) == []
+    assert world.confirm(A, copied=True).replicas == (A, C)

@@ -30,6 +30,7 @@ class Picture:
     min_in_sync: int = 1
     epoch_start_offset: int = 0
     me: int = ME
+    uncounted: frozenset[int] = frozenset()
 
     @property
     def replicas(self) -> tuple[int, ...]:

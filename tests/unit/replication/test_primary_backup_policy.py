@@ -41,6 +41,11 @@ def test_confirmed_by_so_many_copies(
     assert POLICY.committed(view) == expected
 
 
+def test_a_copy_on_a_replica_that_goes_does_not_count() -> None:
+    view = Picture(10, followers(b2=4, b3=8), min_in_sync=2, high_watermark=1, uncounted=frozenset({3}))
+    assert POLICY.committed(view) == 4
+
+
 @given(
     end=st.integers(0, 20),
     ends=st.lists(st.integers(0, 20), max_size=4),

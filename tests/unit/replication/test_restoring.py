@@ -23,7 +23,7 @@ KEY = ("t", 0)
 class Group:
     """A primary and its backups; ``a="001"`` is a log of three records, of the epochs 0, 0 and 1."""
 
-    def __init__(self, copies: int = 2, **logs: str) -> None:
+    def __init__(self, copies: int = 2, mode: str = "primary-backup", **logs: str) -> None:
         self.clock = Clock()
         self.silent: set[int] = set()
         self.proposals: list[ProposeInSync] = []
@@ -37,7 +37,7 @@ class Group:
             for offset, epoch in enumerate(map(int, logs[name])):
                 record = Record(offset, NOW_MS, None, f"{epoch}@{offset}".encode(), ())
                 log.append_batches(memoryview(encode_batch([record], leader_epoch=epoch)), NOW_MS)
-            replica = Replica(me, log, BY_NAME["primary-backup"], Limits(min_in_sync=copies))
+            replica = Replica(me, log, BY_NAME[mode], Limits(min_in_sync=copies))
             host.add(Hosted(KEY, log, replica, self.clock, host))
             host.start()
 
@@ -338,3 +338,35 @@ def test_after_a_forced_leadership_confirmed_records_are_given_up() -> None:
     group.clock.settle()
     group.clock.advance(500)
     assert group.ends() == [2, 2]
+
+
+class TestTheNewestLogWins:
+    """Where the controllers choose among members, and none of them is whole any more."""
+
+    @pytest.mark.parametrize(
+        ("logs", "kept"),
+        [
+            ({"a": "00", "b": "0012", "c": "001"}, "0012"),
+            ({"a": "0012", "b": "00", "c": ""}, "0012"),
+            # The newest record is of the latest epoch, however long another log is: what parts from it was
+            # never committed.
+            ({"a": "0000", "b": "002", "c": "00"}, "002"),
+            ({"a": "002", "b": "0000", "c": "0001"}, "002"),
+            ({"a": "0011", "b": "00022", "c": "0002"}, "00022"),
+        ],
+    )
+    def test_it_is_taken_over_before_anybody_leads(self, logs: dict[str, str], kept: str) -> None:
+        group = Group(mode="isr", **logs).appoint(forced=True)
+        group.clock.advance(2000)
+        group.confirm().clock.advance(2000)
+        for each in group.replicas:
+            log = group.at(each).log
+            assert [log.epochs.epoch_at(offset) for offset in range(log.end_offset)] == list(map(int, kept))
+
+    def test_others_are_waited_for_shortly(self) -> None:
+        group = Group(mode="isr", a="00", b="001", c="00")
+        group.silent.add(B)
+        group.appoint(forced=True)
+        assert not group.proposals
+        group.clock.advance(FORCED_WAIT_MS)
+        assert group.confirm().ends()[0] == 2

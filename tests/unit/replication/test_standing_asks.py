@@ -340,8 +340,7 @@ def test_a_deleted_beginning_reaches_the_follower() -> None:
         pair.append()
     pair.clock.settle()
     leader, follower = (pair.at(me, pair.keys[0]) for me in (LEADER, FOLLOWER))
-    leader.log.advance_start(2)
-    leader.shortened()
+    leader.delete_before(2)
     pair.clock.settle()
     assert follower.log.start_offset == 2
 
@@ -510,3 +509,18 @@ def test_a_follower_begins_where_its_leader_does_before_it_commits() -> None:
     pair.clock.settle()
     assert follower.replica.high_watermark == 4
     assert begins == [2]
+
+
+def test_where_replicas_vote_a_deletion_is_a_record() -> None:
+    pair = Pair()
+    leader, follower = (pair.at(me, pair.keys[0]) for me in (LEADER, FOLLOWER))
+    leader.replica.policy = follower.replica.policy = BY_NAME["quorum"]
+    for _ in range(3):
+        pair.append()
+    pair.clock.settle()
+    assert leader.delete_before(2) == 4
+    assert (leader.log.start_offset, leader.replica.high_watermark) == (2, 3)  # Nobody else has it yet.
+    pair.clock.settle()
+    assert leader.replica.high_watermark == 4
+    assert (follower.log.start_offset, follower.log.end_offset) == (2, 4)
+    assert leader.delete_before(2) == leader.log.end_offset == 4  # It is there already.

@@ -1,7 +1,7 @@
 """DeleteRecords, versions 0 to 2: raises the log start offset.
 
-Answered when every in-sync replica that is heard of has raised its own: a leader that took over sooner would
-bring back what was said to be gone.
+Answered when no leader to come brings back what was said to be gone: every in-sync replica has raised its own
+start, or, where replicas vote, a record that says so is committed.
 """
 
 from typing import Any
@@ -42,21 +42,22 @@ class _Deletion:
             self._done(-1, error)
             return
         try:
-            partition.delete_records(None if wanted.offset == TO_HIGH_WATERMARK else wanted.offset)
+            last = partition.delete_records(None if wanted.offset == TO_HIGH_WATERMARK else wanted.offset)
         except TidelogError as refusal:
             self._done(-1, refusal.code)
             return
-        self._look(partition, partition.log.start_offset)
+        self._look(partition, partition.log.start_offset, last, partition.replica.epoch)
 
-    def _look(self, partition: Partition, offset: int) -> None:
-        if not partition.leads:
+    def _look(self, partition: Partition, offset: int, last: int, epoch: int) -> None:
+        # In another epoch the record that says so may be gone, and others in its place.
+        if not partition.leads or (last and partition.replica.epoch != epoch):
             self._done(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif partition.low_watermark >= offset:
+        elif partition.low_watermark >= offset and partition.high_watermark >= last:
             self._done(partition.low_watermark, ErrorCode.NONE)
         elif self._services.uptime_ms() >= self._deadline_ms:
             self._done(-1, ErrorCode.REQUEST_TIMED_OUT)
         else:
-            self._services.later(LOOK_AGAIN_MS, lambda: self._look(partition, offset))
+            self._services.later(LOOK_AGAIN_MS, lambda: self._look(partition, offset, last, epoch))
 
     def _done(self, low_watermark: int, error: ErrorCode) -> None:
         self.answer["low_watermark"] = low_watermark

@@ -96,7 +96,7 @@ def is_restoring(partition: PartitionImage) -> bool:
     """Whether the leader still gathers what others hold."""
     if elects_itself(partition):
         return False
-    return partition.mode in STAND_INS and partition.leader not in (NO_BROKER, *partition.in_sync)
+    return partition.leader not in (NO_BROKER, *partition.in_sync)
 
 
 def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
@@ -142,6 +142,13 @@ def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
     if partition.leader == NO_BROKER or elects_itself(partition):
         return partition
     return msgspec.structs.replace(partition, leader_epoch=partition.leader_epoch + 1)
+
+
+def copied(partition: PartitionImage) -> PartitionImage:
+    """The partition when its leader has confirmed that all of its log has as many copies as are asked for, on
+    replicas that stay.
+    """
+    return primary_backup.end_move(partition) if partition.ending else partition
 
 
 def members_hold_all(partition: PartitionImage) -> bool:

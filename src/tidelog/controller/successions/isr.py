@@ -2,9 +2,14 @@
 
 The order of candidates: members of the in-sync set; then former members that left while the set was below the
 minimum (nothing was committed without them, so they hold everything that was); then, when nobody of either is
-known to be whole, the last leader once it is back; then, only where the topic allows it, anybody. Among
-equals a broker that wants to stop or is drained comes last, and gives its leadership up as soon as somebody
-else can have it.
+known to be whole, the last leader once it is back; then, only where the topic allows it, anybody.
+
+The last leader came back with less than it had, and others, which left the set before it or lost power with
+it, may have kept more. So it is named outside the in-sync set at first: it asks those that are there, takes
+over the newest log, and joins the set then (:mod:`tidelog.replication.restoring`).
+
+Among equals a broker that wants to stop or is drained comes last, and gives its leadership up as soon as
+somebody else can have it.
 """
 
 import msgspec
@@ -86,7 +91,9 @@ def _led_by_other(partition: PartitionImage, standing: Standing, rules: Rules) -
             rest = union(partition.eligible, partition.in_sync, without=(leader,))
         return led_by(partition, leader, (leader,), rest)
     if not partition.in_sync and not partition.eligible and partition.last_leader in present:
-        return led_by(partition, partition.last_leader, (partition.last_leader,), (), unclean=True)
+        last = partition.last_leader
+        members = (last,) if partition.replicas == (last,) else ()  # Nobody else could have kept more.
+        return led_by(partition, last, members, (), unclean=True)
     if rules.unclean_allowed and present:
         leader = standing.best(present)
         return led_by(partition, leader, (leader,), (), unclean=True)

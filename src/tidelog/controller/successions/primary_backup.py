@@ -13,6 +13,10 @@ is away            no leader               nobody else may write; backups serve 
 besides: backups that serve and were seen to have caught up since they came. ``eligible`` remembers who has
 left that set and still holds everything it acknowledged: with those a primary can tell whether it has heard
 of every record.
+
+A move ends in two steps. When all replicas that are to stay are members, copies on the others count no more
+(``ending``). A slow backup stays a member, so it may still lack what the primary and one of those that go
+hold: they go when the primary has confirmed that the others hold as many copies as are asked for.
 """
 
 from collections.abc import Set as AbstractSet
@@ -35,7 +39,7 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
         if partition.leader != primary:
             members = (primary,)  # Backups show anew that they have caught up.
         led = _led_by(partition, primary, members)
-        return _finish_move(msgspec.structs.replace(led, last_leader=primary))
+        return _look_for_the_end(msgspec.structs.replace(led, last_leader=primary))
     return _led_by(partition, primary, _without(members, primary))
 
 
@@ -90,19 +94,35 @@ def _led_by(partition: PartitionImage, leader: int, in_sync: tuple[int, ...]) ->
         leader_epoch=partition.leader_epoch + (leader != partition.leader),
         in_sync=in_sync,
         eligible=union(partition.eligible, partition.in_sync, without=in_sync),
+        # It goes on only while everything is as it was: the primary counts all copies again otherwise.
+        ending=partition.ending and leader == partition.leader and set(partition.target) <= set(in_sync),
     )
 
 
-def _finish_move(partition: PartitionImage) -> PartitionImage:
-    """When the new primary leads and all others have caught up, the old replicas leave."""
+def _look_for_the_end(partition: PartitionImage) -> PartitionImage:
+    """When the new primary leads and all others have caught up, the copies of the old replicas do not count
+    any more; where nobody goes, that is all.
+    """
     target = partition.target
     if not partition.is_moving or partition.leader != target[0] or not set(target) <= set(partition.in_sync):
         return partition
+    if not partition.removing:
+        return end_move(partition)
+    if partition.ending:
+        return partition
+    # With a number of its own: what was confirmed for another setting or another move says nothing here.
+    return msgspec.structs.replace(partition, ending=True, promise_epoch=partition.promise_epoch + 1)
+
+
+def end_move(partition: PartitionImage) -> PartitionImage:
+    """The old replicas leave: what is acknowledged has its copies without them."""
+    target = partition.target
     return msgspec.structs.replace(
         partition,
         replicas=target,
         adding=(),
         removing=(),
+        ending=False,
         in_sync=tuple(member for member in partition.in_sync if member in target),
         eligible=tuple(replica for replica in partition.eligible if replica in target),
         offline=tuple(replica for replica in partition.offline if replica in target),

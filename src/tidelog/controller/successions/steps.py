@@ -94,4 +94,5 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         synced_since=new.synced_since,
         # A replica that is moved away, or starts anew, is not offline any more.
         unwritable=[replica for replica in new.unwritable if replica in new.offline],
+        ending=new.ending and new.is_moving,
     )

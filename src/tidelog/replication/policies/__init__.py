@@ -33,6 +33,18 @@ class Policy(Protocol):
         """Whether a follower stands in for the leader towards readers while nobody leads."""
 
     @property
+    def logs_deletions(self) -> bool:
+        """Whether a deletion of records is a record itself. Where a member that was not heard of may be
+        elected, only what is in the log is sure to be known to it. Otherwise all members have to be heard.
+        """
+
+    @property
+    def newest_log_wins(self) -> bool:
+        """Whether, of logs of which none is known to be whole, the one with the newest record is gone on
+        with. Otherwise logs that part are an operator's matter.
+        """
+
+    @property
     def seal(self) -> Seal:
         """How a leader ends its time before the topic is replicated in another way."""
 

@@ -13,6 +13,8 @@ class IsrPolicy:
     drops_laggards = True
     elects_itself = False
     has_successors = True
+    newest_log_wins = True
+    logs_deletions = False
     backups_serve_readers = False
     seal = Seal.NONE
     too_late = ErrorCode.REQUEST_TIMED_OUT

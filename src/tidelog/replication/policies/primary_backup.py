@@ -16,6 +16,8 @@ class PrimaryBackupPolicy:
     drops_laggards = False
     elects_itself = False
     has_successors = False
+    newest_log_wins = False
+    logs_deletions = False
     backups_serve_readers = True
     seal = Seal.PAUSE
     too_late = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -30,7 +32,12 @@ class PrimaryBackupPolicy:
         copies = view.min_in_sync
         if copies <= 1:
             return own
-        held = sorted((backup.end_offset for backup in view.progress.values() if backup.seen), reverse=True)
+        held = [
+            backup.end_offset
+            for replica, backup in view.progress.items()
+            if backup.seen and replica not in view.uncounted
+        ]
+        held.sort(reverse=True)
         if len(held) < copies - 1:
             return view.high_watermark
         return min(own, held[copies - 2])

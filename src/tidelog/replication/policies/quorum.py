@@ -12,6 +12,8 @@ class QuorumPolicy:
     drops_laggards = False
     elects_itself = True
     has_successors = False  # Without a majority it steps down by itself.
+    newest_log_wins = False
+    logs_deletions = True
     backups_serve_readers = True
     seal = Seal.RECORD
     too_late = ErrorCode.REQUEST_TIMED_OUT

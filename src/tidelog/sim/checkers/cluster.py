@@ -8,6 +8,7 @@ from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
 from tidelog.broker.metadata_opening import METADATA_KEY
 from tidelog.broker.node import Node
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.controller.successions import elects_itself
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
@@ -49,6 +50,8 @@ class ClusterChecker:
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
         self._dropping: set[tuple[Key, int]] = set()  # replicas that were damaged, until they are whole again
+        # (partition, node) whose disk lied → what was committed then
+        self._deceptions: dict[tuple[Key, int], int] = {}
         self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
         self.replaced: set[int] = set()  # nodes whose disks were
         self._former: dict[int, UUID] = {}  # of each of them, the process that was registered then
@@ -149,6 +152,7 @@ class ClusterChecker:
 
     def committed(self, hosted: Hosted) -> None:
         self.replicas.committed(hosted)
+        self._look_at_deceived(hosted)
         if hosted.replica.role is Role.LEADER and hosted.key != METADATA_KEY:
             place = self._place_of(hosted.key)
             if place is not None:
@@ -168,8 +172,11 @@ class ClusterChecker:
         promised: Mapping[PartitionKey, int],
         *,
         disk_too: bool = False,
+        lied: bool = False,
     ) -> None:
-        """``promised``: up to where the node has told leaders that it holds their logs."""
+        """``promised``: up to where the node has told leaders that it holds their logs. ``lied``: its disk
+        had reported syncs that it had not done.
+        """
         if disk_too:
             self.replaced.add(node_id)
             known = self.metadata.newest.brokers.get(node_id)
@@ -179,9 +186,37 @@ class ClusterChecker:
             end = end_on_disk(disk, f"{DATA}/{place.name}")
             if not disk_too:
                 told = self.damages.first(place, node_id, promised.get(place.key, 0))
+                if lied:
+                    self._deceived(place, node_id, end)
+                    continue
                 self._promise_kept(place, node_id, end, told)
             if node_id in place.partition.replicas:
                 self.promise(place).lost(place, node_id, end, for_good=disk_too)
+
+    def _deceived(self, place: Place, node_id: int, end: int) -> None:
+        """A replica has lost what it took for synced, and nobody knows: it is counted on as before. What was
+        acknowledged since may be gone, until it has fetched it again.
+        """
+        committed = self.replicas.committed_end(place.key)
+        if node_id in place.partition.replicas and end < committed:
+            self._deceptions[place.key, node_id] = committed
+            self.losses.note(place.key, node_id, end, for_good=False)
+            self.replicas.damaged(place.key, node_id, end)
+            self.promise(place).judge(place)
+            self._world.note(f"{place.name}: node {node_id} was deceived by its disk, from {end} on")
+            self._forgive(place, end)
+
+    def votes_on(self, node_id: int) -> bool:
+        """Whether the node has a replica of a partition whose replicas vote."""
+        return any(
+            node_id in place.partition.replicas and elects_itself(place.partition) for place in self.places()
+        )
+
+    def _look_at_deceived(self, hosted: Hosted) -> None:
+        place = cast(Key, hosted.key), hosted.replica.me
+        if hosted.log.end_offset >= self._deceptions.get(place, ANYWHERE):
+            del self._deceptions[place]
+            self.losses.healed(*place)
 
     def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
         """Where an ok means synced, a fetch that acknowledges leaves only after the sync."""
@@ -289,9 +324,7 @@ class ClusterChecker:
             if found != [each for each in expected if each[1][0] > start]:
                 raise Violation(f"{place.name}: nodes {hosted.replica.me} and {leader.replica.me} differ")
         name = (place.topic.name, place.number)
-        # A topic that has changed its mode may have been one whose voters bring them back.
-        kept = self.promise(place).keeps_deletions and not place.partition.mode_epoch
-        if kept and name not in self.given_up:
+        if name not in self.given_up:
             self.deletions.check(place, log.start_offset, self.losses.count(key))
         history = self._histories.get(name)
         if history is not None:

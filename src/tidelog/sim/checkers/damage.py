@@ -20,6 +20,7 @@ class Damage(NamedTuple):
     path: str  # of the segment
     position: int  # of the damaged batch in it
     offset: int  # Everything before it is whole.
+    planted: bytes = b""  # What is there instead of the batch; empty: something that is no whole batch.
 
     def is_there(self) -> bool:
         """Whether the batch is still damaged; it may have been dropped, too, or have come again."""
@@ -28,6 +29,8 @@ class Damage(NamedTuple):
         data = self.disk.contents(self.path.rpartition("/")[0])[self.path]
         if self.position >= len(data):
             return False
+        if self.planted:
+            return data.startswith(self.planted, self.position)
         try:
             check(data, self.position)
         except CorruptBatch:

@@ -26,10 +26,19 @@ class Known:
         # By node: the process that was seen last, its epoch and its watermark. A new process may begin
         # further back.
         self.seen: dict[int, tuple[Hosted, int, int]] = {}
-        self.damaged: dict[int, int] = {}  # from where on a node may drop records
+        self.damaged: dict[int, list[int]] = {}  # from where on a node may drop records, each time once
         self.led: dict[int, int] = {}  # by epoch: up to where its leader took the log for committed
         # (last epoch led before, offset): what those leaders had committed from the offset on is given up
         self.given_up: list[tuple[int, int]] = []
+
+    def may_go_back(self, node: int, watermark: int) -> bool:
+        """Whether records from the watermark on, or from before it, are damaged. All that follow go with
+        them; what is damaged before them may still be found.
+        """
+        offsets = self.damaged.get(node, [])
+        found = max((offset for offset in offsets if offset <= watermark), default=None)
+        self.damaged[node] = [] if found is None else [offset for offset in offsets if offset < found]
+        return found is not None
 
     def last_seen(self, hosted: Hosted) -> tuple[Hosted, int, int]:
         return self.seen.get(hosted.replica.me, (hosted, -1, 0))
@@ -95,7 +104,7 @@ class ReplicaChecker:
         process, _, before = known.last_seen(hosted)
         if process is not hosted:
             before = 0
-        elif watermark < before and known.damaged.pop(replica.me, ANYWHERE) > watermark:
+        elif watermark < before and not known.may_go_back(replica.me, watermark):
             raise Violation(
                 f"{name}: the watermark of node {replica.me} went back from {before} to {watermark}"
             )
@@ -115,7 +124,7 @@ class ReplicaChecker:
         """The node's records from here on are not what was written: it may drop them, once, to fetch them
         again.
         """
-        self._known(key).damaged[node] = offset
+        self._known(key).damaged.setdefault(node, []).append(offset)
 
     def forget(self, key: PartitionKey, floor: int) -> None:
         """Everything from ``floor`` on was given up under a fault that allows it: other records may take its

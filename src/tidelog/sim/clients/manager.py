@@ -14,6 +14,7 @@ from tidelog.controller.image import TopicImage
 from tidelog.controller.standing import DRAIN_SETTING
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode
+from tidelog.replication.policies import BY_NAME
 from tidelog.replication.voters import Voter
 from tidelog.sim.budget import Budget
 from tidelog.sim.checkers.promises import Place
@@ -198,8 +199,11 @@ class Manager:
         self._force([place for place in self._leaderless() if not self._cluster.is_led(place)])
 
     def force_blindly(self) -> None:
-        """Without looking: a leader that is only cut off goes on for as long as its members follow it."""
-        self._force(self._leaderless())
+        """Without looking, where a leader that is only cut off stops before it is given up. Where replicas
+        vote, or the primary is fixed, it goes on: there an operator has to look.
+        """
+        places = self._leaderless()
+        self._force([place for place in places if BY_NAME[place.partition.mode].has_successors])
 
     def _leaderless(self) -> list[Place]:
         return [place for place in self._cluster.checker.places() if place.partition.leader < 0]

@@ -12,6 +12,7 @@ from tidelog.sim.stories import (
     durability,
     failed_logs,
     isr,
+    known_holes,
     operations,
     primary_backup,
     primary_backup_async,
@@ -49,6 +50,7 @@ STORIES: dict[str, Told] = (
     | _named("registration", registrations.STORIES)
     | _named("reader", readers.STORIES)
     | _named("wholeness", wholeness.STORIES)
+    | _named("known_hole", known_holes.STORIES)
 )
 """Name → what tells it."""
 

@@ -14,7 +14,12 @@ from tidelog.protocol.records import ControlType, control_type, decode_batch
 from tidelog.sim.story import TOPIC, Story
 from tidelog.sim.telling import expect
 
-SIGNS: dict[int, str] = {ControlType.SEAL: "∎", ControlType.LEADER_CHANGE: "·", ControlType.KRAFT_VOTERS: "v"}
+SIGNS: dict[int, str] = {
+    ControlType.SEAL: "∎",
+    ControlType.LEADER_CHANGE: "·",
+    ControlType.KRAFT_VOTERS: "v",
+    ControlType.LOG_START: "x",
+}
 
 
 class ChangeStory(Story):

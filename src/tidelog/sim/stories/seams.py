@@ -388,43 +388,6 @@ def voter_gone_and_back_before_it_heard() -> SeamStory:
     return story
 
 
-def others_hold_more_than_the_last_member() -> SeamStory:
-    """With a minimum of one, two members leave, and the last one loses power and with it the end of its log,
-    which both others hold.
-    """
-    story = SeamStory(min_insync_replicas="1")
-    expect(story.write(), ErrorCode.NONE)
-    story.run(4000)
-    story.slow_disk("A")
-    expect(story.write(), ErrorCode.NONE)
-    story.kill("BC")
-    story.until(lambda: story.in_sync() == "A", "the departure of both")
-    story.power_off("A")
-    story.repair_disk("A")
-    story.start("ABC")
-    story.run(5000)
-    expect([story.hosted(letter).log.end_offset for letter in "BC"], [2, 2])
-    return story
-
-
-def slow_backup_at_the_end_of_a_move() -> SeamStory:
-    """Two copies on three replicas, of which one is slow. One of the two that hold the newest record is taken
-    away by a reassignment, and then the primary loses its disk.
-    """
-    story = SeamStory(replication_mode="primary-backup", min_insync_replicas="2")
-    expect(story.write(), ErrorCode.NONE)
-    story.run(500)
-    story.slow_down("A", "B", 3000)
-    expect(story.write(), ErrorCode.NONE)
-    story.move("AB")
-    story.lose_disk("A")
-    story.heal()
-    story.start("A")
-    story.until(lambda: story.is_led_anew(1) and story.all_in_sync(), "the return of A")
-    expect(story.read(), ["r1", "r2"])
-    return story
-
-
 def _proposal(message: Any) -> bool:
     return isinstance(getattr(message, "ask", None), InSyncAsk)
 

@@ -77,7 +77,8 @@ class IsrPromise(Promise):
         partition = place.partition
         if trusted(before) and not trusted(partition):
             self._last[place.key] = trusted(before)
-        if partition.leader >= 0 and partition.leader not in partition.in_sync:
+        # While nobody is known to be whole, the last one that was gathers what others have kept.
+        if partition.leader >= 0 and partition.leader not in partition.in_sync and trusted(partition):
             raise Violation(f"{place.name}: the leader is not in its own in-sync set: {partition}")
         if not set(partition.in_sync) <= set(partition.replicas):
             raise Violation(f"{place.name}: a member that is no replica: {partition}")

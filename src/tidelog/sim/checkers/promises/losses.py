@@ -59,6 +59,12 @@ class Losses:
         for_good = self._unheard.pop((key, node), None)
         return for_good is not None and (for_good or not synced)
 
+    def healed(self, key: Key, node: int) -> None:
+        """It has got back what it had lost, and nobody had known that it had."""
+        self.of(key).pop(node, None)
+        self._for_good.get(key, set()).discard(node)
+        self._unheard.pop((key, node), None)
+
     def note_joined(self, place: Place, damaged: Container[int]) -> None:
         """Whoever has left the set and is a member again has caught up with a leader, or copied back from
         others. Not so who is ``damaged`` and does not know it yet.

@@ -66,11 +66,6 @@ class Promise:
         """Whether nothing is missing any more, after the faults: somebody leads, and all replicas count."""
         return place.partition.leader >= 0
 
-    @property
-    def keeps_deletions(self) -> bool:
-        """Whether deleted records stay so, whoever leads next."""
-        return True
-
     def can_do_without(self, place: Place, node: int) -> bool:
         """Whether one of the replicas may lose its disk, now that everything is whole."""
         return len(place.partition.replicas) > 1

@@ -42,11 +42,6 @@ class QuorumPromise(Promise):
             and not partition.is_moving
         )
 
-    @property
-    def keeps_deletions(self) -> bool:
-        """A voter that was away when records were deleted may be elected before it hears of it."""
-        return False
-
     def can_do_without(self, place: Place, node: int) -> bool:
         return self.is_whole(place)
 

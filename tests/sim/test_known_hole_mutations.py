@@ -1,0 +1,129 @@
+"""Holes that were known before they were closed: each mutation opens one again, and a story notices."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from tidelog.broker.kept_promises import KeptPromises
+from tidelog.broker.partition import Partition
+from tidelog.controller.image import PartitionImage
+from tidelog.controller.promises import Kept
+from tidelog.controller.successions import isr, primary_backup
+from tidelog.controller.successions.steps import led_by
+from tidelog.errors import InvariantViolation
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
+from tidelog.replication.policies.quorum import QuorumPolicy
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import known_holes
+from tidelog.sim.telling import StoryFailed
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def lead_without_asking(patch: pytest.MonkeyPatch) -> None:
+    """The last leader leads with what it has, whatever others have kept."""
+
+    def member(partition: PartitionImage, leader: int, in_sync: Any, *rest: Any, **named: Any) -> Any:
+        unclean = named.get("unclean", False)
+        return led_by(partition, leader, in_sync or (leader,) if unclean else in_sync, *rest, **named)
+
+    patch.setattr(isr, "led_by", member)
+
+
+def end_moves_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Replicas leave as soon as all that are to stay have caught up once."""
+    original = primary_backup._look_for_the_end
+
+    def ended(partition: PartitionImage) -> PartitionImage:
+        found = original(partition)
+        return primary_backup.end_move(found) if found.ending else found
+
+    patch.setattr(primary_backup, "_look_for_the_end", ended)
+
+
+def count_those_that_go(patch: pytest.MonkeyPatch) -> None:
+    """Copies on replicas that are about to go make an acknowledgement."""
+    patch.setattr(PartitionImage, "uncounted", ())
+
+
+def acknowledge_by_those_that_go(patch: pytest.MonkeyPatch) -> None:
+    """The same only for what is written now: what was there before is confirmed without them."""
+    original = PrimaryBackupPolicy.committed
+
+    def committed(self: PrimaryBackupPolicy, view: Any) -> int:
+        uncounted, view.uncounted = view.uncounted, frozenset()
+        found = original(self, view)
+        view.uncounted = uncounted
+        return found
+
+    patch.setattr(PrimaryBackupPolicy, "committed", committed)
+
+
+def confirm_unseen(patch: pytest.MonkeyPatch) -> None:
+    """A leader confirms copies as soon as it is asked for them."""
+    original = KeptPromises._kept
+
+    def kept(self: Any) -> Any:
+        yield from (each._replace(copied=True) for each in original(self))
+        for key, mark in self._open.items():
+            yield Kept(*key, mark.promise_epoch, copied=True)
+
+    patch.setattr(KeptPromises, "_kept", kept)
+
+
+def delete_without_a_record(patch: pytest.MonkeyPatch) -> None:
+    """Voters that are heard of raise their log's start, and whoever is elected later has its own."""
+    patch.setattr(QuorumPolicy, "logs_deletions", False)
+
+
+def go_on_while_members_follow(patch: pytest.MonkeyPatch) -> None:
+    """A leader that may have been given up goes on while all members follow it."""
+    original = Hosted.is_followed_by_all_successors
+
+    def is_followed(self: Hosted, *, by_hand: bool = False) -> bool:
+        others = (self.successors | self.replica.maximal_in_sync) - {self.replica.me}
+        return original(self, by_hand=by_hand and not others)
+
+    patch.setattr(Hosted, "is_followed_by_all_successors", is_followed)
+
+
+def commit_in_doubt(patch: pytest.MonkeyPatch) -> None:
+    """A leader that may have a successor takes no more records, but commits what it has."""
+    original = Partition.__init__
+
+    def init(self: Partition, *args: Any, **named: Any) -> None:
+        original(self, *args, **named)
+        self.replica.is_doubted = lambda: False
+
+    patch.setattr(Partition, "__init__", init)
+
+
+class Mutation(NamedTuple):
+    patch: Patch
+    story: Callable[[], object]
+
+
+MUTATIONS = (
+    Mutation(lead_without_asking, known_holes.others_hold_more_than_the_last_member),
+    Mutation(lead_without_asking, known_holes.longest_log_was_not_the_last_one),
+    Mutation(end_moves_at_once, known_holes.slow_backup_at_the_end_of_a_move),
+    Mutation(end_moves_at_once, known_holes.disk_is_lost_before_the_end_of_a_move),
+    Mutation(confirm_unseen, known_holes.disk_is_lost_before_the_end_of_a_move),
+    Mutation(count_those_that_go, known_holes.slow_backup_at_the_end_of_a_move),
+    Mutation(delete_without_a_record, known_holes.voter_that_has_not_heard_of_a_deletion),
+    Mutation(delete_without_a_record, known_holes.deletion_that_only_its_leader_has),
+    Mutation(go_on_while_members_follow, known_holes.forced_while_members_follow),
+    Mutation(commit_in_doubt, known_holes.followed_again_after_a_forced_election),
+    Mutation(acknowledge_by_those_that_go, known_holes.written_during_the_end_of_a_move),
+)
+
+
+@pytest.mark.parametrize(
+    "mutation", MUTATIONS, ids=lambda each: f"{each.patch.__name__}:{each.story.__name__}"
+)
+def test_mutation_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation.patch(monkeypatch)
+    with pytest.raises((Violation, StoryFailed, InvariantViolation)):
+        mutation.story()
