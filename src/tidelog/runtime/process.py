@@ -132,7 +132,7 @@ class BrokerProcess:
             )  # fmt: skip
         directory.forget_strays()
         server.serve_clients()
-        lag = LagMeter(loop)
+        lag = LagMeter(loop, config.event_loop_sample_interval_ms / 1000)
         lag.start()
         housekeeping = Housekeeping(broker, directory, node.host.syncer, Disk(), give_way=_give_way)
         housekeeping.start()
