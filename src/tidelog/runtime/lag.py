@@ -2,12 +2,13 @@
 
 A timer that should fire every few milliseconds tells by how much it was late. Something that holds the loop
 for longer than the interval is always seen, and its length is told too low by the interval at most; what is
-shorter is seen as often as the two meet. How much the loop's thread has computed meanwhile is noted beside
-it: on a machine that others use, a loop is also late because it did not get the processor.
+shorter is seen as often as the two meet. On a machine that others use, a loop is also late because it did not
+get the processor: that time is taken off in a figure of its own.
 """
 
 import asyncio
 import logging
+import os
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -36,6 +37,11 @@ class Histogram:
         self.total_s += value_s
         self.largest_s = max(self.largest_s, value_s)
 
+    def take_largest_s(self) -> float:
+        """Since it was last asked for."""
+        largest, self.largest_s = self.largest_s, 0.0
+        return largest
+
     def cumulative(self) -> Iterator[tuple[str, int]]:
         """(bound, how many values are not larger), as Prometheus has it."""
         sum_so_far = 0
@@ -48,20 +54,40 @@ class Histogram:
         return sum(self._counts[BOUNDS_S.index(bound_s) + 1 :])
 
 
+class Turns:
+    """How long this thread was ready to run, and others had the processors. Linux tells; elsewhere: never."""
+
+    def __init__(self, path: str = "/proc/thread-self/schedstat") -> None:
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._descriptor = -1
+
+    def waited_s(self) -> float:
+        if self._descriptor < 0:
+            return 0.0
+        return int(os.pread(self._descriptor, 64, 0).split()[1]) / 1e9
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
 class LagMeter:
     def __init__(self, loop: asyncio.AbstractEventLoop, interval_s: float = INTERVAL_S) -> None:
         self._loop = loop
         self._interval_s = interval_s
         self._due = 0.0
-        self._computed_s = 0.0  # by this thread, when it was last looked at
+        self._turns = Turns()
+        self._waited_s = 0.0  # when it was last looked at
         self._timer: asyncio.TimerHandle | None = None
         self.last_s = 0.0
-        self.max_s = 0.0  # since it was last asked for
         self.late = Histogram()
-        self.computing = Histogram()  # what of a lag the thread can have spent computing
+        self.held = Histogram()  # without the time in which other programs had the processor
 
     def start(self) -> None:
-        self._computed_s = time.thread_time()
+        self._waited_s = self._turns.waited_s()
         self._wait()
 
     def _wait(self) -> None:
@@ -72,21 +98,18 @@ class LagMeter:
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._turns.close()
 
     def _measure(self) -> None:
-        computed_s = time.thread_time()
-        self.measured(max(0.0, time.monotonic() - self._due), computed_s - self._computed_s)
-        self._computed_s = computed_s
+        waited_s = self._turns.waited_s()
+        self.measured(max(0.0, time.monotonic() - self._due), waited_s - self._waited_s)
+        self._waited_s = waited_s
         self._wait()
 
-    def measured(self, lag_s: float, computed_s: float) -> None:
+    def measured(self, lag_s: float, waited_s: float) -> None:
+        """``waited_s``: how long others had the processor since the last measurement."""
         self.last_s = lag_s
-        self.max_s = max(self.max_s, lag_s)
         self.late.add(lag_s)
-        self.computing.add(min(lag_s, computed_s))
+        self.held.add(max(0.0, lag_s - waited_s))
         if lag_s >= WARN_FROM_S:
             logger.warning("the event loop was held up for %.0f ms", lag_s * 1000)
-
-    def take_max_s(self) -> float:
-        largest, self.max_s = self.max_s, 0.0
-        return largest

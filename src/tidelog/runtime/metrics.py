@@ -53,16 +53,19 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily("tidelog_log_syncs", "Syncs of partition logs to disk.", self._syncer.syncs)
         yield GaugeMetricFamily("tidelog_event_loop_lag_seconds", "Latest lag of the event loop.", lag.last_s)
         yield GaugeMetricFamily(
-            "tidelog_event_loop_lag_max_seconds", "Largest lag since the last scrape.", lag.take_max_s()
+            "tidelog_event_loop_lag_max_seconds",
+            "Largest lag since the last scrape.",
+            lag.late.take_largest_s(),
         )
         usage = resource.getrusage(resource.RUSAGE_SELF)
         yield CounterMetricFamily("tidelog_cpu_seconds", "CPU time used.", usage.ru_utime + usage.ru_stime)
         yield _histogram("tidelog_event_loop_delay_seconds", "How late the event loop was.", lag.late)
-        yield _histogram(
-            "tidelog_event_loop_computing_seconds",
-            "How late the event loop was, as far as its thread computed meanwhile.",
-            lag.computing,
-        )
+        about = "The same without the time in which other programs had the processor"
+        yield _histogram("tidelog_event_loop_held_seconds", f"{about}.", lag.held)
+        yield GaugeMetricFamily(
+            "tidelog_event_loop_held_max_seconds", f"{about}: the largest since the last scrape.",
+            lag.held.take_largest_s(),
+        )  # fmt: skip
 
     async def of_partitions(self) -> bytes:
         """What is told of every partition, in the text format. A broker may have ten thousand: others get
