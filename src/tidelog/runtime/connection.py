@@ -81,6 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         "_held_back",
         "_held_bytes",
         "_loose",
+        "_opening",
         "_produce_shape",
         "_ready",
         "_receiver",
@@ -110,6 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_kind = NO_WRITE
         self._held_back: memoryview | None = None  # a request that waits for earlier writes
         self._awaited = 0  # how many of them are unanswered
+        self._opening = False  # a thread looks at the records of the last request
         self._ready: list[Part | bytes] = []  # of those that are answered
         self.node: int | None = None  # of the cluster, at the other end
         self._stopped_reading = False
@@ -246,7 +248,7 @@ class Connection(asyncio.BufferedProtocol):
     def _must_wait(self) -> bool:
         if self._short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
-        if self._awaited or len(self._ready) >= READY_MAX:
+        if self._awaited or self._opening or len(self._ready) >= READY_MAX:
             return True
         return self._sender is not None and self._sender.blocked
 
@@ -296,7 +298,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             logger.exception("a request of %s failed", self.peer)
             self.close("a request that could not be answered")
-        if len(request) >= OWN_BUFFER_FROM_BYTES and request is not self._held_back:
+        if len(request) >= OWN_BUFFER_FROM_BYTES and request is not self._held_back and not self._opening:
             self._release_memory()
             if slot is not None and slot.parts is not None:
                 self._receiver.give_back(request)
@@ -338,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
         slot = self._take_slot(by_node, api_key)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
-                request, position, context, lambda answer: self._finish(slot, answer)
+                request, position, context, lambda answer: self._finish(slot, answer), self
             )
         elif api_key == fetch.API_KEY:
             by_follower = gate is not None and follower_fetch.is_ask(request, version)
@@ -370,8 +372,19 @@ class Connection(asyncio.BufferedProtocol):
         self._write_kind = produce.API_KEY
         self._server.requests += 1
         context = RequestContext(produce.API_KEY, shape.version, correlation_id, None, self.peer)
-        self._server.produce.handle_alike(shape, records, context, lambda answer: self._finish(slot, answer))
+        self._server.produce.handle_alike(
+            shape, records, context, lambda answer: self._finish(slot, answer), self
+        )
         return slot
+
+    def hold(self) -> None:
+        """The last request takes a while, and the next one must not overtake it. It keeps its memory."""
+        self._opening = True
+
+    def resume(self) -> None:
+        self._opening = False
+        self._release_memory()
+        self._go_on()
 
     def _take_slot(self, loose: bool, api_key: int) -> Slot:
         slot: Slot

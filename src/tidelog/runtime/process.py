@@ -13,7 +13,6 @@ import os
 import resource
 import signal
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,7 +31,7 @@ from tidelog.runtime.assembly import Assembly
 from tidelog.runtime.disk import Disk
 from tidelog.runtime.lag import LagMeter
 from tidelog.runtime.server import Server
-from tidelog.runtime.services import LoopServices
+from tidelog.runtime.services import LoopServices, give_way
 
 if TYPE_CHECKING:
     from tidelog.runtime.metrics import MetricsServer  # imported only where metrics are served: it is large
@@ -45,7 +44,6 @@ LEAVE_POLL_S = 0.05
 LAST_WORDS_S = 0.03  # for an active controller that stops
 LEAVE_TIMEOUT_S = 2.0  # for others to take over what a stopping broker leads
 CLOSING_THREADS = 16  # each waits for the disk to sync one log
-GIVE_WAY_S = 0.002  # by a thread that computes: Python runs one at a time
 SPARE_DESCRIPTORS = 512  # for connections' files, libraries and what else a process opens
 
 
@@ -134,7 +132,7 @@ class BrokerProcess:
         server.serve_clients()
         lag = LagMeter(loop, config.event_loop_sample_interval_ms / 1000)
         lag.start()
-        housekeeping = Housekeeping(broker, directory, node.host.syncer, Disk(), give_way=_give_way)
+        housekeeping = Housekeeping(broker, directory, node.host.syncer, Disk(), give_way=give_way)
         housekeeping.start()
         metrics = await self._serve_metrics(server, lag, node.host.syncer)
         _write_pid(pid_file)
@@ -192,10 +190,6 @@ def _run_in_threads(jobs: Sequence[Callable[[], None]]) -> None:
     with ThreadPoolExecutor(CLOSING_THREADS) as pool:
         for job in jobs:
             pool.submit(job)
-
-
-def _give_way() -> None:
-    time.sleep(GIVE_WAY_S)
 
 
 def _write_pid(path: Path) -> None:

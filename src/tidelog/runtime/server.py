@@ -9,10 +9,11 @@ from collections import Counter
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
-from tidelog.broker.handlers.produce import ProduceHandler
+from tidelog.broker.handlers.produce import Compute, ProduceHandler
 from tidelog.config import BrokerConfig
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.peers.gate import Gate
+from tidelog.runtime.services import give_way
 
 logger = logging.getLogger(__name__)
 
@@ -21,11 +22,18 @@ STALLED_REQUEST_S = 30.0  # a request that has begun must go on within
 
 
 class Server:
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        loop: asyncio.AbstractEventLoop,
+        gate: Gate | None = None,
+        compute: Compute | None = None,
+    ) -> None:
+        """``compute``: where batches are opened; None: where the disk is waited for."""
         self.broker = broker
         self.gate = gate  # to the other nodes; None where there are none
         self.loop = loop
-        self.produce = ProduceHandler(broker)
+        self.produce = ProduceHandler(broker, compute, give_way)
         self.fetch = FetchHandler(broker)
         self.connections: set[Connection] = set()
         self.requests = 0  # taken up since the start

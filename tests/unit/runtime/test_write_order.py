@@ -69,7 +69,7 @@ class World:
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=self._later.append),
             broker=SimpleNamespace(services=None),
             admit=lambda connection: "", forget=lambda connection: None,
-            produce=SimpleNamespace(handle=lambda request, position, context, send: self._take(0, send)),
+            produce=SimpleNamespace(handle=lambda request, at, context, send, asker: self._take(0, send)),
             fetch=SimpleNamespace(
                 handle=lambda request, position, context, send, give_up: self._take(1, lambda _: send([b"f"]))
             ),
@@ -154,3 +154,23 @@ def test_a_read_behind_writes_that_were_answered_at_once(world: World) -> None:
     world._take = take_and_answer  # type: ignore[method-assign]
     world.ask(PRODUCE, FETCH, PRODUCE, FETCH)
     assert world.kinds == [PRODUCE, FETCH, PRODUCE, FETCH]
+
+
+def test_a_request_whose_records_are_looked_at_is_not_overtaken(world: World) -> None:
+    take = world._take
+
+    def take_and_hold(api_key: int, answer: Callable[[Any], None]) -> None:
+        take(api_key, answer)
+        world.connection.hold()
+
+    world._take = take_and_hold  # type: ignore[method-assign]
+    world.ask(PRODUCE, PRODUCE)
+    assert len(world.taken) == 1
+    assert not world.transport.reads
+    world.connection.resume()
+    assert len(world.taken) == 2
+    world.answer(0)  # That one is answered does not mean that the other one was looked at.
+    world.run()
+    assert not world.transport.reads
+    world.connection.resume()
+    assert world.transport.reads
