@@ -361,7 +361,13 @@ class Connection(asyncio.BufferedProtocol):
             )
         else:
             handling.handle_plain(
-                server.broker, request, position, context, lambda frame: self._finish(slot, frame), self.close
+                server.broker,
+                request,
+                position,
+                context,
+                lambda frame: self._finish(slot, frame),
+                self.close,
+                server.encode,
             )
         return slot
 

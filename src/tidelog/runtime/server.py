@@ -9,11 +9,12 @@ from collections import Counter
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
-from tidelog.broker.handlers.produce import Compute, ProduceHandler
+from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.peers.gate import Gate
-from tidelog.runtime.services import give_way
+from tidelog.runtime.services import LoopServices, give_way
 
 logger = logging.getLogger(__name__)
 
@@ -27,13 +28,15 @@ class Server:
         broker: Broker,
         loop: asyncio.AbstractEventLoop,
         gate: Gate | None = None,
-        compute: Compute | None = None,
+        services: LoopServices | None = None,
     ) -> None:
-        """``compute``: where batches are opened; None: where the disk is waited for."""
+        """``services``: whose thread computes what takes long."""
         self.broker = broker
         self.gate = gate  # to the other nodes; None where there are none
         self.loop = loop
+        compute = services.compute if services is not None else None
         self.produce = ProduceHandler(broker, compute, give_way)
+        self.encode: EncodeElsewhere | None = compute
         self.fetch = FetchHandler(broker)
         self.connections: set[Connection] = set()
         self.requests = 0  # taken up since the start

@@ -13,6 +13,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WORKERS = 4  # threads that wait for the disk; they compute little
+COMPUTERS = 2  # threads; Python runs one at a time, but a long piece of work must not hold up a short one
 GIVE_WAY_S = 0.001  # by a thread that computes: Python runs one at a time
 
 
@@ -20,8 +21,7 @@ class LoopServices:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="disk")
-        # One is enough: a second one would only compete with the first.
-        self._computer = ThreadPoolExecutor(1, thread_name_prefix="compute")
+        self._computer = ThreadPoolExecutor(COMPUTERS, thread_name_prefix="compute")
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
