@@ -176,12 +176,12 @@ def _drop_from_memory(data: Path) -> None:
 
 
 def read_cold(field: Field) -> None:
-    """From the middle and from the start, with answers of up to 8 MB; twice from the middle."""
+    """From the middle and from the start, with answers of up to 3 MB; twice from the middle."""
     with field.leader(COLD) as connection:
         middle = field.cold_batches // 2 * (COLD_BATCH_BYTES // 1010)
         for offset in (middle, middle, 0):
             for _ in range(5):
-                answer = connection.ask(wire.fetch_request(COLD, 0, offset, 8_000_000))
+                answer = connection.ask(wire.fetch_request(COLD, 0, offset, 3_000_000))
                 error, _, size = wire.fetch_records(answer)
                 if error:
                     raise BenchError(f"a fetch from {COLD} was refused with error code {error}")
