@@ -17,6 +17,7 @@ from bench.cases import (
     faults,
     groups,
     latency,
+    loop,
     modes,
     position,
     produce,
@@ -46,6 +47,7 @@ CASES: dict[str, tuple[Callable[[Options], list[Report]], str]] = {
     "modes": (modes.run, "the replication modes beside each other: throughput and a lone write"),
     "failover": (failover.run, "time without writes when a broker is killed, drained or frozen"),
     "faults": (faults.run, "a broker killed under load on a topic of every mode, or a series of faults"),
+    "loop": (loop.run, "how long each of the heavy operations holds a broker's event loop, under load"),
     "sim": (simulator.run_all, "simulated brokers: how much faster than real time on one core"),
     "spark": (spark.run, "Spark reading and writing topics, beside its own Kafka connector"),
     "spark-volume": (spark.run_volume, "Spark reading ten times as much: cost per row and memory"),
@@ -69,7 +71,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--rounds", type=int, help="interleaved rounds; medians are shown (default 7, failover 30; quick 1)"
     )
     option("--rows", type=int, help="of the spark benches (default 10 M, quick 1 M)")
-    option("--queries", help="of the spark bench: those with one of these words, separated by commas, in it")
+    option("--queries", help="of the spark and loop benches: those with one of these words in them (a,b)")
     option("--minutes", type=float, help="of the steady bench (default 10, quick 0.5)")
     option("--faults", type=int, help="of the faults bench: a series of so many, of all kinds")
     option("--seed", type=int, default=1, help="of the series of faults: which ones, when and where")

@@ -6,6 +6,7 @@ deleting one is nothing there.
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -127,15 +128,20 @@ class TidelogServer(_ChildServer):
         super().__init__(directory, port)
         self.data = directory / "data"
         self._profile = profile
-        settings = {
+        self._settings: dict[str, str | int] = {
             "node.id": node_id,
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": str(self.data),
             **(more or {}),
         }
-        # Strings and numbers are written alike in JSON and TOML; quoted keys keep the dots of Kafka's names.
-        lines = [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in settings.items()]
         self._config = directory / "broker.toml"
+        self.add_settings({})
+
+    def add_settings(self, more: Mapping[str, str | int]) -> None:
+        """They count from the next start on."""
+        self._settings |= more
+        # Strings and numbers are written alike in JSON and TOML; quoted keys keep the dots of Kafka's names.
+        lines = [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in self._settings.items()]
         self._config.write_text("\n".join(lines) + "\n")
 
     def _command(self) -> list[str]:
@@ -188,7 +194,7 @@ class Topics:
             return
         self.admin.delete_topics([topic])[topic].result(timeout=30)
         # Removing the files is work too, and must not fall into the next measurement.
-        wait_until(lambda: not self._has_files(topic), 60, f"the removal of {topic}'s files")
+        wait_until(lambda: not self.has_files(topic), 60, f"the removal of {topic}'s files")
 
-    def _has_files(self, topic: str) -> bool:
+    def has_files(self, topic: str) -> bool:
         return any(any(data.glob(f"{topic}-*")) for data in self._data)

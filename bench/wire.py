@@ -55,9 +55,11 @@ def request(api_key: int, version: int, correlation_id: int, body: bytes) -> byt
     return frame(pack(">hhi", api_key, version, correlation_id) + string("bench") + body)
 
 
-def record_batch(records: bytes, count: int, timestamp_ms: int, base_offset: int = 0) -> bytes:
-    """A version 2 batch around ready ``records``; nothing compressed, no producer id."""
-    tail = pack(">hiqqqhii", 0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + records
+def record_batch(
+    records: bytes, count: int, timestamp_ms: int, base_offset: int = 0, attributes: int = 0
+) -> bytes:
+    """A version 2 batch around ready ``records``, without a producer id; ``attributes`` tell the codec."""
+    tail = pack(">hiqqqhii", attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + records
     length = BATCH_HEADER_SIZE - LENGTH_PREFIX_SIZE - (BATCH_HEADER_SIZE - CRC_FROM) + len(tail)
     return pack(">qiibI", base_offset, length, -1, 2, crc32c.crc32c(tail)) + tail
 

@@ -14,6 +14,7 @@ from tidelog.broker.scrubber import IDLE_MS, Scrubber
 from tidelog.config import BrokerConfig
 from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import Checkpoint, DataDirectory
+from tidelog.log.segment import Segment
 from tidelog.log.storage import Storage
 from tidelog.replication.syncing import Syncer
 from tidelog.services import Timer
@@ -48,6 +49,8 @@ class Housekeeping:
         self.scrubber = Scrubber(broker, scrub_idle_ms)
         self._timed: list[Partition] = []  # Those with a `flush.ms`, as of the last look at all of them.
         self._timers: dict[str, Timer] = {}
+        self._removing = False
+        self.removals = 0  # times that files were removed in a thread
         self._stopped = False
 
     def start(self, chores: Container[str] | None = None) -> None:
@@ -99,7 +102,7 @@ class Housekeeping:
 
         self._timers[name] = self._broker.services.later(interval_ms(), run)
 
-    def _walk(self, visit: Callable[[Partition], None]) -> None:
+    def _walk(self, visit: Callable[[Partition], None], then: Callable[[], None] = lambda: None) -> None:
         partitions = list(self._broker.partitions)
 
         def visit_slice(start: int) -> None:
@@ -111,7 +114,9 @@ class Housekeeping:
                 except (TidelogError, OSError) as error:
                     logger.error("%s: %s", partition.name, error)
             following = start + PARTITIONS_PER_SLICE
-            if following < len(partitions) and not self._stopped:
+            if following >= len(partitions):
+                then()
+            elif not self._stopped:
                 self._broker.services.soon(lambda: visit_slice(following))
 
         visit_slice(0)
@@ -167,6 +172,32 @@ class Housekeeping:
         return {partition.name: partition.high_watermark for partition in self._broker.partitions}
 
     def _remove(self) -> None:
+        """Files that nobody needs any more go in a thread: the system takes 30 ms for half a gigabyte."""
+        if self._removing:
+            return
         now_ms = self._broker.services.now_ms()
-        self._directory.remove_doomed(now_ms)
-        self._walk(lambda partition: partition.log.remove_deleted(now_ms))
+        directory, doomed = self._directory, self._directory.take_doomed(now_ms)
+        segments: list[Segment] = []
+
+        def remove() -> None:
+            for segment in segments:
+                try:
+                    segment.remove()
+                except OSError as error:
+                    logger.error("cannot remove %r: %s", segment, error)
+            directory.remove_trees(doomed)
+
+        def removed(outcome: object) -> None:
+            self._removing = False
+            if isinstance(outcome, BaseException):
+                logger.error("removal failed: %s", outcome)
+
+        def begin() -> None:
+            if segments or doomed:
+                self.removals += 1
+                self._broker.services.offload(remove, removed)
+            else:
+                self._removing = False
+
+        self._removing = True
+        self._walk(lambda partition: segments.extend(partition.log.take_deleted(now_ms)), begin)

@@ -111,6 +111,7 @@ class MetadataSnapshots:
             self._hosted.replica.base_epoch = oldest.epoch
             self._voters.history.forget_before(oldest.end_offset)
         log.roll(now_ms)  # So that the next time whole segments can go.
+        log.remove_deleted(now_ms)
         log.enforce_retention(now_ms, self._hosted.replica.high_watermark)
 
     # --- receiving ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ no state of its own but the topic's settings and the waiting fetches. It never b
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from tidelog.broker.validation import AppendRules, check_batch, recompressed
+from tidelog.broker.validation import AppendRules, Checked, check_batch, is_costly, recompressed
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import batch as batches
@@ -155,12 +155,17 @@ class Partition:
 
     # --- writing --------------------------------------------------------------------------------------------
 
+    def must_open(self, records: memoryview) -> bool:
+        """Whether a batch is to be checked elsewhere first, by these rules."""
+        return self.rules.opens and is_costly(records, self.rules)
+
     def append(
         self,
         records: memoryview,
         now_ms: int,
         produce_version: int,
         acks: int = ACKS_ALL,
+        checked: Checked | TidelogError | None = None,
         *,
         coordinators: bool = False,
         in_transaction: bool = False,
@@ -169,12 +174,21 @@ class Partition:
 
         A batch that is in the log already is not written again: the answer is where it lies. One of a
         transaction needs somebody who has asked the transaction's coordinator (``in_transaction``), or nobody
-        might ever commit or abort it. ``coordinators``: the batch is a coordinator's own.
+        might ever commit or abort it. ``checked``: what was found where the batch was opened already, if it
+        was. ``coordinators``: the batch is a coordinator's own.
         """
         log = self.log
         self._check_leads(acks)
         rules = self.rules
-        header = check_batch(records, rules, now_ms, produce_version)
+        if checked is None:
+            header = check_batch(records, rules, now_ms, produce_version)
+        elif isinstance(checked, TidelogError):
+            raise checked
+        elif checked.rules is rules:
+            header, records = checked.header, checked.records
+        else:
+            # The settings have changed meanwhile, which is rare: it is opened again, here.
+            header = check_batch(records, rules, now_ms, produce_version)
         if header.producer_id >= 0:
             if coordinators:
                 log.producers.check_coordinators(header)

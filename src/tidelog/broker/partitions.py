@@ -1,8 +1,9 @@
 """All partitions of this broker: found by topic name or id, kept in step with the cluster's metadata.
 
 The metadata says which replicas this broker has and what their roles are; the table opens, assigns and drops
-them. Opening a log touches the disk, so after a change of metadata the new partitions are opened in slices;
-whoever must not answer before they are there waits with :meth:`PartitionTable.when_settled`.
+them. Opening and dropping a log touches the disk, so after a change of metadata both happen in slices, first
+what goes: the next log of a name must not meet the files of the last one. Whoever must not answer before the
+new partitions are there waits with :meth:`PartitionTable.when_settled`.
 """
 
 import logging
@@ -35,7 +36,7 @@ from tidelog.types import NO_BROKER, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-OPENED_PER_SLICE = 32  # about 10 ms of making files
+PARTITIONS_PER_SLICE = 16  # about 5 ms of making files
 
 Row = dict[int, Partition]
 
@@ -87,7 +88,10 @@ class PartitionTable:
         self._rows: dict[TopicKey, Row] = {}  # each row stands here twice: under the topic's name and its id
         self._offline: set[TopicPartition] = set()  # logs that could not be opened
         self._topics: dict[UUID, TopicImage] = {}
+        self._to_drop: deque[tuple[UUID, Partition]] = deque()
         self._to_open: deque[tuple[UUID, int]] = deque()
+        self._next_slice_is_due = False
+        self.slices = 0  # of opening and dropping, so far
         self._when_settled: list[Callable[[], None]] = []
         self._config: BrokerConfig | None = None
         self._orphaning: AbstractSet[int] = frozenset()  # brokers that have ended, and nobody can say so
@@ -155,7 +159,8 @@ class PartitionTable:
             if known is None:
                 self._rows[topic.name] = self._rows[topic.topic_id] = {}
             self._follow_topic(topic, known, config_changed=config_changed)
-        self._open_slice()
+        if not self._next_slice_is_due:
+            self._do_slice()
 
     def _follow_topic(self, topic: TopicImage, known: TopicImage | None, *, config_changed: bool) -> None:
         old = () if known is None else known.partitions
@@ -172,7 +177,7 @@ class PartitionTable:
                 self._offline.discard(TopicPartition(topic.name, index))
                 if mine is not None:
                     del row[index]
-                    self._drop(topic.topic_id, mine)
+                    self._to_drop.append((topic.topic_id, mine))
             elif TopicPartition(topic.name, index) not in self._offline:
                 self._to_open.append((topic.topic_id, index))
 
@@ -308,31 +313,41 @@ class PartitionTable:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything known so far is open."""
-        return not self._to_open
+        """Whether everything known so far is open, and nothing else."""
+        return not self._to_open and not self._to_drop
 
     def when_settled(self, callback: Callable[[], None]) -> None:
         """Call back when everything known so far is open."""
-        if self._to_open:
-            self._when_settled.append(callback)
-        else:
+        if self.is_settled:
             callback()
+        else:
+            self._when_settled.append(callback)
 
-    def _open_slice(self) -> None:
-        for _ in range(min(OPENED_PER_SLICE, len(self._to_open))):
-            topic_id, index = self._to_open.popleft()
-            topic = self._topics.get(topic_id)
-            # Both may have changed while this waited for its turn.
-            if topic is None or index in self._rows[topic_id]:
-                continue
-            if self._me in topic.partitions[index].replicas and not self._must_note_loss(topic, index):
-                self._open(topic, index)
-        if self._to_open:
-            self._services.soon(self._open_slice)
+    def _do_slice(self) -> None:
+        self._next_slice_is_due = False
+        self.slices += 1
+        for _ in range(PARTITIONS_PER_SLICE):
+            if self._to_drop:
+                self._drop(*self._to_drop.popleft())
+            elif self._to_open:
+                self._open_if_wanted(*self._to_open.popleft())
+            else:
+                break
+        if not self.is_settled:
+            self._next_slice_is_due = True
+            self._services.soon(self._do_slice)
             return
         callbacks, self._when_settled = self._when_settled, []
         for callback in callbacks:
             callback()
+
+    def _open_if_wanted(self, topic_id: UUID, index: int) -> None:
+        topic = self._topics.get(topic_id)
+        # Both may have changed while this waited for its turn.
+        if topic is None or index in self._rows[topic_id]:
+            return
+        if self._me in topic.partitions[index].replicas and not self._must_note_loss(topic, index):
+            self._open(topic, index)
 
     def before_drop(self, hosted: Hosted, go_on: Callable[[], None]) -> None:
         """A log is about to drop damaged records. Where it votes, that is noted first: after a restart nobody
@@ -361,7 +376,8 @@ class PartitionTable:
 
         def noted() -> None:
             self._to_open.append(key)
-            self._open_slice()
+            if not self._next_slice_is_due:
+                self._do_slice()
 
         quorum.note_lost(key, noted)
         return True
@@ -418,8 +434,7 @@ class PartitionTable:
         # A topic of the same name may have been created anew in the same step; its row must stay.
         if self._rows.get(topic.name) is row:
             del self._rows[topic.name]
-        for partition in row.values():
-            self._drop(topic.topic_id, partition)
+        self._to_drop.extend((topic.topic_id, partition) for partition in row.values())
         for index in range(len(topic.partitions)):
             self._offline.discard(TopicPartition(topic.name, index))
 

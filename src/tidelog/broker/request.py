@@ -1,8 +1,10 @@
 """What a handler knows of the request besides its body."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tidelog.broker.promise import Promise
+from tidelog.broker.validation import Checked
 from tidelog.errors import TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -21,3 +23,5 @@ class RequestContext(NamedTuple):
     client_id: str | None
     peer: str  # address the request came from, for log lines
     kinds: int = 0  # what the connection has sent so far, see client_kinds
+    # Of batches that were opened before their turn: what was found, by the identity of their bytes.
+    checked: Mapping[int, Checked | TidelogError] | None = None

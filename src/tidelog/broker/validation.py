@@ -4,6 +4,7 @@ Everything is read from the batch header; records are opened only where a topic'
 compacted topic needs keys, another codec than the producer's needs recompression).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.config import TopicConfig
@@ -17,6 +18,9 @@ CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEEP_CODEC = "producer"
 LOG_APPEND_TIME = "LogAppendTime"
 UNLIMITED_MS = (1 << 63) - 1
+RECORDS_AT_ONCE_MAX = 300  # about a millisecond of looking at records
+RECOMPRESSED_AT_ONCE_BYTES_MAX = 16 << 10
+_ATTRIBUTES_LOW, _COUNT = 22, slice(57, 61)  # where they stand in a batch
 _BROKERS_OWN = batches.CONTROL_MASK | batches.DELETE_HORIZON_MASK
 
 
@@ -34,6 +38,7 @@ class AppendRules(NamedTuple):
     timestamp_after_max_ms: int
     codec: int  # -1: as the producer sent it
     needs_keys: bool
+    opens: bool = False  # whether any of them may need a look at the records
 
     @classmethod
     def of(cls, config: TopicConfig) -> "AppendRules":
@@ -46,10 +51,58 @@ class AppendRules(NamedTuple):
             config.message_timestamp_after_max_ms,
             codec,
             "compact" in config.cleanup_policy,
+            config.compacts or codec >= 0 or config.message_timestamp_before_max_ms < UNLIMITED_MS,
         )
 
 
-def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_version: int) -> BatchHeader:
+class Checked(NamedTuple):
+    """What became of a batch that was opened before its turn."""
+
+    rules: AppendRules  # by which it was checked; others may be in force by now
+    header: BatchHeader
+    records: memoryview  # in the topic's codec
+
+
+def is_costly(records: memoryview, rules: AppendRules) -> bool:
+    """Whether a look at the records takes longer than the event loop can be held. Goes by what the batch
+    claims: a false claim is refused before it costs more. Compressed records may expand to anything.
+    """
+    if len(records) < HEADER_SIZE:
+        return False
+    codec = records[_ATTRIBUTES_LOW] & batches.CODEC_MASK
+    if rules.codec >= 0 and codec != rules.codec:
+        return codec > 0 or len(records) > RECOMPRESSED_AT_ONCE_BYTES_MAX
+    if rules.needs_keys or (rules.timestamp_before_max_ms < UNLIMITED_MS and not rules.stamp_append_time):
+        return codec > 0 or int.from_bytes(records[_COUNT], "big") > RECORDS_AT_ONCE_MAX
+    return False
+
+
+def check_opened(
+    records: memoryview, rules: AppendRules, now_ms: int, produce_version: int, pace: Callable[[], None]
+) -> Checked | TidelogError:
+    """All checks of a batch and its recompression; safe in any thread that nobody else uses the batch in.
+    ``pace`` is called about once a millisecond.
+    """
+    try:
+        header = check_batch(records, rules, now_ms, produce_version, pace)
+        if rules.codec >= 0 and header.codec != rules.codec:
+            records = recompressed(records, rules)
+            header = batches.parse_header(records)
+        return Checked(rules, header, records)
+    except TidelogError as refusal:
+        return refusal
+
+
+def _no_pace() -> None: ...
+
+
+def check_batch(
+    records: memoryview,
+    rules: AppendRules,
+    now_ms: int,
+    produce_version: int,
+    pace: Callable[[], None] = _no_pace,
+) -> BatchHeader:
     """The header of the one valid batch in ``records``, or the refusal Kafka's clients expect."""
     if len(records) < HEADER_SIZE:
         if not records:
@@ -83,9 +136,9 @@ def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_ve
     if codec == ZSTD and produce_version < ZSTD_FROM_VERSION:
         raise TidelogError("zstd needs produce version 7", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if not rules.stamp_append_time:
-        _check_timestamps(header, records, rules, now_ms)
+        _check_timestamps(header, records, rules, now_ms, pace)
     if rules.needs_keys:
-        _check_keys(records)
+        _check_keys(records, pace)
     return header
 
 
@@ -96,7 +149,9 @@ def _too_large(size: int, rules: AppendRules) -> TidelogError:
     )
 
 
-def _check_timestamps(header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int) -> None:
+def _check_timestamps(
+    header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int, pace: Callable[[], None]
+) -> None:
     if header.attributes & batches.TIMESTAMP_TYPE_MASK:
         raise TidelogError(
             "a producer may not set the timestamp type to LogAppendTime", ErrorCode.INVALID_TIMESTAMP
@@ -108,15 +163,17 @@ def _check_timestamps(header: BatchHeader, records: memoryview, rules: AppendRul
             ErrorCode.INVALID_TIMESTAMP,
         )
     if rules.timestamp_before_max_ms < UNLIMITED_MS:
-        _check_oldest(header, records, rules, now_ms)
+        _check_oldest(header, records, rules, now_ms, pace)
 
 
-def _check_oldest(header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int) -> None:
+def _check_oldest(
+    header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int, pace: Callable[[], None]
+) -> None:
     """The header tells the newest timestamp; the oldest may be anybody's, so every record is looked at."""
     from tidelog.protocol.records import decode_batch, validate_records
 
     limit = now_ms - rules.timestamp_before_max_ms
-    if not 0 <= validate_records(records, header).min_timestamp < limit:
+    if not 0 <= validate_records(records, header, pace=pace).min_timestamp < limit:
         return
     old = [
         number for number, record in enumerate(decode_batch(records, header)) if 0 <= record.timestamp < limit
@@ -125,10 +182,10 @@ def _check_oldest(header: BatchHeader, records: memoryview, rules: AppendRules, 
     raise TidelogError(reason, ErrorCode.INVALID_TIMESTAMP, tuple(old))
 
 
-def _check_keys(records: memoryview) -> None:
+def _check_keys(records: memoryview, pace: Callable[[], None]) -> None:
     from tidelog.protocol.records import validate_records  # opened only for compacted topics
 
-    missing = validate_records(records).first_missing_key
+    missing = validate_records(records, pace=pace).first_missing_key
     if missing is not None:
         reason = f"a compacted topic needs a key on every record; record {missing} has none"
         raise InvalidRecord(reason, records=(missing,))

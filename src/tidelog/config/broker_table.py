@@ -144,6 +144,13 @@ class BrokerTable:
         "Port on the first listener's host that serves `/metrics` for Prometheus and `/health`; 0 is off.",
         ours=True,
     )
+    event_loop_sample_interval_ms: int = row(
+        Whole(1, 1000),
+        20,
+        "How often the broker looks how late its event loop is, for the histograms in `/metrics`. "
+        "What holds the loop for longer than this is always seen.",
+        ours=True,
+    )
 
     process_roles: frozenset[str] = row(
         ChoiceSet(BROKER_ROLE, CONTROLLER_ROLE),

@@ -8,7 +8,7 @@ of a broker that dies is spread over all others.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
@@ -39,10 +39,22 @@ def spread(
     """Replicas for ``partitions`` new partitions of a topic that has some already (``topic``), in a cluster
     that has others (``elsewhere``).
     """
+    return list(spreading(sites, partitions, replicas, topic=topic, elsewhere=elsewhere))
+
+
+def spreading(
+    sites: Iterable[Site],
+    partitions: int,
+    replicas: int,
+    *,
+    topic: Iterable[Assignment] = (),
+    elsewhere: Iterable[Assignment] = (),
+) -> Iterator[list[int]]:
+    """The same one after the other: ten thousand take long."""
     ring = sorted(sites, key=lambda site: site.broker_id)
     check_room(ring, replicas)
     placer = _Placer(ring, topic, elsewhere)
-    return [placer.place(replicas) for _ in range(partitions)]
+    return (placer.place(replicas) for _ in range(partitions))
 
 
 class _Placer:

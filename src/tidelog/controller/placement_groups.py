@@ -8,12 +8,12 @@ enough. Where a topic grows, its groups stay as they are.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
-from tidelog.controller.placement import Assignment, Site, check_room, spread
+from tidelog.controller.placement import Assignment, Site, check_room, spreading
 
 
 def spread_groups(
@@ -25,6 +25,18 @@ def spread_groups(
     elsewhere: Iterable[Assignment] = (),
 ) -> list[list[int]]:
     """Replicas for ``partitions`` new partitions, as :func:`tidelog.controller.placement.spread`."""
+    return list(spreading_groups(sites, partitions, replicas, topic=topic, elsewhere=elsewhere))
+
+
+def spreading_groups(
+    sites: Iterable[Site],
+    partitions: int,
+    replicas: int,
+    *,
+    topic: Iterable[Assignment] = (),
+    elsewhere: Iterable[Assignment] = (),
+) -> Iterator[list[int]]:
+    """The same one after the other."""
     ring = sorted(sites, key=lambda site: site.broker_id)
     check_room(ring, replicas)
     present = [tuple(assignment) for assignment in topic]
@@ -35,8 +47,8 @@ def spread_groups(
     held_elsewhere = Counter(chain.from_iterable(others))
     able = [site for site in ring if site.serves]
     able = [site for site in able if site.may_lead] or able
-    placed = []
-    for _ in range(partitions):
+
+    def place() -> list[int]:
         primary = min(
             able,
             key=lambda site: (
@@ -49,8 +61,9 @@ def spread_groups(
         led[primary.broker_id] += 1
         if primary.broker_id not in groups:
             groups[primary.broker_id] = _backups(ring, primary, replicas - 1)
-        placed.append([primary.broker_id, *groups[primary.broker_id]])
-    return placed
+        return [primary.broker_id, *groups[primary.broker_id]]
+
+    return (place() for _ in range(partitions))
 
 
 def _backups(ring: Sequence[Site], primary: Site, count: int) -> list[int]:
@@ -69,12 +82,12 @@ def _backups(ring: Sequence[Site], primary: Site, count: int) -> list[int]:
 class Placement(NamedTuple):
     """How the replicas of a mode are placed."""
 
-    spread: Callable[..., list[list[int]]]
+    spreading: Callable[..., Iterator[list[int]]]
     first_must_serve: bool = False  # nobody but the first replica could lead
 
 
 BY_MODE = {
-    ISR: Placement(spread),
-    PRIMARY_BACKUP: Placement(spread_groups, first_must_serve=True),
-    QUORUM: Placement(spread),
+    ISR: Placement(spreading),
+    PRIMARY_BACKUP: Placement(spreading_groups, first_must_serve=True),
+    QUORUM: Placement(spreading),
 }

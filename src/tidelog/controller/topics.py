@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
@@ -39,6 +39,45 @@ class TopicWish(NamedTuple):
     configs: Mapping[str, str] = {}
 
 
+class Draft:
+    """Replicas of new partitions that were placed before it is decided that there shall be any: to place ten
+    thousand takes long. They count where the brokers are still the same then.
+    """
+
+    def __init__(self, mode: str, replicas: int, sites: Sequence[Site], placing: Iterator[list[int]]) -> None:
+        self._key = (mode, replicas, sites)
+        self._placing = placing
+        self.placed: list[list[int]] = []
+
+    def steps(self) -> Iterator[None]:
+        """Each places one partition."""
+        for assignment in self._placing:
+            self.placed.append(assignment)
+            yield
+
+    def fits(self, mode: str, partitions: int, replicas: int, sites: Sequence[Site]) -> bool:
+        return self._key == (mode, replicas, sites) and len(self.placed) == partitions
+
+
+def draft_creation(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> Draft:
+    """Raises what :func:`create` would."""
+    mode = mode_of(_with_mode(wish, config))
+    partitions, replicas = _counts(image, wish, config)
+    sites = _sites(image)
+    spreading = PLACEMENTS[mode].spreading
+    return Draft(mode, replicas, sites, spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
+
+
+def draft_growth(image: ClusterImage, name: str, total: int) -> Draft:
+    """Raises what :func:`add_partitions` would."""
+    topic = require(image, name)
+    _check_partition_count(total)
+    mode, replicas = topic.partitions[0].mode, len(topic.partitions[0].target)
+    sites = _sites(image)
+    added = total - len(topic.partitions)
+    return Draft(mode, replicas, sites, _spread_more(image, topic, added, sites))
+
+
 def check_name(name: str) -> None:
     problem = None
     if not name:
@@ -55,13 +94,15 @@ def check_name(name: str) -> None:
         raise TidelogError(f"topic name {name[:60]!r} {problem}", ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-def create(image: ClusterImage, wish: TopicWish, config: BrokerConfig, topic_id: UUID) -> TopicCreated:
+def create(
+    image: ClusterImage, wish: TopicWish, config: BrokerConfig, topic_id: UUID, draft: Draft | None = None
+) -> TopicCreated:
     check_name(wish.name)
     if wish.name in image.topics:
         raise TidelogError(f"topic {wish.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
     _check_collision(image, wish.name)
     configs = _with_mode(wish, config)
-    assignments = _place(image, wish, config, mode_of(configs))
+    assignments = _place(image, wish, config, mode_of(configs), draft)
     for warning in check_topic_overrides(configs, len(assignments[0])):
         logger.warning("topic %s: %s", wish.name, warning)
     return TopicCreated(
@@ -95,7 +136,9 @@ def _check_collision(image: ClusterImage, name: str) -> None:
             raise TidelogError(f"topic {name!r} collides with {other!r}", ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig, mode: str) -> list[list[int]]:
+def _place(
+    image: ClusterImage, wish: TopicWish, config: BrokerConfig, mode: str, draft: Draft | None
+) -> list[list[int]]:
     if wish.assignments:
         if wish.partitions != -1 or wish.replicas != -1:
             raise InvalidRequest(
@@ -104,6 +147,15 @@ def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig, mode: str
         placed = placement.check_manual(wish.assignments, sorted(image.brokers), first_partition=0)
         _check_somebody_serves(image, placed, mode, first_partition=0)
         return placed
+    partitions, replicas = _counts(image, wish, config)
+    sites = _sites(image)
+    if draft is not None and draft.fits(mode, partitions, replicas, sites):
+        return draft.placed
+    return list(PLACEMENTS[mode].spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
+
+
+def _counts(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> tuple[int, int]:
+    """How many partitions and replicas a wish means."""
     partitions = config.num_partitions if wish.partitions == -1 else wish.partitions
     _check_partition_count(partitions)
     replicas = _default_replicas(image, config) if wish.replicas == -1 else wish.replicas
@@ -111,7 +163,7 @@ def _place(image: ClusterImage, wish: TopicWish, config: BrokerConfig, mode: str
         raise TidelogError(
             f"replication factor must be at least 1, not {replicas}", ErrorCode.INVALID_REPLICATION_FACTOR
         )
-    return PLACEMENTS[mode].spread(_sites(image), partitions, replicas, elsewhere=_assignments(image))
+    return partitions, replicas
 
 
 def _default_replicas(image: ClusterImage, config: BrokerConfig) -> int:
@@ -169,7 +221,11 @@ def _check_partition_count(partitions: int) -> None:
 
 
 def add_partitions(
-    image: ClusterImage, name: str, total: int, assignments: Sequence[Sequence[int]] | None
+    image: ClusterImage,
+    name: str,
+    total: int,
+    assignments: Sequence[Sequence[int]] | None,
+    draft: Draft | None = None,
 ) -> PartitionsAdded:
     topic = require(image, name)
     existing = len(topic.partitions)
@@ -180,24 +236,25 @@ def add_partitions(
             ErrorCode.INVALID_PARTITIONS,
         )
     _check_partition_count(total)
-    placed = _place_more(image, topic, total - existing, assignments)
+    placed = _place_more(image, topic, total - existing, assignments, draft)
     mode = mode_of(topic.configs)
     return PartitionsAdded(topic.topic_id, placed, _away(image, placed), mode, votes(mode))
 
 
 def _place_more(
-    image: ClusterImage, topic: TopicImage, added: int, assignments: Sequence[Sequence[int]] | None
+    image: ClusterImage,
+    topic: TopicImage,
+    added: int,
+    assignments: Sequence[Sequence[int]] | None,
+    draft: Draft | None,
 ) -> list[list[int]]:
     existing = len(topic.partitions)
     replicas = len(topic.partitions[0].target)
     if assignments is None:
-        return PLACEMENTS[topic.partitions[0].mode].spread(
-            _sites(image),
-            added,
-            replicas,
-            topic=[partition.target for partition in topic.partitions],
-            elsewhere=_assignments(image, without=topic),
-        )
+        sites = _sites(image)
+        if draft is not None and draft.fits(topic.partitions[0].mode, added, replicas, sites):
+            return draft.placed
+        return list(_spread_more(image, topic, added, sites))
     if len(assignments) != added:
         raise TidelogError(
             f"{added} partitions are added, {len(assignments)} assignments are given",
@@ -209,6 +266,18 @@ def _place_more(
     )
     _check_somebody_serves(image, placed, topic.partitions[0].mode, first_partition=existing)
     return placed
+
+
+def _spread_more(
+    image: ClusterImage, topic: TopicImage, added: int, sites: Sequence[Site]
+) -> Iterator[list[int]]:
+    return PLACEMENTS[topic.partitions[0].mode].spreading(
+        sites,
+        added,
+        len(topic.partitions[0].target),
+        topic=[partition.target for partition in topic.partitions],
+        elsewhere=_assignments(image, without=topic),
+    )
 
 
 def delete(image: ClusterImage, name: str, config: BrokerConfig) -> TopicDeleted:

@@ -31,7 +31,6 @@ _DELETE_SUFFIX = "-delete"
 _STRAY_SUFFIX = "-stray"
 _META_VERSION = "1"
 _META_VERSIONS_READ = ("0", "1")
-_REMOVED_PER_CALL = 32
 _SYNC_ROUNDS = 2  # The second one makes the names durable that the first one's outcome allowed.
 _SYNCED_AT_ONCE = 64  # Logs; each keeps a few files open meanwhile.
 
@@ -386,15 +385,24 @@ class DataDirectory:
             raise StorageError(f"cannot delete {log.directory}: {error}") from error
         self._doomed.append((now_ms + log.config.file_delete_delay_ms, target))
 
-    def remove_doomed(self, now_ms: int) -> int:
-        """Remove deleted partitions whose delay is over, a few per call; how many are left."""
-        due = [doomed for doomed in self._doomed if doomed[0] <= now_ms][:_REMOVED_PER_CALL]
-        for doomed in due:
-            self._doomed.remove(doomed)
+    def take_doomed(self, now_ms: int) -> list[str]:
+        """Directories of deleted partitions whose delay is over, for :meth:`remove_trees`."""
+        due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
+        if due:
+            self._doomed = [each for each in self._doomed if each[0] > now_ms]
+        return due
+
+    def remove_trees(self, paths: Sequence[str]) -> None:
+        """Remove directories that :meth:`take_doomed` gave. Touches nothing but files: safe in any thread."""
+        for path in paths:
             try:
-                remove_tree(self._storage, doomed[1])
+                remove_tree(self._storage, path)
             except OSError as error:
-                _logger.error("cannot remove %s: %s", doomed[1], error)
+                _logger.error("cannot remove %s: %s", path, error)
+
+    def remove_doomed(self, now_ms: int) -> int:
+        """Remove deleted partitions whose delay is over, here and now; how many are left."""
+        self.remove_trees(self.take_doomed(now_ms))
         return len(self._doomed)
 
     # -- checkpoints -------------------------------------------------------------------

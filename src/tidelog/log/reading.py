@@ -10,7 +10,7 @@ from tidelog.log.aborted_index import AbortedTransaction
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
 from tidelog.log.storage import EMPTY_REGION, Region
-from tidelog.log.verification import DamagedSegment, verify_read
+from tidelog.log.verification import DamagedSegment, verified_bytes, verify_read
 
 
 class Reading(LogState):
@@ -50,7 +50,8 @@ class Reading(LogState):
         if available > max_bytes:
             available = max(max_bytes, size) if at_least_one_batch else max_bytes
         if position < segment.trusted_from:
-            verify_read(segment, position, available, offset, self._row.end_of(segment, self.end_offset))
+            end = self._row.end_of(segment, self.end_offset)
+            available = verified_bytes(segment, position, available, size, offset, end)
         return Region(segment.file(), position, available)
 
     def _end_position(self, segment: Segment, end_offset: int) -> int:

@@ -109,15 +109,13 @@ class SegmentRow:
         segment.release_all()
         self._doomed.append((due_ms, segment))
 
-    def remove_deleted(self, now_ms: int) -> None:
-        """Remove the files of segments that left the row long enough ago."""
-        waiting = []
-        for due_ms, segment in self._doomed:
-            if due_ms <= now_ms:
-                segment.remove()
-            else:
-                waiting.append((due_ms, segment))
-        self._doomed = waiting
+    def take_deleted(self, now_ms: int) -> list[Segment]:
+        """Segments that left the row long enough ago; the caller removes their files."""
+        if not self._doomed:
+            return []
+        due = [segment for due_ms, segment in self._doomed if due_ms <= now_ms]
+        self._doomed = [each for each in self._doomed if each[0] > now_ms]
+        return due
 
     def release_all(self) -> None:
         for segment in self._segments:

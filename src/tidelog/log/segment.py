@@ -19,6 +19,7 @@ from tidelog.log.storage import Buffer, File, Region, Storage
 from tidelog.log.sync import Unsynced, open_existing
 from tidelog.protocol.batch import BatchHeader
 
+VERIFIED_PARTS_MAX = 64  # of one segment that are remembered
 RELATIVE_OFFSET_MAX = (1 << 31) - 1  # Index entries hold offsets relative to the base offset in 4 bytes.
 NO_TIMESTAMP = -1
 _NOT_LOADED = -2
@@ -37,7 +38,8 @@ class Segment:
     __slots__ = (
         "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes", "aborted",
         "active", "base_offset", "index", "indexed_position", "max_timestamp", "max_timestamp_offset",
-        "on_closed_file", "path", "size", "time_index", "trusted_from", "verified_to",
+        "on_closed_file", "path", "size", "time_index", "trusted_from", "verified_parts",
+        "verified_to",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +57,8 @@ class Segment:
         self.size = size  # Bytes of whole batches; the file may be longer while a write is under way.
         self.trusted_from = size  # Position: what lies behind was written by this process.
         self.verified_to = 0  # Position: what lies before was read back and found whole.
+        # The same of ranges that lie behind it, by position: what is read again and again is checked once.
+        self.verified_parts: list[tuple[int, int]] = []
         self.active = False
         self.on_closed_file: Callable[[], None] | None = None  # Tells the writer that its file gave way.
         self._indexes_checked = False  # Whether the index files were seen to fit the log file.
@@ -196,6 +200,9 @@ class Segment:
         self.size = position
         self.trusted_from = min(self.trusted_from, position)
         self.verified_to = min(self.verified_to, position)
+        self.verified_parts = [
+            (start, min(end, position)) for start, end in self.verified_parts if start < position
+        ]
         self.index.truncate(end_offset)
         self.time_index.truncate(end_offset)
         self.aborted.truncate(end_offset)
@@ -337,6 +344,26 @@ class Segment:
             self.index.path = self._file_path(layout.INDEX_SUFFIX)
             self.time_index.path = self._file_path(layout.TIME_INDEX_SUFFIX)
             self.aborted.path = self._file_path(layout.ABORTED_SUFFIX)
+
+    def verified_from(self, position: int) -> int:
+        """How far what begins there was found whole; ``position`` itself where nothing is known of it."""
+        if position < self.verified_to:
+            return self.verified_to
+        return next((end for start, end in self.verified_parts if start <= position < end), position)
+
+    def note_verified(self, start: int, end: int) -> None:
+        """Whole batches were read back."""
+        parts = []
+        for part in self.verified_parts:
+            if part[1] < start or end < part[0]:
+                parts.append(part)
+            else:
+                start, end = min(start, part[0]), max(end, part[1])
+        if start <= self.verified_to:
+            self.verified_to = max(self.verified_to, end)
+            self.verified_parts = [part for part in parts if part[1] > self.verified_to]
+        else:
+            self.verified_parts = [*parts, (start, end)][-VERIFIED_PARTS_MAX:]
 
     def remove(self) -> None:
         for kind in reversed(layout.SEGMENT_SUFFIXES):

@@ -146,14 +146,13 @@ class Shortening(Appending):
         self.epochs.truncate_before(offset)
 
     def enforce_retention(self, now_ms: int, high_watermark: int) -> list[Segment]:
-        """Take expired segments out of the log and remove files whose delay is over; the segments taken out.
+        """Take expired segments out of the log; the segments taken out.
 
         Works on a failed log, too: it may have failed because the disk is full.
         """
         if self.closed:
             return []
         try:
-            self.remove_deleted(now_ms)
             self.producers.expire(now_ms)
             self.producers.transactions.forget_committed(high_watermark)
             count = retention.expired(
@@ -169,9 +168,16 @@ class Shortening(Appending):
         except OSError as error:
             raise self._fail("delete old segments", error) from error
 
+    def take_deleted(self, now_ms: int) -> list[Segment]:
+        """Segments that left the log long enough ago, for the caller to remove, in any thread: nobody else
+        uses their files. A large file takes the system a while.
+        """
+        return self._row.take_deleted(now_ms)
+
     def remove_deleted(self, now_ms: int) -> None:
-        """Remove the files of segments that left the log long enough ago."""
-        self._row.remove_deleted(now_ms)
+        """Remove the files of segments that left the log long enough ago, here and now."""
+        for segment in self.take_deleted(now_ms):
+            segment.remove()
 
     def _drop_oldest(self, now_ms: int) -> Segment:
         self._raise_start(max(self.start_offset, self._row.segments[1].base_offset))

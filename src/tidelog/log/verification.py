@@ -14,6 +14,7 @@ from tidelog.log.storage import Region
 from tidelog.protocol import batch as batches
 
 PIECE_BYTES = 1 << 20
+SLICE_BYTES = 128 << 10  # read back at once: less than 5 ms, however small the batches are
 
 
 class DamagedSegment(StorageError):
@@ -82,8 +83,23 @@ def verify_read(segment: Segment, position: int, size: int, offset: int, end_off
     if found.damage:
         damaged_from = found.next_offset if found.whole_bytes else offset
         raise DamagedSegment(f"{segment!r} is damaged: {found.damage}", damaged_from)
-    if position <= segment.verified_to:
-        segment.verified_to = max(segment.verified_to, position + found.whole_bytes)
+    if found.whole_bytes:
+        segment.note_verified(position, position + found.whole_bytes)
+
+
+def verified_bytes(
+    segment: Segment, position: int, available: int, first_size: int, offset: int, end_offset: int
+) -> int:
+    """How many of ``available`` bytes a reader of ``offset`` gets now. A slice at a time is read back and
+    checked, and always the first batch, which has ``first_size`` bytes: whoever asks for a lot asks again.
+    Raises :class:`DamagedSegment`.
+    """
+    known = segment.verified_from(position)
+    if known > position:
+        return min(available, known - position)
+    size = min(available, max(SLICE_BYTES, first_size))
+    verify_read(segment, position, size, offset, end_offset)
+    return size
 
 
 def pieces(segment: Segment, end_offset: int) -> Generator[Piece, Checked | None, None]:

@@ -10,6 +10,7 @@ gigabytes, so decompression writes into a buffer that never grows past the limit
 cramjam is imported on first use: most brokers only pass compressed batches on and never pay for it.
 """
 
+import mmap
 import struct
 from collections.abc import Callable
 from enum import IntEnum
@@ -65,6 +66,7 @@ _INT32 = struct.Struct(">i")
 _SNAPPY_EXPANSION_MAX = 32  # three bytes of snappy become at most 64; a larger claim is a lie
 
 _FIRST_GUESS_BYTES_MIN = 64 << 10
+_LAZY_FROM_BYTES = 1 << 20  # such memory is only had where something is written: to fill it takes too long
 _OUTPUT_FULL = "failed to write whole buffer"  # how cramjam says that the output did not fit
 
 
@@ -146,13 +148,13 @@ def _broken(codec: Codec, reason: object) -> CorruptBatch:
 
 def _decompress_bounded(
     codec: Codec, decompress_into: Callable[[Any, Any], int], data: Buffer, limit: int
-) -> bytearray:
+) -> bytearray | memoryview:
     """Try buffers of growing size: a small batch never costs a large allocation, a bomb never fits."""
     from cramjam import DecompressionError
 
     size = min(limit, max(_FIRST_GUESS_BYTES_MIN, 8 * len(data)))
     while True:
-        output = bytearray(size)
+        output = bytearray(size) if size < _LAZY_FROM_BYTES else mmap.mmap(-1, size)
         try:
             length = decompress_into(data, output)
         except DecompressionError as error:
@@ -162,23 +164,25 @@ def _decompress_bounded(
                 raise _too_large(limit) from None
             size = min(limit, size * 8)
         else:
+            if isinstance(output, mmap.mmap):
+                return memoryview(output)[:length]
             del output[length:]
             return output
 
 
-def _decompress_gzip(data: Buffer, limit: int) -> bytearray:
+def _decompress_gzip(data: Buffer, limit: int) -> bytearray | memoryview:
     import cramjam
 
     return _decompress_bounded(Codec.GZIP, cramjam.gzip.decompress_into, data, limit)
 
 
-def _decompress_zstd(data: Buffer, limit: int) -> bytearray:
+def _decompress_zstd(data: Buffer, limit: int) -> bytearray | memoryview:
     import cramjam
 
     return _decompress_bounded(Codec.ZSTD, cramjam.zstd.decompress_into, data, limit)
 
 
-def _decompress_lz4(data: Buffer, limit: int) -> bytearray:
+def _decompress_lz4(data: Buffer, limit: int) -> bytearray | memoryview:
     import cramjam
 
     return _decompress_bounded(Codec.LZ4, cramjam.lz4.decompress_into, data, limit)
@@ -227,7 +231,7 @@ _COMPRESS: dict[Codec, Callable[[Buffer], bytes | bytearray]] = {
     Codec.LZ4: _compress_lz4,
     Codec.ZSTD: _compress_zstd,
 }
-_DECOMPRESS: dict[Codec, Callable[[Buffer, int], bytearray]] = {
+_DECOMPRESS: dict[Codec, Callable[[Buffer, int], bytearray | memoryview]] = {
     Codec.GZIP: _decompress_gzip,
     Codec.SNAPPY: _decompress_snappy,
     Codec.LZ4: _decompress_lz4,

@@ -97,6 +97,18 @@ def encode(api_key: int, version: int, correlation_id: int, answer: Fields) -> b
     return _FRAME_START.pack(4 + len(header) + len(body), correlation_id) + header + body
 
 
+def has_more_elements(answer: Fields, limit: int) -> bool:
+    """Whether the arrays of an answer, and those in their elements, have more than ``limit`` elements."""
+    count = 0
+    for value in answer.values():
+        for element in value if isinstance(value, list) else ():
+            inner = element.values() if isinstance(element, dict) else ()
+            count += 1 + sum(len(each) for each in inner if isinstance(each, list))
+            if count > limit:
+                return True
+    return False
+
+
 def entity_builder(entity: type[Any]) -> Callable[[Fields], Any]:
     """Makes kio's entity from plain values; see the module's docstring."""
     hints = get_type_hints(entity)

@@ -33,6 +33,7 @@ from tidelog.protocol.batch import BatchHeader, Buffer
 from tidelog.protocol.codecs import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 
 _INT32_MAX = (1 << 31) - 1
+RECORDS_PER_PACE = 256
 _CONTROL_KEY = Struct(">hh")
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -143,7 +144,8 @@ def payload_of(batch: Buffer, header: BatchHeader, limit: int = MAX_DECOMPRESSED
 
 def scan(payload: Buffer, count: int) -> Iterator[RawRecord]:
     """The outline of each of ``count`` records; every length is checked, and that nothing is left over."""
-    data = bytes(payload)  # indexing a memoryview takes twice as long, and there is a lot of it
+    # Indexing a memoryview takes twice as long, and there is a lot of it.
+    data = payload if isinstance(payload, bytes | bytearray) else bytes(payload)
     position = 0
     try:
         for _ in range(count):
@@ -156,7 +158,7 @@ def scan(payload: Buffer, count: int) -> Iterator[RawRecord]:
         raise _invalid(f"{len(data) - position} bytes are left over behind {count} records")
 
 
-def _outline(data: bytes, start: int) -> RawRecord:
+def _outline(data: bytes | bytearray, start: int) -> RawRecord:
     """One record. Numbers of one byte are read in place: a call for each would double compaction's time."""
     byte = data[start]
     length, position = (byte >> 1 ^ -(byte & 1), start + 1) if byte < 0x80 else _read_varint(data, start)
@@ -280,9 +282,15 @@ def control_key(kind: ControlType, version: int = 0) -> bytes:
 
 
 def validate_records(
-    batch: Buffer, header: BatchHeader | None = None, limit: int = MAX_DECOMPRESSED_BYTES
+    batch: Buffer,
+    header: BatchHeader | None = None,
+    limit: int = MAX_DECOMPRESSED_BYTES,
+    pace: Callable[[], None] = lambda: None,
 ) -> RecordsSummary:
-    """One pass over a producer's batch: its records must be as many as the header says, offsets 0, 1, 2, …"""
+    """One pass over a producer's batch: its records must be as many as the header says, offsets 0, 1, 2, …
+
+    ``pace`` is called now and then, for a thread that must not hold up others.
+    """
     if header is None:
         header = batches.check(batch)
     if header.count < 1 or header.count != header.last_offset_delta + 1:
@@ -291,6 +299,8 @@ def validate_records(
     newest = 0
     missing: int | None = None
     for index, raw in enumerate(scan(payload_of(batch, header, limit), header.count)):
+        if not index % RECORDS_PER_PACE:
+            pace()
         if raw.offset_delta != index:
             raise _invalid(f"record {index} of the batch has the offset delta {raw.offset_delta}")
         if raw.key_size < 0 and missing is None:

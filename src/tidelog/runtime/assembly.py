@@ -72,7 +72,7 @@ class Assembly:
         metadata = self.node.metadata
         self.broker = Broker(config, metadata, self.node.partitions, services)
         self.broker.links = WireLinks(self.broker, self.peers, lambda: metadata.leader)
-        self.server = Server(self.broker, loop)
+        self.server = Server(self.broker, loop, services=services)
         relay = Relay(self.broker, self.peers, lambda: metadata.leader, lambda: self.node.controller.active)
         self.server.gate = Gate(self.peers.inbound, relay)
         self.broker.lost_brokers = self.node.lost_peers

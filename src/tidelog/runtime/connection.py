@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from tidelog.broker.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
@@ -30,7 +30,7 @@ from tidelog.runtime import handling
 from tidelog.runtime.peers import names
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender
-from tidelog.runtime.write_order import WriteOrder
+from tidelog.runtime.write_order import NO_WRITE, WRITES, kind_that_passes
 
 if TYPE_CHECKING:
     from tidelog.runtime.peers.gate import Gate
@@ -52,23 +52,36 @@ class Waiting(Protocol):
 class Slot:
     """A request's place in the order of answers."""
 
-    __slots__ = ("loose", "parts", "waiting", "writes")
+    __slots__ = ("parts", "waiting")
 
-    def __init__(self, loose: bool) -> None:
-        self.loose = loose  # in no order
-        self.writes = False  # later requests may have to wait for it
+    loose: ClassVar[bool] = False  # in no order
+    writes: ClassVar[bool] = False  # later requests may have to wait for it
+
+    def __init__(self) -> None:
         self.parts: Sequence[Part | bytes] | None = None  # None until finished
         self.waiting: Waiting | None = None
 
 
+class LooseSlot(Slot):
+    __slots__ = ()
+    loose = True
+
+
+class WriteSlot(Slot):
+    __slots__ = ()
+    writes = True
+
+
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
+        "_awaited",
         "_busy",
         "_closed",
         "_ended",
         "_held_back",
         "_held_bytes",
         "_loose",
+        "_opening",
         "_produce_shape",
         "_ready",
         "_receiver",
@@ -77,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         "_short_of_memory",
         "_stopped_reading",
         "_transport",
-        "_write_order",
+        "_write_kind",
         "ip",
         "kinds",
         "last_active",
@@ -94,8 +107,11 @@ class Connection(asyncio.BufferedProtocol):
         self._produce_shape: produce.Shape | None = None  # of the last produce request
         self.slots: deque[Slot] = deque()
         self._loose: dict[Slot, None] = {}  # unanswered, in no order
-        self._write_order = WriteOrder()
+        # Requests of this kind pass the writes that may be unanswered; NO_WRITE: there is none.
+        self._write_kind = NO_WRITE
         self._held_back: memoryview | None = None  # a request that waits for earlier writes
+        self._awaited = 0  # how many of them are unanswered
+        self._opening = False  # a thread looks at the records of the last request
         self._ready: list[Part | bytes] = []  # of those that are answered
         self.node: int | None = None  # of the cluster, at the other end
         self._stopped_reading = False
@@ -217,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
                 if self._must_wait():
                     self._stop_reading()
                     break
-                request, self._held_back = self._held_back or receiver.next(), None
+                request = receiver.next() if self._held_back is None else self._take_held_back()
                 if request is not None:
                     self._dispatch(request)
                 elif not receiver.needed_bytes:
@@ -232,9 +248,7 @@ class Connection(asyncio.BufferedProtocol):
     def _must_wait(self) -> bool:
         if self._short_of_memory or len(self.slots) + len(self._loose) >= self._server.max_unanswered:
             return True
-        if len(self._ready) >= READY_MAX:
-            return True
-        if self._held_back is not None and self._write_order.holds_back(_api_key_of(self._held_back)):
+        if self._awaited or self._opening or len(self._ready) >= READY_MAX:
             return True
         return self._sender is not None and self._sender.blocked
 
@@ -284,14 +298,15 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             logger.exception("a request of %s failed", self.peer)
             self.close("a request that could not be answered")
-        if len(request) >= OWN_BUFFER_FROM_BYTES and request is not self._held_back:
+        if len(request) >= OWN_BUFFER_FROM_BYTES and request is not self._held_back and not self._opening:
             self._release_memory()
             if slot is not None and slot.parts is not None:
                 self._receiver.give_back(request)
 
     def _handle(self, request: memoryview) -> Slot | None:
         api_key, version, correlation_id, client_size = handling.HEADER.unpack_from(request, 0)
-        if self.node is None and self._write_order.holds_back(api_key):
+        passing = self._write_kind
+        if passing != api_key and passing != NO_WRITE and self._must_follow_writes():
             self._held_back = request
             return None
         shape = self._produce_shape
@@ -325,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
         slot = self._take_slot(by_node, api_key)
         if api_key == produce.API_KEY:
             self._produce_shape = server.produce.handle(
-                request, position, context, lambda answer: self._finish(slot, answer)
+                request, position, context, lambda answer: self._finish(slot, answer), self
             )
         elif api_key == fetch.API_KEY:
             by_follower = gate is not None and follower_fetch.is_ask(request, version)
@@ -346,26 +361,64 @@ class Connection(asyncio.BufferedProtocol):
             )
         else:
             handling.handle_plain(
-                server.broker, request, position, context, lambda frame: self._finish(slot, frame), self.close
+                server.broker,
+                request,
+                position,
+                context,
+                lambda frame: self._finish(slot, frame),
+                self.close,
+                server.encode,
             )
         return slot
 
     def _handle_alike(self, shape: produce.Shape, records: memoryview, correlation_id: int) -> Slot:
         """A produce request like the one before."""
-        slot = self._take_slot(False, produce.API_KEY)
+        slot = WriteSlot()
+        self.slots.append(slot)
+        self._write_kind = produce.API_KEY
         self._server.requests += 1
         context = RequestContext(produce.API_KEY, shape.version, correlation_id, None, self.peer)
-        self._server.produce.handle_alike(shape, records, context, lambda answer: self._finish(slot, answer))
+        self._server.produce.handle_alike(
+            shape, records, context, lambda answer: self._finish(slot, answer), self
+        )
         return slot
 
+    def hold(self) -> None:
+        """The last request takes a while, and the next one must not overtake it. It keeps its memory."""
+        self._opening = True
+
+    def resume(self) -> None:
+        self._opening = False
+        self._release_memory()
+        self._go_on()
+
     def _take_slot(self, loose: bool, api_key: int) -> Slot:
-        slot = Slot(loose)
+        slot: Slot
         if loose:
+            slot = LooseSlot()
             self._loose[slot] = None
+            return slot
+        if api_key in WRITES:
+            slot = WriteSlot()
+            self._write_kind = kind_that_passes(api_key)
         else:
-            slot.writes = self._write_order.began(api_key)
-            self.slots.append(slot)
+            slot = Slot()
+        self.slots.append(slot)
         return slot
+
+    def _must_follow_writes(self) -> bool:
+        """Whether unanswered writes are in the way of a request that does not pass them. They are counted
+        only here: most connections only write or only read.
+        """
+        if self.node is None:
+            self._awaited = sum(slot.writes and slot.parts is None for slot in self.slots)
+        if not self._awaited:
+            self._write_kind = NO_WRITE
+        return self._awaited > 0
+
+    def _take_held_back(self) -> memoryview | None:
+        request, self._held_back = self._held_back, None
+        return request
 
     @staticmethod
     def _wait(slot: Slot, waiting: Waiting | None) -> None:
@@ -398,14 +451,20 @@ class Connection(asyncio.BufferedProtocol):
     def _finish_parts(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         slot.parts = parts
         slot.waiting = None
-        if slot.writes and self._write_order.ended() and self._held_back is not None and not self._busy:
-            # Later: whoever answers is not prepared to be asked the next question meanwhile.
-            self._server.loop.call_soon(self._go_on)
+        if self._awaited and slot.writes:
+            self._written()
         if slot.loose:
             self._finish_loose(slot, parts)
         elif not self._busy and self.slots and self.slots[0] is slot:
             self._flush_answers()
             self._go_on()
+
+    def _written(self) -> None:
+        """A write is answered that a request waits for."""
+        self._awaited -= 1
+        if not self._awaited and not self._busy:
+            # Later: whoever answers is not prepared to be asked the next question meanwhile.
+            self._server.loop.call_soon(self._go_on)
 
     def _finish_loose(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
         if self._closed or slot not in self._loose:
@@ -435,7 +494,3 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         if self._sender is not None:
             self._sender.transport_drained()
-
-
-def _api_key_of(request: memoryview) -> int:
-    return int.from_bytes(request[:2], "big", signed=True)

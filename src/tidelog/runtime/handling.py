@@ -18,6 +18,11 @@ from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 
 logger = logging.getLogger(__name__)
 
+Compute = Callable[[Callable[[], bytes], Callable[[bytes | BaseException], None]], None]
+"""Runs work in a thread; its result, or its exception, comes back in order with events."""
+
+ENCODED_AT_ONCE_MAX = 500  # elements of an answer: about 4 ms
+
 HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
 
 
@@ -44,21 +49,35 @@ def handle_plain(
     context: RequestContext,
     finish: Callable[[bytes], None],
     give_up: Callable[[str], None],
+    compute: Compute | None = None,
 ) -> None:
-    """``finish`` gets the answer frame, now or later; ``give_up`` is called where there can be none. Raises
-    :class:`Malformed`."""
+    """``finish`` gets the answer frame, now or later; ``give_up`` is called where there can be none.
+    ``compute``: large answers are encoded there. Raises :class:`Malformed`."""
     api_key, version = context.api_key, context.version
     decoded = messages.decode(api_key, version, request, position)
 
     def answer(fields: messages.Fields) -> None:
         # Also called by whoever keeps a promise: a defect here must not reach them.
+        if compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
+            compute(lambda: encode(fields), encoded)
+            return
         try:
-            frame = messages.encode(api_key, version, context.correlation_id, fields)
-        except Exception:
-            logger.exception("the answer to %s v%s cannot be encoded", messages.name_of(api_key), version)
-            _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
+            frame = encode(fields)
+        except Exception as error:
+            encoded(error)
         else:
             finish(frame)
+
+    def encode(fields: messages.Fields) -> bytes:
+        return messages.encode(api_key, version, context.correlation_id, fields)
+
+    def encoded(frame: bytes | BaseException) -> None:
+        if isinstance(frame, bytes):
+            finish(frame)
+            return
+        name = messages.name_of(api_key)
+        logger.error("the answer to %s v%s cannot be encoded", name, version, exc_info=frame)
+        _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
 
     try:
         outcome = SERVED[api_key].handler(broker, decoded, context)  # type: ignore[misc]

@@ -1,42 +1,115 @@
-"""How late the event loop is: the one figure that says whether a single-threaded broker is overloaded."""
+"""How late the event loop is: the one figure that says whether a single-threaded broker is overloaded.
+
+A timer that should fire every few milliseconds tells by how much it was late. Something that holds the loop
+for longer than the interval is always seen, and its length is told too low by the interval at most; what is
+shorter is seen as often as the two meet. On a machine that others use, a loop is also late because it did not
+get the processor: that time is taken off in a figure of its own.
+"""
 
 import asyncio
 import logging
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
 
 logger = logging.getLogger(__name__)
 
-INTERVAL_S = 0.1
+INTERVAL_S = 0.02
 WARN_FROM_S = 0.5
+BOUNDS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+class Histogram:
+    """How many values were how large."""
+
+    __slots__ = ("_counts", "count", "largest_s", "total_s")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS_S) + 1)  # by the first bound that is not smaller; the last: larger
+        self.count = 0
+        self.total_s = 0.0
+        self.largest_s = 0.0
+
+    def add(self, value_s: float) -> None:
+        self._counts[bisect_left(BOUNDS_S, value_s)] += 1
+        self.count += 1
+        self.total_s += value_s
+        self.largest_s = max(self.largest_s, value_s)
+
+    def take_largest_s(self) -> float:
+        """Since it was last asked for."""
+        largest, self.largest_s = self.largest_s, 0.0
+        return largest
+
+    def cumulative(self) -> Iterator[tuple[str, int]]:
+        """(bound, how many values are not larger), as Prometheus has it."""
+        sum_so_far = 0
+        for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), self._counts, strict=True):
+            sum_so_far += count
+            yield bound, sum_so_far
+
+    def over(self, bound_s: float) -> int:
+        """How many values were larger than one of the bounds."""
+        return sum(self._counts[BOUNDS_S.index(bound_s) + 1 :])
+
+
+class Turns:
+    """How long this thread was ready to run, and others had the processors. Linux tells; elsewhere: never."""
+
+    def __init__(self, path: str = "/proc/thread-self/schedstat") -> None:
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._descriptor = -1
+
+    def waited_s(self) -> float:
+        if self._descriptor < 0:
+            return 0.0
+        return int(os.pread(self._descriptor, 64, 0).split()[1]) / 1e9
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 class LagMeter:
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, interval_s: float = INTERVAL_S) -> None:
         self._loop = loop
+        self._interval_s = interval_s
         self._due = 0.0
+        self._turns = Turns()
+        self._waited_s = 0.0  # when it was last looked at
         self._timer: asyncio.TimerHandle | None = None
         self.last_s = 0.0
-        self.max_s = 0.0  # since it was last asked for
-        self.total_s = 0.0
-        self.samples = 0
+        self.late = Histogram()
+        self.held = Histogram()  # without the time in which other programs had the processor
 
     def start(self) -> None:
-        self._due = self._loop.time() + INTERVAL_S
-        self._timer = self._loop.call_at(self._due, self._measure)
+        self._waited_s = self._turns.waited_s()
+        self._wait()
+
+    def _wait(self) -> None:
+        # Not the loop's own clock: that one stands still while something runs, and knows whole milliseconds.
+        self._due = time.monotonic() + self._interval_s
+        self._timer = self._loop.call_later(self._interval_s, self._measure)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._turns.close()
 
     def _measure(self) -> None:
-        lag = max(0.0, self._loop.time() - self._due)
-        self.last_s = lag
-        self.max_s = max(self.max_s, lag)
-        self.total_s += lag
-        self.samples += 1
-        if lag >= WARN_FROM_S:
-            logger.warning("the event loop was held up for %.0f ms", lag * 1000)
-        self.start()
+        waited_s = self._turns.waited_s()
+        self.measured(max(0.0, time.monotonic() - self._due), waited_s - self._waited_s)
+        self._waited_s = waited_s
+        self._wait()
 
-    def take_max_s(self) -> float:
-        largest, self.max_s = self.max_s, 0.0
-        return largest
+    def measured(self, lag_s: float, waited_s: float) -> None:
+        """``waited_s``: how long others had the processor since the last measurement."""
+        self.last_s = lag_s
+        self.late.add(lag_s)
+        self.held.add(max(0.0, lag_s - waited_s))
+        if lag_s >= WARN_FROM_S:
+            logger.warning("the event loop was held up for %.0f ms", lag_s * 1000)

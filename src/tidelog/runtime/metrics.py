@@ -7,20 +7,30 @@ most.
 import asyncio
 import logging
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import cast
 
 from prometheus_client import generate_latest
-from prometheus_client.core import CollectorRegistry, CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
+from tidelog.broker.partition import Partition
 from tidelog.replication.syncing import Syncer
-from tidelog.runtime.lag import LagMeter
+from tidelog.runtime.lag import Histogram, LagMeter
 from tidelog.runtime.server import Server
 
 logger = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 5.0
 MAX_HEAD_BYTES = 8192
+PARTITIONS_PER_SLICE = 500
 
 
 class BrokerCollector(Collector):
@@ -28,6 +38,7 @@ class BrokerCollector(Collector):
         self._server = server
         self._lag = lag
         self._syncer = syncer
+        self.slices = 0  # in which partitions were told of
 
     def collect(self) -> Iterator[Metric]:
         server, lag = self._server, self._lag
@@ -42,42 +53,76 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily("tidelog_log_syncs", "Syncs of partition logs to disk.", self._syncer.syncs)
         yield GaugeMetricFamily("tidelog_event_loop_lag_seconds", "Latest lag of the event loop.", lag.last_s)
         yield GaugeMetricFamily(
-            "tidelog_event_loop_lag_max_seconds", "Largest lag since the last scrape.", lag.take_max_s()
+            "tidelog_event_loop_lag_max_seconds",
+            "Largest lag since the last scrape.",
+            lag.late.take_largest_s(),
         )
         usage = resource.getrusage(resource.RUSAGE_SELF)
         yield CounterMetricFamily("tidelog_cpu_seconds", "CPU time used.", usage.ru_utime + usage.ru_stime)
-        size = GaugeMetricFamily(
-            "tidelog_log_size_bytes", "Bytes of a partition's log.", labels=("topic", "partition")
-        )
-        end = GaugeMetricFamily(
-            "tidelog_log_end_offset", "Next offset of a partition.", labels=("topic", "partition")
-        )
-        given_up = CounterMetricFamily(
-            "tidelog_records_given_up",
+        yield _histogram("tidelog_event_loop_delay_seconds", "How late the event loop was.", lag.late)
+        about = "The same without the time in which other programs had the processor"
+        yield _histogram("tidelog_event_loop_held_seconds", f"{about}.", lag.held)
+        yield GaugeMetricFamily(
+            "tidelog_event_loop_held_max_seconds", f"{about}: the largest since the last scrape.",
+            lag.held.take_largest_s(),
+        )  # fmt: skip
+
+    async def of_partitions(self) -> bytes:
+        """What is told of every partition, in the text format. A broker may have ten thousand: others get
+        their turn in between, and nothing is made but the text.
+        """
+        partitions = list(self._server.broker.partitions)
+        texts: dict[str, list[str]] = {name: [about] for name, about, _ in _OF_PARTITIONS}
+        for start in range(0, len(partitions), PARTITIONS_PER_SLICE):
+            for partition in partitions[start : start + PARTITIONS_PER_SLICE]:
+                # Names of topics need no escaping.
+                labels = f'{{partition="{partition.name.partition}",topic="{partition.name.topic}"}}'
+                for name, _, value in _OF_PARTITIONS:
+                    texts[name].append(f"{name}{labels} {float(value(partition))}\n")
+            self.slices += 1
+            await asyncio.sleep(0)
+        return "".join(chain.from_iterable(texts.values())).encode()
+
+
+def _histogram(name: str, about: str, found: Histogram) -> Metric:
+    return HistogramMetricFamily(name, about, buckets=list(found.cumulative()), sum_value=found.total_s)
+
+
+def _about(name: str, kind: str, about: str) -> str:
+    return f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
+
+
+_Figure = Callable[[Partition], float]
+_OF_PARTITIONS: tuple[tuple[str, str, _Figure], ...] = tuple(
+    (name, _about(name, kind, about), figure)
+    for name, kind, about, figure in (
+        (
+            "tidelog_log_size_bytes", "gauge", "Bytes of a partition's log.",
+            cast(_Figure, lambda partition: partition.log.size_bytes),
+        ),
+        (
+            "tidelog_log_end_offset", "gauge", "Next offset of a partition.",
+            cast(_Figure, lambda partition: partition.log.end_offset),
+        ),
+        (
+            "tidelog_records_given_up_total", "counter",
             "Records that unclean elections have cost, as far as this broker has seen.",
-            labels=("topic", "partition"),
-        )
-        degraded = CounterMetricFamily(
-            "tidelog_degradations",
+            cast(_Figure, lambda partition: partition.hosted.given_up),
+        ),
+        (
+            "tidelog_degradations_total", "counter",
             "How often writes began to be acknowledged with fewer copies than the topic asks for.",
-            labels=("topic", "partition"),
-        )
-        for partition in server.broker.partitions:
-            labels = (partition.name.topic, str(partition.name.partition))
-            given_up.add_metric(labels, partition.hosted.given_up)
-            degraded.add_metric(labels, partition.hosted.degradations)
-            size.add_metric(labels, partition.log.size_bytes)
-            end.add_metric(labels, partition.log.end_offset)
-        yield size
-        yield end
-        yield given_up
-        yield degraded
+            cast(_Figure, lambda partition: partition.hosted.degradations),
+        ),
+    )
+)  # fmt: skip
 
 
 class MetricsServer:
     """Just enough HTTP for a scraper: GET /metrics and GET /health, one request per connection."""
 
     def __init__(self, collector: BrokerCollector) -> None:
+        self._collector = collector
         self._registry = CollectorRegistry()
         self._registry.register(collector)
         self._server: asyncio.Server | None = None
@@ -93,20 +138,19 @@ class MetricsServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), REQUEST_TIMEOUT_S)
-            writer.write(self._answer(head[:MAX_HEAD_BYTES]))
+            writer.write(await self._answer(head[:MAX_HEAD_BYTES]))
             await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             pass
         finally:
             writer.close()
 
-    def _answer(self, head: bytes) -> bytes:
+    async def _answer(self, head: bytes) -> bytes:
         words = head.split(None, 2)
         path = words[1].split(b"?")[0] if len(words) > 1 and words[0] == b"GET" else b""
         if path == b"/metrics":
-            return _response(
-                "200 OK", generate_latest(self._registry), "text/plain; version=0.0.4; charset=utf-8"
-            )
+            text = generate_latest(self._registry) + await self._collector.of_partitions()
+            return _response("200 OK", text, "text/plain; version=0.0.4; charset=utf-8")
         if path == b"/health":
             return _response("200 OK", b"ok\n")
         return _response("404 Not Found", b"there is /metrics and /health\n")

@@ -12,7 +12,9 @@ from tidelog.broker.handlers.fetch import FetchHandler
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.config import BrokerConfig
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.handling import Compute as EncodeElsewhere
 from tidelog.runtime.peers.gate import Gate
+from tidelog.runtime.services import LoopServices, give_way
 
 logger = logging.getLogger(__name__)
 
@@ -21,11 +23,20 @@ STALLED_REQUEST_S = 30.0  # a request that has begun must go on within
 
 
 class Server:
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        loop: asyncio.AbstractEventLoop,
+        gate: Gate | None = None,
+        services: LoopServices | None = None,
+    ) -> None:
+        """``services``: whose thread computes what takes long."""
         self.broker = broker
         self.gate = gate  # to the other nodes; None where there are none
         self.loop = loop
-        self.produce = ProduceHandler(broker)
+        compute = services.compute if services is not None else None
+        self.produce = ProduceHandler(broker, compute, give_way)
+        self.encode: EncodeElsewhere | None = compute
         self.fetch = FetchHandler(broker)
         self.connections: set[Connection] = set()
         self.requests = 0  # taken up since the start

@@ -12,13 +12,16 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-WORKERS = 4  # threads that wait for the disk; they compute nothing
+WORKERS = 4  # threads that wait for the disk; they compute little
+COMPUTERS = 2  # threads; Python runs one at a time, but a long piece of work must not hold up a short one
+GIVE_WAY_S = 0.001  # by a thread that computes: Python runs one at a time
 
 
 class LoopServices:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="disk")
+        self._computer = ThreadPoolExecutor(COMPUTERS, thread_name_prefix="compute")
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -39,6 +42,15 @@ class LoopServices:
         return False
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        self._workers.submit(self._task(work, done))
+
+    def compute(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """As :meth:`offload`, for work that keeps the processor busy: nobody who waits for the disk waits for
+        it. It calls :func:`give_way` about once a millisecond.
+        """
+        self._computer.submit(self._task(work, done))
+
+    def _task(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
         def run() -> None:
             result: T | BaseException
             try:
@@ -48,9 +60,15 @@ class LoopServices:
             try:
                 self._loop.call_soon_threadsafe(done, result)
             except RuntimeError:
-                logger.debug("the loop closed before a disk thread was done")
+                logger.debug("the loop closed before a thread was done")
 
-        self._workers.submit(run)
+        return run
 
     def close(self) -> None:
+        self._computer.shutdown(wait=True, cancel_futures=True)
         self._workers.shutdown(wait=True)
+
+
+def give_way() -> None:
+    """By a thread that computes: the event loop comes first."""
+    time.sleep(GIVE_WAY_S)

@@ -3,12 +3,14 @@
 Kafka takes up a connection's next request when the last one is answered. Here work does not wait, with one
 exception. A request that comes behind an unanswered write waits for it: somebody who commits an offset and
 asks for it in the next breath must find it. Writes of the kinds in ``PIPELINED`` do not wait for each other:
-each partition, and each coordinator, takes them in the order of their arrival.
+each partition, and each coordinator, takes them in the order of their arrival. So the unanswered writes of a
+connection are all of one kind, and as long as nothing else comes, nothing is counted.
 """
 
 from kio.schema.index import api_key_map
 
-NO_WRITE = -1
+NO_WRITE = -1  # as a kind of requests: there is no write to wait for
+NO_KIND = -2
 
 _WRITES = {
     "produce", "offset_commit", "leave_group", "create_topics", "delete_topics", "delete_records",
@@ -24,32 +26,6 @@ WRITES = frozenset(key for key, name in api_key_map.items() if name in _WRITES)
 PIPELINED = frozenset(key for key, name in api_key_map.items() if name in ("produce", "offset_commit"))
 
 
-class WriteOrder:
-    """The unanswered writes of one connection. They are all of one kind: others wait."""
-
-    __slots__ = ("_api_key", "_count")
-
-    def __init__(self) -> None:
-        self._api_key = NO_WRITE
-        self._count = 0
-
-    def holds_back(self, api_key: int) -> bool:
-        """Whether a request of this kind must wait."""
-        own = self._api_key
-        return own != NO_WRITE and (api_key != own or api_key not in PIPELINED)
-
-    def began(self, api_key: int) -> bool:
-        """A request is taken up; whether it is a write, whose end has to be told."""
-        if api_key not in WRITES:
-            return False
-        self._api_key = api_key
-        self._count += 1
-        return True
-
-    def ended(self) -> bool:
-        """A write is answered; whether it was the last one."""
-        self._count -= 1
-        if self._count:
-            return False
-        self._api_key = NO_WRITE
-        return True
+def kind_that_passes(api_key: int) -> int:
+    """Which requests need not wait for a write of this kind; ``NO_KIND`` where all do."""
+    return api_key if api_key in PIPELINED else NO_KIND

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fakes import FakeBroker, kept, records
 
-from tidelog.broker.partitions import OPENED_PER_SLICE
+from tidelog.broker.partitions import PARTITIONS_PER_SLICE
 from tidelog.errors import ErrorCode, StorageError
 
 
@@ -58,7 +58,7 @@ class TestCreate:
         assert broker.store.image.topics["a"].configs == {"retention.ms": "5"}
 
     def test_it_can_be_written_to_when_the_client_hears_of_it(self, broker: FakeBroker) -> None:
-        count = OPENED_PER_SLICE + 1
+        count = PARTITIONS_PER_SLICE + 1
         promise = broker.begin("create_topics", topics=[new("a", count)])
         assert not promise.kept
         broker.services.settle()

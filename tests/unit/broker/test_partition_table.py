@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from fakes import ME, NOW_MS, FakeBroker, records, wanted
 
-from tidelog.broker.partitions import OPENED_PER_SLICE
+from tidelog.broker.partitions import PARTITIONS_PER_SLICE
 from tidelog.controller.records import (
     BrokerConfigChanged,
     PartitionChanged,
@@ -161,13 +161,13 @@ class TestFollowing:
 
 
 class TestSlices:
-    count = 2 * OPENED_PER_SLICE + 1
+    count = 2 * PARTITIONS_PER_SLICE + 1
 
     def test_many_partitions_are_opened_bit_by_bit(self, broker: FakeBroker) -> None:
         settled: list[str] = []
         broker.submit(created(count=self.count))
         broker.partitions.when_settled(lambda: settled.append("all"))
-        assert (len(broker.partitions), settled) == (OPENED_PER_SLICE, [])
+        assert (len(broker.partitions), settled) == (PARTITIONS_PER_SLICE, [])
         assert error(broker, "orders", self.count - 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         broker.services.settle()
         assert (len(broker.partitions), settled) == (self.count, ["all"])
@@ -195,6 +195,43 @@ class TestSlices:
         broker.submit(PartitionsAdded(FIRST, [[ME]] * 3))
         broker.services.settle()
         assert len(broker.partitions) == self.count + 3
+
+    def test_many_partitions_are_dropped_bit_by_bit(self, broker: FakeBroker) -> None:
+        broker.submit(created(count=self.count))
+        broker.services.settle()
+        before, settled = broker.partitions.slices, []
+        broker.submit(TopicDeleted(FIRST))
+        broker.partitions.when_settled(lambda: settled.append("gone"))
+        # Nobody finds them any more, but most of their logs are still there.
+        assert (len(broker.partitions), settled) == (0, [])
+        assert len(broker.directory.logs) == self.count - PARTITIONS_PER_SLICE
+        broker.services.settle()
+        assert (len(broker.directory.logs), settled) == (0, ["gone"])
+        assert broker.partitions.slices - before == 3
+
+    def test_a_name_is_used_again_before_all_were_dropped(self, broker: FakeBroker) -> None:
+        broker.submit(created(count=self.count))
+        broker.services.settle()
+        broker.append("orders", b"old", partition=self.count - 1)
+        broker.submit(TopicDeleted(FIRST), created(topic_id=SECOND, count=self.count))
+        assert error(broker, "orders", self.count - 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        broker.services.settle()
+        assert len(broker.partitions) == len(broker.directory.logs) == self.count
+        assert broker.partition("orders", self.count - 1).log.end_offset == 0
+
+    def test_a_replica_that_is_wanted_again_before_it_was_dropped(self, broker: FakeBroker) -> None:
+        broker.submit(created(count=self.count))
+        broker.services.settle()
+        last = self.count - 1
+        elsewhere = [
+            PartitionChanged(FIRST, index, 7, 1, [7], [], 7, replicas=[7]) for index in range(self.count)
+        ]
+        broker.submit(*elsewhere)
+        broker.submit(PartitionChanged(FIRST, last, ME, 2, [ME], [], ME, replicas=[ME]))
+        assert error(broker, "orders", last) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        broker.services.settle()
+        assert [each.name.partition for each in broker.partitions] == [last]
+        assert list(broker.directory.logs) == [TopicPartition("orders", last)]
 
 
 class TestOffline:

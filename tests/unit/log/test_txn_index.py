@@ -180,7 +180,7 @@ class TestInALog:
         log.roll(1000)
         write(log, 7, "plain")
         log.enforce_retention(1000, log.end_offset)
-        log.enforce_retention(1001, log.end_offset)
+        log.remove_deleted(1001)
         assert files(disk, ".txnindex") == []
         assert files(disk, ".deleted") == []
         assert log.aborted_transactions(0, 100) == []

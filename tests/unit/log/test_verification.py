@@ -3,7 +3,9 @@
 import pytest
 
 from tidelog.config import TopicConfig
+from tidelog.log import verification
 from tidelog.log.log import Log
+from tidelog.log.segment import Segment
 from tidelog.log.verification import Checked, DamagedSegment, check, pieces
 from tidelog.protocol import batch as batches
 from tidelog.protocol.records import Record, encode_batch
@@ -144,3 +146,78 @@ def test_nothing_is_wrong_with_an_unfinished_end() -> None:
     assert check(memoryview(data), 0, 6, to_the_end=True) == Checked(len(data), 6, "")
     assert check(memoryview(data), 6, 9, to_the_end=True).damage
     assert check(memoryview(data), 0, 5, to_the_end=True).damage
+
+
+class Reads:
+    """Counts what is read back."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        plain = verification.verify_read
+
+        def counted(segment: Segment, position: int, size: int, offset: int, end_offset: int) -> None:
+            self.sizes.append(size)
+            plain(segment, position, size, offset, end_offset)
+
+        monkeypatch.setattr(verification, "verify_read", counted)
+        monkeypatch.setattr(verification, "SLICE_BYTES", 400)
+
+
+def test_a_reader_gets_what_was_checked_a_slice_at_a_time(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, segment = Reads(monkeypatch), log.segments[0]
+    whole, offset = b"", 0
+    while offset < log.segments[1].base_offset:
+        data = read(log, offset)
+        assert len(data) <= 400
+        found = list(batches.iterate(data))
+        whole += data[: found[-1][0] + found[-1][1].size]
+        offset = found[-1][1].next_offset
+    assert whole == bytes(segment.region().read())
+    assert set(reads.sizes[:-1]) == {400}
+    assert segment.verified_to == segment.size
+
+
+def test_what_is_read_from_the_middle_again_is_not_checked_again(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = Reads(monkeypatch)
+    first = read(log, 4)
+    assert len(reads.sizes) == 1
+    assert read(log, 4)  # Only whole batches count as checked.
+    assert read(log, 5)
+    assert len(reads.sizes) == 1
+    assert log.segments[0].verified_to == 0
+    assert log.segments[0].verified_parts
+    for _ in range(3):
+        read(log, 0)
+        read(log, 2)
+    assert len(reads.sizes) <= 3
+    assert len(first) == 400
+
+
+def test_a_batch_that_is_larger_than_a_slice_is_read_whole(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    Reads(monkeypatch)
+    monkeypatch.setattr(verification, "SLICE_BYTES", 10)
+    assert len(read(log, 4)) == size_of(log, 0)
+
+
+def test_ranges_that_were_checked_grow_together_and_are_cut(log: Log) -> None:
+    segment = log.segments[0]
+    segment.note_verified(100, 200)
+    segment.note_verified(300, 400)
+    assert (segment.verified_from(150), segment.verified_from(200)) == (200, 200)
+    segment.note_verified(200, 300)
+    assert segment.verified_parts == [(100, 400)]
+    segment.note_verified(0, 50)
+    assert (segment.verified_to, segment.verified_from(50)) == (50, 50)
+    segment.note_verified(50, 120)
+    assert (segment.verified_to, segment.verified_parts) == (400, [])
+
+
+def test_what_was_cut_off_does_not_count_as_checked(log: Log) -> None:
+    read(log, 4)
+    size = size_of(log, 0)
+    segment = log.segments[0]
+    assert segment.verified_parts == [(4 * size, segment.size)]
+    log.truncate_to(6)
+    assert log.segments[0].verified_parts == [(4 * size, 6 * size)]

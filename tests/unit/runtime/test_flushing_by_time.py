@@ -66,7 +66,7 @@ def keep_house(logs: list[Looked]) -> tuple[Clock, list[Looked]]:
     clock, synced = Clock(), cast(list[Looked], [])
     partitions = [SimpleNamespace(log=log, hosted=log) for log in logs]
     broker = SimpleNamespace(config=BrokerConfig(), services=clock, partitions=partitions)
-    directory = SimpleNamespace(path="data", remove_doomed=lambda now_ms: 0)
+    directory = SimpleNamespace(path="data", take_doomed=lambda now_ms: [])
     syncer = SimpleNamespace(want=synced.append)
     Housekeeping(
         cast(Broker, broker), cast(DataDirectory, directory), cast(Syncer, syncer), SimulatedDisk()

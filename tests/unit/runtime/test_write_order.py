@@ -1,10 +1,19 @@
 """A read waits for the writes that came before it on its connection; writes of one kind do not."""
 
-from tidelog.broker.registry import SERVED
-from tidelog.protocol import messages, produce
-from tidelog.runtime.write_order import PIPELINED, WRITES, WriteOrder
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from struct import pack
+from types import SimpleNamespace
+from typing import Any, cast
 
-OFFSET_COMMIT, OFFSET_FETCH, CREATE_TOPICS, METADATA = 8, 9, 19, 3
+import pytest
+
+from tidelog.broker.registry import SERVED
+from tidelog.protocol import fetch, messages, produce
+from tidelog.runtime.connection import Connection
+from tidelog.runtime.write_order import NO_KIND, PIPELINED, WRITES, kind_that_passes
+
 READS = {
     "fetch", "list_offsets", "metadata", "offset_fetch", "find_coordinator", "api_versions",
     "offset_for_leader_epoch", "describe_groups", "list_groups", "describe_configs", "describe_log_dirs",
@@ -24,27 +33,145 @@ def test_every_api_is_a_read_or_a_write() -> None:
     assert len(writes) == 24
 
 
-def test_a_read_waits_until_the_last_write_is_answered() -> None:
-    order = WriteOrder()
-    assert not order.holds_back(OFFSET_FETCH)
-    assert order.began(OFFSET_COMMIT)
-    assert order.began(OFFSET_COMMIT)
-    assert order.holds_back(OFFSET_FETCH)
-    assert not order.ended()
-    assert order.holds_back(OFFSET_FETCH)
-    assert order.ended()
-    assert not order.holds_back(OFFSET_FETCH)
-
-
-def test_reads_hold_nobody_back() -> None:
-    order = WriteOrder()
-    assert not order.began(METADATA)
-    assert not order.holds_back(produce.API_KEY)
-
-
 def test_only_some_writes_are_pipelined() -> None:
     for api_key in WRITES:
-        order = WriteOrder()
-        order.began(api_key)
-        assert order.holds_back(api_key) == (api_key not in PIPELINED)
-        assert order.holds_back(CREATE_TOPICS)
+        assert kind_that_passes(api_key) == (api_key if api_key in PIPELINED else NO_KIND)
+
+
+class Transport:
+    """Takes nothing from the loop: the test hands the bytes over."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self.reads = True
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("client", 1) if name == "peername" else self._socket
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+
+class World:
+    """A connection whose handlers do nothing until the test answers for them."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self.taken: list[tuple[int, Callable[[Any], None]]] = []  # api key, and how to answer
+        self._later: list[Callable[[], None]] = []
+        self._number = 0
+        server = SimpleNamespace(
+            max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
+            loop=SimpleNamespace(time=lambda: 0.0, call_soon=self._later.append),
+            broker=SimpleNamespace(services=None),
+            admit=lambda connection: "", forget=lambda connection: None,
+            produce=SimpleNamespace(handle=lambda request, at, context, send, asker: self._take(0, send)),
+            encode=None,
+            fetch=SimpleNamespace(
+                handle=lambda request, position, context, send, give_up: self._take(1, lambda _: send([b"f"]))
+            ),
+        )  # fmt: skip
+        self.connection = Connection(cast(Any, server))
+        self.transport = Transport(ours)
+        self.connection.connection_made(cast(asyncio.Transport, self.transport))
+
+    def _take(self, api_key: int, answer: Callable[[Any], None]) -> None:
+        self.taken.append((api_key, answer))
+
+    def ask(self, *api_keys: int) -> None:
+        frames = b""
+        for api_key in api_keys:
+            self._number += 1
+            body = pack(">hhih", api_key, 9 if api_key == produce.API_KEY else 12, self._number, -1) + b"\0"
+            frames += pack(">i", len(body)) + body
+        self.connection.get_buffer(-1)[: len(frames)] = frames
+        self.connection.buffer_updated(len(frames))
+
+    def answer(self, place: int) -> None:
+        self.taken[place][1](b"x")
+
+    def run(self) -> None:
+        while self._later:
+            self._later.pop(0)()
+
+    @property
+    def kinds(self) -> list[int]:
+        return [api_key for api_key, _ in self.taken]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname())
+        ours, _ = listener.accept()
+    with ours, theirs:
+        ours.setblocking(False)
+        found = World(ours)
+        yield found
+        found.connection.connection_lost(None)
+
+
+PRODUCE, FETCH = produce.API_KEY, fetch.API_KEY
+
+
+def test_a_read_waits_until_the_last_write_is_answered(world: World) -> None:
+    world.ask(PRODUCE, PRODUCE, FETCH, PRODUCE)
+    assert world.kinds == [PRODUCE, PRODUCE]
+    assert not world.transport.reads
+    world.answer(1)
+    world.run()
+    assert world.kinds == [PRODUCE, PRODUCE]
+    world.answer(0)
+    world.run()
+    assert world.kinds == [PRODUCE, PRODUCE, FETCH, PRODUCE]
+    assert world.transport.reads
+
+
+def test_reads_hold_nobody_back(world: World) -> None:
+    world.ask(FETCH, FETCH, PRODUCE, PRODUCE)
+    assert world.kinds == [FETCH, FETCH, PRODUCE, PRODUCE]
+
+
+def test_a_write_that_is_answered_holds_nobody_back(world: World) -> None:
+    world.ask(FETCH, PRODUCE)
+    world.answer(1)  # Its answer waits for the fetch's, but it is done.
+    world.ask(FETCH)
+    assert world.kinds == [FETCH, PRODUCE, FETCH]
+    world.ask(PRODUCE, FETCH)
+    assert world.kinds == [FETCH, PRODUCE, FETCH, PRODUCE]
+
+
+def test_a_read_behind_writes_that_were_answered_at_once(world: World) -> None:
+    take = world._take
+
+    def take_and_answer(api_key: int, answer: Callable[[Any], None]) -> None:
+        take(api_key, answer)
+        answer(b"x")
+
+    world._take = take_and_answer  # type: ignore[method-assign]
+    world.ask(PRODUCE, FETCH, PRODUCE, FETCH)
+    assert world.kinds == [PRODUCE, FETCH, PRODUCE, FETCH]
+
+
+def test_a_request_whose_records_are_looked_at_is_not_overtaken(world: World) -> None:
+    take = world._take
+
+    def take_and_hold(api_key: int, answer: Callable[[Any], None]) -> None:
+        take(api_key, answer)
+        world.connection.hold()
+
+    world._take = take_and_hold  # type: ignore[method-assign]
+    world.ask(PRODUCE, PRODUCE)
+    assert len(world.taken) == 1
+    assert not world.transport.reads
+    world.connection.resume()
+    assert len(world.taken) == 2
+    world.answer(0)  # That one is answered does not mean that the other one was looked at.
+    world.run()
+    assert not world.transport.reads
+    world.connection.resume()
+    assert world.transport.reads

@@ -7,12 +7,14 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.submission import (
     PARTITIONS_MAX,
     Decide,
+    draft_if_large,
     refuse,
     submit_each,
     too_many_partitions,
 )
 from tidelog.broker.request import Outcome, RequestContext
 from tidelog.controller import topics
+from tidelog.controller.topics import Draft
 from tidelog.errors import InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -24,10 +26,11 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         return {"results": [_result(topic.name, refusal) for topic in request.topics]}
     names = Counter(topic.name for topic in request.topics)
     unique = list({topic.name: topic for topic in request.topics}.values())
+    drafts: list[Draft] = []
     decisions = [
         refuse(InvalidRequest(f"topic {topic.name!r} is named twice in the request"))
         if names[topic.name] > 1
-        else _decide(topic)
+        else _decide(broker, topic, drafts)
         for topic in unique
     ]
 
@@ -36,7 +39,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
             "results": [_result(topic.name, refusal) for topic, refusal in zip(unique, refusals, strict=True)]
         }
 
-    return submit_each(broker, decisions, answer, validate_only=request.validate_only)
+    return submit_each(broker, decisions, answer, validate_only=request.validate_only, drafts=drafts)
 
 
 def _new_partitions(broker: Broker, topic: Any) -> int:
@@ -51,6 +54,8 @@ def _result(name: str, refusal: TidelogError | None) -> Fields:
     return {"name": name, "error_code": refusal.code, "error_message": refusal.message}
 
 
-def _decide(topic: Any) -> Decide:
+def _decide(broker: Broker, topic: Any, drafts: list[Draft]) -> Decide:
     assignments = None if topic.assignments is None else [list(item.broker_ids) for item in topic.assignments]
-    return lambda image: [topics.add_partitions(image, topic.name, topic.count, assignments)]
+    large = 0 if assignments else _new_partitions(broker, topic)
+    draft = draft_if_large(large, lambda: topics.draft_growth(broker.image, topic.name, topic.count), drafts)
+    return lambda image: [topics.add_partitions(image, topic.name, topic.count, assignments, draft)]

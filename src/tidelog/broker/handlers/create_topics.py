@@ -12,6 +12,7 @@ from tidelog.broker.handlers.resources import settings_in_force
 from tidelog.broker.handlers.submission import (
     PARTITIONS_MAX,
     Decide,
+    draft_if_large,
     refuse,
     submit_each,
     too_many_partitions,
@@ -20,7 +21,7 @@ from tidelog.broker.request import Outcome, RequestContext
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord, TopicCreated
-from tidelog.controller.topics import TopicWish
+from tidelog.controller.topics import Draft, TopicWish
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -33,10 +34,11 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     names = Counter(topic.name for topic in request.topics)
     unique = list({topic.name: topic for topic in request.topics}.values())
     made: dict[str, TopicCreated] = {}
+    drafts: list[Draft] = []
     decisions = [
         refuse(InvalidRequest(f"topic {topic.name!r} is named twice in the request"))
         if names[topic.name] > 1
-        else _decide(broker, topic, made)
+        else _decide(broker, topic, made, drafts)
         for topic in unique
     ]
 
@@ -47,7 +49,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
         ]
         return {"topics": results}
 
-    return submit_each(broker, decisions, answer, validate_only=request.validate_only)
+    return submit_each(broker, decisions, answer, validate_only=request.validate_only, drafts=drafts)
 
 
 def _partitions_of(broker: Broker, topic: Any) -> int:
@@ -56,7 +58,7 @@ def _partitions_of(broker: Broker, topic: Any) -> int:
     return broker.config.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
 
 
-def _decide(broker: Broker, topic: Any, made: dict[str, TopicCreated]) -> Decide:
+def _decide(broker: Broker, topic: Any, made: dict[str, TopicCreated], drafts: list[Draft]) -> Decide:
     assignments: dict[int, list[int]] = {}
     for assignment in topic.assignments:
         if assignment.partition_index in assignments:
@@ -74,9 +76,11 @@ def _decide(broker: Broker, topic: Any, made: dict[str, TopicCreated]) -> Decide
         configs[config.name] = config.value
     wish = TopicWish(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
     topic_id = broker.services.new_uuid()
+    large = 0 if assignments else _partitions_of(broker, topic)
+    draft = draft_if_large(large, lambda: topics.draft_creation(broker.image, wish, broker.config), drafts)
 
     def decide(image: ClusterImage) -> list[MetadataRecord]:
-        made[topic.name] = topics.create(image, wish, broker.config, topic_id)
+        made[topic.name] = topics.create(image, wish, broker.config, topic_id, draft)
         return [made[topic.name]]
 
     return decide

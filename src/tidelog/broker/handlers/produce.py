@@ -2,9 +2,15 @@
 
 Honoured: acks 0, 1 and all, the timeout, topic ids, transactions. A request with several partitions is
 answered when the last of them is done.
+
+A batch whose records must be looked at, as on a compacted topic, is looked at in a thread first where that
+takes long. Its connection takes up nothing more meanwhile, so that the order of a producer's batches stays,
+and no more than one request of it waits.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.leader_hints import LEADER_ERRORS, leader_hint
@@ -12,6 +18,7 @@ from tidelog.broker.partition import Appended, Partition
 from tidelog.broker.promise import Gather
 from tidelog.broker.request import HangUp, RequestContext
 from tidelog.broker.transaction_produce import when_admitted
+from tidelog.broker.validation import AppendRules, Checked, check_opened
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
@@ -25,25 +32,69 @@ from tidelog.protocol.produce import (
     TopicKey,
 )
 
+logger = logging.getLogger(__name__)
+
 Send = Callable[[bytes | bytearray | None], None]
 """Takes the finished answer frame, or None where the client wants no answer (acks=0)."""
 
+Work = Callable[[], list[Checked | TidelogError]]
+Compute = Callable[[Work, Callable[[list[Checked | TidelogError] | BaseException], None]], None]
+"""Runs work in a thread; what comes of it, or its exception, comes back in order with events."""
+
+
+class Asker(Protocol):
+    """Whoever sent a request: its connection."""
+
+    def hold(self) -> None:
+        """Take up nothing more."""
+
+    def resume(self) -> None: ...
+
+    def close(self, reason: str) -> None: ...
+
+
+class _Nobody:
+    def hold(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def close(self, reason: str) -> None: ...
+
+
+NOBODY = _Nobody()
 PLAIN_FROM_VERSION = 5
 MAX_TEMPLATES = 10_000
 
 
 class ProduceHandler:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(
+        self, broker: Broker, compute: Compute | None = None, give_way: Callable[[], None] = lambda: None
+    ) -> None:
+        """``give_way``: called from the thread that computes, about once a millisecond."""
         self._broker = broker
+        self._compute: Compute = compute if compute is not None else broker.services.offload
+        self._give_way = give_way
+        self.opened_batches = 0  # in a thread
         self._templates: dict[tuple[int, TopicKey, int], PlainEncoder] = {}
 
-    def handle(self, frame: memoryview, position: int, context: RequestContext, send: Send) -> Shape | None:
+    def handle(
+        self,
+        frame: memoryview,
+        position: int,
+        context: RequestContext,
+        send: Send,
+        asker: Asker = NOBODY,
+    ) -> Shape | None:
         """Answer through ``send``. What is returned may be shown to :meth:`handle_alike` with the next
         request.
         """
         request = produce.decode(frame, position, context.version)
         if request.acks not in (-1, 0, 1):
             self._answer(context, send, self._refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
+            return None
+        costly = self._costly(request)
+        if costly:
+            self._open_first(costly, context, asker, lambda known: self._take(request, known, send))
             return None
         if request.transactional_id is not None:
             self._handle_transactional(request, request.transactional_id, context, send)
@@ -58,9 +109,80 @@ class ProduceHandler:
         shape = Shape(frame, records, context.version, request.acks, request.timeout_ms, key, index)
         return shape if shape.fits(frame) else None
 
-    def handle_alike(self, shape: Shape, records: memoryview, context: RequestContext, send: Send) -> None:
+    def handle_alike(
+        self,
+        shape: Shape,
+        records: memoryview,
+        context: RequestContext,
+        send: Send,
+        asker: Asker = NOBODY,
+    ) -> None:
         """The same again with other records."""
-        self._handle_one(shape.key, shape.index, records, shape.acks, shape.timeout_ms, context, send)
+        partition, _ = self._broker.partitions.find(shape.key, shape.index)
+        if partition is not None and partition.rules.opens and partition.must_open(records):
+            self._open_first(
+                [(records, partition.rules)],
+                context,
+                asker,
+                lambda known: self._handle_one(
+                    shape.key, shape.index, records, shape.acks, shape.timeout_ms, known, send
+                ),
+            )
+            return
+        acks, timeout_ms = shape.acks, shape.timeout_ms
+        self._handle_one(
+            shape.key, shape.index, records, acks, timeout_ms, context, send, partition=partition
+        )
+
+    def _take(self, request: ProduceRequest, context: RequestContext, send: Send) -> None:
+        if request.transactional_id is not None:
+            self._handle_transactional(request, request.transactional_id, context, send)
+        elif len(request.topics) == 1 and len(request.topics[0][1]) == 1 and request.acks:
+            key, [(index, records)] = request.topics[0]
+            self._handle_one(key, index, records, request.acks, request.timeout_ms, context, send)
+        else:
+            self._handle_many(request, context, send)
+
+    def _costly(self, request: ProduceRequest) -> list[tuple[memoryview, AppendRules]]:
+        """Batches that must be opened, and the rules for them."""
+        costly = []
+        for key, partitions in request.topics:
+            for index, records in partitions:
+                partition, _ = self._broker.partitions.find(key, index)
+                if partition is not None and records is not None and partition.must_open(records):
+                    costly.append((records, partition.rules))
+        return costly
+
+    def _open_first(
+        self,
+        costly: Sequence[tuple[memoryview, AppendRules]],
+        context: RequestContext,
+        asker: Asker,
+        go_on: Callable[[RequestContext], None],
+    ) -> None:
+        """What may happen meanwhile: the log is cut, rolled or deleted, another broker leads, the settings
+        change. All of that is looked at when the batch is appended, as for one that has just come.
+        """
+        now_ms, version, pace = self._broker.services.now_ms(), context.version, self._give_way
+
+        def opened(found: list[Checked | TidelogError] | BaseException) -> None:
+            try:
+                if isinstance(found, BaseException):
+                    raise found
+                self.opened_batches += len(found)
+                known = {id(records): outcome for (records, _), outcome in zip(costly, found, strict=True)}
+                go_on(context._replace(checked=known))
+            except HangUp as error:
+                asker.close(error.message)
+            except Exception:
+                logger.exception("a produce request of %s failed", context.peer)
+                asker.close("a request that could not be answered")
+            asker.resume()
+
+        asker.hold()
+        self._compute(
+            lambda: [check_opened(records, rules, now_ms, version, pace) for records, rules in costly], opened
+        )
 
     def _handle_one(
         self,
@@ -73,10 +195,11 @@ class ProduceHandler:
         send: Send,
         *,
         in_transaction: bool = False,
+        partition: Partition | None = None,
     ) -> None:
         """One batch for one partition: the usual case, without any bookkeeping."""
         partition, appended, refusal = self._append(
-            key, index, records, acks, context, in_transaction=in_transaction
+            key, index, records, acks, context, in_transaction=in_transaction, partition=partition
         )
         if partition is None or appended is None:
             self._answer(context, send, [(key, [refusal or PartitionAnswer(index)])])
@@ -207,11 +330,13 @@ class ProduceHandler:
         context: RequestContext,
         *,
         in_transaction: bool = False,
+        partition: Partition | None = None,
     ) -> tuple[Partition | None, Appended | None, PartitionAnswer | None]:
-        """The partition and what became of the batch, or why not."""
-        partition, error = self._broker.partitions.find(key, index)
+        """The partition, unless it is known, and what became of the batch, or why not."""
         if partition is None:
-            return None, None, PartitionAnswer(index, error)
+            partition, error = self._broker.partitions.find(key, index)
+            if partition is None:
+                return None, None, PartitionAnswer(index, error)
         if records is None:
             return None, None, PartitionAnswer(index, ErrorCode.INVALID_RECORD, message="no records")
         try:
@@ -226,6 +351,7 @@ class ProduceHandler:
                 self._broker.services.now_ms(),
                 context.version,
                 acks,
+                None if context.checked is None else context.checked.get(id(records)),
                 in_transaction=in_transaction,
             )
         except TidelogError as refusal:

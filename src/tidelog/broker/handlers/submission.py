@@ -3,19 +3,22 @@ together.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.slices import in_slices
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
+from tidelog.controller.topics import Draft
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 
 Decide = Callable[[ClusterImage], Sequence[MetadataRecord]]
 
 PARTITIONS_MAX = 10_000
-"""New partitions of one request, as in Kafka. Placing them holds up the active controller, which everybody
-hears from within a session."""
+"""New partitions of one request, as in Kafka."""
+PLACED_PER_SLICE = 300  # about 3 ms
 
 
 def too_many_partitions(wanted: int) -> TidelogError:
@@ -31,9 +34,31 @@ def submit_each(
     answer: Callable[[list[TidelogError | None]], Fields],
     *,
     validate_only: bool = False,
+    drafts: Sequence[Draft] = (),
 ) -> Promise[Fields]:
-    """Carry out each decision, or only try it; ``answer`` gets each one's refusal, or None, in order."""
+    """Carry out each decision, or only try it; ``answer`` gets each one's refusal, or None, in order.
+
+    ``drafts``: placements that are worked out before, in slices.
+    """
     promise: Promise[Fields] = Promise()
+    steps = chain.from_iterable(draft.steps() for draft in drafts)
+    in_slices(
+        broker.services,
+        steps,
+        PLACED_PER_SLICE,
+        lambda: _submit_each(broker, decisions, answer, promise, validate_only=validate_only),
+    )
+    return promise
+
+
+def _submit_each(
+    broker: Broker,
+    decisions: Sequence[Decide],
+    answer: Callable[[list[TidelogError | None]], Fields],
+    promise: Promise[Fields],
+    *,
+    validate_only: bool,
+) -> None:
     refusals: list[TidelogError | None] = [None] * len(decisions)
     gather = Gather(len(decisions))
     # Partitions are open when the client hears "created", so that it can write at once.
@@ -44,7 +69,6 @@ def submit_each(
             gather.one_done()
         else:
             broker.store.submit(decide, _settle(refusals, place, gather))
-    return promise
 
 
 def _try(broker: Broker, decide: Decide) -> TidelogError | None:
@@ -63,6 +87,17 @@ def _settle(
         gather.one_done()
 
     return done
+
+
+def draft_if_large(partitions: int, draft: Callable[[], Draft], drafts: list[Draft]) -> Draft | None:
+    """Begin to place many partitions; not where they would be refused, which the decision says as well."""
+    if partitions <= PLACED_PER_SLICE:
+        return None
+    try:
+        drafts.append(draft())
+    except TidelogError:
+        return None
+    return drafts[-1]
 
 
 def refuse(code: TidelogError) -> Decide:

@@ -94,7 +94,7 @@ def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tu
     """
     verified = []
     for segment in reversed(log.segments):
-        verified.append((segment, segment.verified_to))
+        verified.append((segment, segment.verified_to, segment.verified_parts))
         if segment.base_offset <= offset:
             break
     try:
@@ -103,8 +103,8 @@ def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tu
         whole = log.read(offset, size, damage.offset, at_least_one_batch=True)
         return bytes(whole.read()), damage.offset
     finally:
-        for segment, position in verified:
-            segment.verified_to = position
+        for segment, position, parts in verified:
+            segment.verified_to, segment.verified_parts = position, parts
 
 
 # The same bytes are looked at again and again: on every replica, by readers and at the end.

@@ -1,0 +1,161 @@
+"""Batches whose records must be looked at: in a thread where that takes long, and in order all the same."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tidelog.broker.validation import AppendRules, is_costly
+from tidelog.config import TopicConfig
+from tidelog.errors import ErrorCode
+from tidelog.protocol.records import RECORDS_PER_PACE, validate_records
+from unit.broker.fakes import FakeBroker, records
+
+MANY = 1_000
+
+
+@dataclass
+class Asker:
+    """What a connection is told."""
+
+    told: list[str] = field(default_factory=list)
+
+    def hold(self) -> None:
+        self.told.append("hold")
+
+    def resume(self) -> None:
+        self.told.append("resume")
+
+    def close(self, reason: str) -> None:
+        self.told.append(reason)
+
+
+def keyed(count: int, codec: str = "none", missing: int = -1) -> bytes:
+    keys = [None if each == missing else b"%d" % each for each in range(count)]
+    return records(*[b"v"] * count, keys=keys, codec=codec)
+
+
+def rules(**settings: Any) -> AppendRules:
+    return AppendRules.of(TopicConfig(**settings))
+
+
+@pytest.mark.parametrize(
+    ("batch", "settings", "costly"),
+    [
+        (keyed(MANY), {}, False),
+        (keyed(MANY, "zstd"), {}, False),
+        (keyed(MANY), {"cleanup_policy": frozenset({"compact"})}, True),
+        (keyed(10), {"cleanup_policy": frozenset({"compact"})}, False),
+        (keyed(10, "zstd"), {"cleanup_policy": frozenset({"compact"})}, True),
+        (keyed(10), {"compression_type": "gzip"}, False),
+        (keyed(10_000), {"compression_type": "gzip"}, True),
+        (keyed(10, "zstd"), {"compression_type": "gzip"}, True),
+        (keyed(MANY, "gzip"), {"compression_type": "gzip"}, False),
+        (keyed(MANY), {"message_timestamp_before_max_ms": 1000}, True),
+        (b"short", {"cleanup_policy": frozenset({"compact"})}, False),
+    ],
+)
+def test_what_is_costly(batch: bytes, settings: dict[str, Any], costly: bool) -> None:
+    found = rules(**settings)
+    assert is_costly(memoryview(batch), found) == costly
+    assert found.opens or not costly
+
+
+def produce(broker: FakeBroker, asker: Asker, batch: bytes, acks: int = -1) -> list[Any]:
+    whole = broker.producing.handle
+    broker.producing.handle = lambda *given: whole(*given, asker)  # type: ignore[method-assign]
+    try:
+        return broker.produce(("t", 0, batch), acks=acks)
+    finally:
+        broker.producing.handle = whole  # type: ignore[method-assign]
+
+
+def error_of(sent: list[Any]) -> int:
+    (answer,) = sent
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def test_a_costly_batch_is_opened_elsewhere_and_its_connection_waits() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t", cleanup_policy="compact")
+    broker.services.held = True
+    sent = produce(broker, asker, keyed(MANY, "zstd"))
+    broker.services.settle()
+    assert asker.told == ["hold"]
+    assert not sent
+    broker.services.held = False
+    broker.services.settle()
+    assert asker.told == ["hold", "resume"]
+    assert error_of(sent) == 0
+    assert broker.partition("t").log.end_offset == MANY
+    assert broker.producing.opened_batches == 1
+
+
+def test_a_refusal_is_the_batchs_own() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t", cleanup_policy="compact")
+    sent = produce(broker, asker, keyed(MANY, missing=777))
+    broker.services.settle()
+    assert error_of(sent) == ErrorCode.INVALID_RECORD
+    assert asker.told == ["hold", "resume"]
+    assert broker.partition("t").log.end_offset == 0
+
+
+def test_without_an_answer_a_refusal_closes_the_connection() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t", cleanup_policy="compact")
+    produce(broker, asker, keyed(MANY, missing=777), acks=0)
+    broker.services.settle()
+    assert asker.told == ["hold", "records sent with acks=0 were refused: INVALID_RECORD", "resume"]
+
+
+def test_it_is_recompressed_there_as_well() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t", compression_type="gzip")
+    sent = produce(broker, asker, keyed(MANY, "zstd"))
+    broker.services.settle()
+    assert error_of(sent) == 0
+    log = broker.partition("t").log
+    stored = log.read(0, 1 << 20, log.end_offset, at_least_one_batch=True).read()
+    assert stored[22] & 7 == 1  # gzip
+    assert validate_records(stored).first_missing_key is None
+
+
+def test_a_batch_that_is_cheap_waits_for_nobody() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t", cleanup_policy="compact")
+    sent = produce(broker, asker, keyed(10))
+    broker.services.settle()
+    assert error_of(sent) == 0
+    assert not asker.told
+    assert not broker.producing.opened_batches
+
+
+def test_rules_that_changed_meanwhile_count() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t", compression_type="gzip")
+    broker.services.held = True
+    sent = produce(broker, asker, keyed(MANY, "zstd", missing=5))
+    partition = broker.partition("t")
+    config = TopicConfig(cleanup_policy=frozenset({"compact"}))
+    partition.reconfigure(config, partition.replica.limits)
+    broker.services.held = False
+    broker.services.settle()
+    assert error_of(sent) == ErrorCode.INVALID_RECORD
+
+
+def test_a_topic_that_was_deleted_meanwhile_takes_nothing() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t", cleanup_policy="compact")
+    broker.services.held = True
+    sent = produce(broker, asker, keyed(MANY, "zstd"))
+    broker.call("delete_topics", topics=[{"name": "t", "topic_id": None}])
+    broker.services.held = False
+    broker.services.settle()
+    assert error_of(sent) in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_the_thread_gives_way() -> None:
+    pauses: list[None] = []
+    validate_records(keyed(4 * RECORDS_PER_PACE), pace=lambda: pauses.append(None))
+    assert len(pauses) == 4

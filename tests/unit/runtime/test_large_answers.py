@@ -1,0 +1,56 @@
+"""Answers with many elements are encoded in a thread."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.broker.request import RequestContext
+from tidelog.protocol.messages import has_more_elements
+from tidelog.runtime.handling import ENCODED_AT_ONCE_MAX, handle_plain
+from unit.broker.fakes import FakeBroker
+
+METADATA = 3
+ALL_TOPICS = b"\xff\xff\xff\xff\x00"
+
+
+class Thread:
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+
+    def compute(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.waiting.append((work, done))
+
+
+def ask(broker: FakeBroker, thread: Thread, answers: list[bytes]) -> None:
+    context = RequestContext(METADATA, 4, 7, "test", "peer")
+    handle_plain(
+        broker.broker, memoryview(ALL_TOPICS), 0, context, answers.append, lambda reason: None, thread.compute
+    )
+
+
+def test_elements_of_two_levels_count() -> None:
+    answer = {"topics": [{"name": "a", "partitions": [{}, {}]}, {"name": "b", "partitions": [{}]}], "id": 5}
+    assert has_more_elements(answer, 4)
+    assert not has_more_elements(answer, 5)
+
+
+def test_a_large_answer_is_encoded_elsewhere() -> None:
+    broker, thread, answers = FakeBroker(), Thread(), list[bytes]()
+    broker.create("small")
+    ask(broker, thread, answers)
+    assert len(answers) == 1
+    assert not thread.waiting
+    broker.create("large", ENCODED_AT_ONCE_MAX)
+    ask(broker, thread, answers)
+    assert len(answers) == 1
+    [(work, done)] = thread.waiting
+    done(work())
+    assert len(answers) == 2
+    assert len(answers[1]) > 10 * ENCODED_AT_ONCE_MAX
+
+
+def test_one_that_cannot_be_encoded_is_an_error() -> None:
+    broker, thread, answers = FakeBroker(), Thread(), list[bytes]()
+    broker.create("large", ENCODED_AT_ONCE_MAX + 1)
+    ask(broker, thread, answers)
+    thread.waiting[0][1](ValueError("defect"))
+    assert len(answers) == 1
