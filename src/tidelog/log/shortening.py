@@ -45,19 +45,14 @@ class Shortening(Appending):
         if not self._row.first_offset <= offset < self.end_offset:
             return min(offset, self.end_offset)
         try:
-            segment = self._row.segments[self._row.number_of(offset)]
-            position, size = segment.locate(offset)
-            header = segment.header_at(position) if size else None
+            return self._row.segments[self._row.number_of(offset)].place_of_cut(offset)[1]
         except OSError as error:
             raise self._fail("truncate", error) from error
-        return min(offset, header.base_offset) if header is not None else offset
 
     def _truncate(self, offset: int) -> None:
         number = self._row.number_of(offset)
         segment = self._row.segments[number]
-        position, size = segment.locate(offset)
-        header = segment.header_at(position) if size else None
-        end_offset = min(offset, header.base_offset) if header is not None else offset
+        position, end_offset = segment.place_of_cut(offset)
         # What is durable is less from here on, whatever the disk does next.
         self._lower_ends(end_offset)
         self._untouched = False

@@ -12,8 +12,10 @@ from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.segment import Segment
 from tidelog.log.storage import Region
 from tidelog.protocol import batch as batches
+from tidelog.types import NO_EPOCH
 
 PIECE_BYTES = 1 << 20
+_ORDER_SIZE = batches.LENGTH_PREFIX_SIZE + 4  # Offset, length and leader epoch.
 
 
 class DamagedSegment(StorageError):
@@ -51,23 +53,43 @@ class Checked(NamedTuple):
 def check(data: memoryview, next_offset: int, end_offset: int, *, to_the_end: bool) -> Checked:
     """Every batch that is there in full; with ``to_the_end`` all of them must be."""
     at = 0
+    epoch: int = NO_EPOCH
+    whole_before = 0, next_offset  # Where the last batch begins, and what may have been expected there.
     try:
         while len(data) - at >= batches.HEADER_SIZE:
-            _, size = batches.parse_prefix(data, at)
+            base_offset, size = batches.parse_prefix(data, at)
+            _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
             if size < batches.HEADER_SIZE:
                 raise CorruptBatch(f"a batch claims {size} bytes")
             if size > len(data) - at:
                 break
             header = batches.check(data, at)
-            if not next_offset <= header.base_offset < header.next_offset <= end_offset:
-                raise CorruptBatch(f"offset {header.base_offset} between {next_offset} and {end_offset}")
-            next_offset = header.next_offset
+            if header.next_offset > end_offset:
+                raise CorruptBatch(f"offset {header.last_offset}, and {end_offset} comes behind it")
+            whole_before = at, next_offset
+            next_offset, epoch = header.next_offset, header.leader_epoch
             at += size
         if to_the_end and at < len(data):
             raise CorruptBatch("the segment ends within a batch")
+        if len(data) - at >= _ORDER_SIZE:
+            base_offset, _ = batches.parse_prefix(data, at)
+            _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
+    except _OutOfOrder as error:
+        return Checked(*whole_before, error.message)
     except CorruptBatch as error:
         return Checked(at, next_offset, error.message)
     return Checked(at, next_offset, "")
+
+
+class _OutOfOrder(CorruptBatch):
+    """One of two batches does not say the truth; which one, nobody knows."""
+
+
+def _check_order(base_offset: int, epoch: int, offset_min: int, epoch_min: int) -> None:
+    if base_offset < offset_min:
+        raise _OutOfOrder(f"offset {base_offset} where {offset_min} was expected")
+    if 0 <= epoch < epoch_min:
+        raise _OutOfOrder(f"leader epoch {epoch} follows {epoch_min}")
 
 
 def verify_read(segment: Segment, position: int, size: int, offset: int, end_offset: int) -> None:
@@ -76,14 +98,16 @@ def verify_read(segment: Segment, position: int, size: int, offset: int, end_off
     """
     if position + size <= segment.verified_to:
         return
-    data = memoryview(segment.file().read_at(position, size))
-    to_the_end = position + size >= segment.size
+    # And the beginning of the batch behind: neither offset nor length nor epoch of a batch are under its CRC.
+    end = min(position + size + _ORDER_SIZE, segment.size)
+    data = memoryview(segment.file().read_at(position, end - position))
+    to_the_end = end >= segment.size
     found = check(data, segment.base_offset, end_offset, to_the_end=to_the_end)
     if found.damage:
         damaged_from = found.next_offset if found.whole_bytes else offset
         raise DamagedSegment(f"{segment!r} is damaged: {found.damage}", damaged_from)
     if position <= segment.verified_to:
-        segment.verified_to = max(segment.verified_to, position + found.whole_bytes)
+        segment.verified_to = max(segment.verified_to, position + min(found.whole_bytes, size))
 
 
 def pieces(segment: Segment, end_offset: int) -> Generator[Piece, Checked | None, None]:
