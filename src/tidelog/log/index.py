@@ -148,8 +148,14 @@ class SparseIndex:
             self.writable = True
 
     def whole(self) -> bytes:
-        """All entries, as they are in the file."""
-        return bytes(self.view()[: self.count * self.entry_size])
+        """All entries, as they are in the file, which is not mapped for it."""
+        size = self.count * self.entry_size
+        if self._view is not None:
+            return bytes(self._view[:size])
+        data = self._storage.open(self.path).read_at(0, size)
+        if len(data) < size:
+            raise DamagedIndex(f"{self.path} ends inside an entry")
+        return data
 
     def first_entry(self, is_behind: Callable[[int], bool]) -> int:
         """Number of the first entry for which ``is_behind(number)`` holds; it must hold for all after it."""

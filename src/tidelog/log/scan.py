@@ -130,8 +130,8 @@ def _broken(
     or claim the wrong offset: then neither counts as whole.
     """
     return BrokenChain(
-        f"position {position}: a batch of {size} bytes from offset {base_offset} on, where {end - position}"
-        f" bytes and offset {next_offset} were expected",
+        f"position {position}: a batch claims {size} bytes from offset {base_offset} on;"
+        f" {end - position} are there, and offset {next_offset} was expected",
         whole, whole_offset,
     )  # fmt: skip
 

@@ -143,7 +143,13 @@ class Segment:
         self.active = True
         self.index.activate()
         self.time_index.activate()
-        self.load_max_timestamp()
+
+    def prepare_to_write(self) -> None:
+        """What an append needs to know of what is there. Damage is the readers' business."""
+        try:
+            self.load_max_timestamp()
+        except BrokenChain as error:
+            _logger.error("%s is damaged and written on: %s", self.path, error.message)
 
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
         """Append one batch. (The log's own hot path does the same with fewer calls.)"""
@@ -368,7 +374,10 @@ class Segment:
 
     def age_reference_ms(self) -> int:
         """Where retention counts from: the largest timestamp, or the file's own where batches have none."""
-        timestamp = self.load_max_timestamp()
+        try:
+            timestamp = self.load_max_timestamp()
+        except BrokenChain:
+            timestamp = NO_TIMESTAMP  # Nobody knows how old its records are.
         if timestamp >= 0:
             return timestamp
         return self._storage.modified_ms(self._file_path(layout.LOG_SUFFIX))
@@ -436,8 +445,11 @@ class Segment:
         Raises when the file does not end with a whole batch or the indexes do not fit: then it must be
         recovered.
         """
-        self.check_indexes()
+        if self._indexes_missing:
+            raise DamagedIndex(f"{self.path} lacks an index file")
         last, self.indexed_position = self.index.last() or (ANY, 0)
+        if self.indexed_position >= self.size > 0:
+            raise DamagedIndex(f"{self.index.path} ends at position {self.indexed_position} of {self.size}")
         next_offset = self.base_offset
         try:
             for _, header in headers(self.file(), self.indexed_position, self.size, self.base_offset, last):

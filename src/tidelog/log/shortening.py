@@ -8,7 +8,7 @@ written later.
 import logging
 from collections.abc import Sequence
 
-from tidelog.errors import OffsetOutOfRange
+from tidelog.errors import CorruptBatch, OffsetOutOfRange
 from tidelog.log import layout, retention
 from tidelog.log.appending import Appending
 from tidelog.log.handles import HandleCache
@@ -39,6 +39,9 @@ class Shortening(Appending):
             self._truncate(offset)
         except OSError as error:
             raise self._fail("truncate", error) from error
+        except CorruptBatch as error:
+            # What is left cannot be read to its end: it is checked when the log is opened again.
+            raise self._fail("truncate", OSError(error.message)) from error
 
     def end_if_truncated(self, offset: int) -> int:
         """Where the log would end, at most, after ``truncate_to(offset)``. May raise ``StorageError``."""
