@@ -159,7 +159,7 @@ class Reading(LogState):
         """What is wrong with the files, as callers expect to hear it."""
         try:
             yield
-        except CorruptBatch as error:
+        except BrokenChain as error:
             raise self._damaged(error, self.end_offset) from error
         except OSError as error:
             raise StorageError(f"cannot read {self.directory}: {error}") from error

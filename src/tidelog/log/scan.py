@@ -54,6 +54,8 @@ def find_batch(
     """
     unpack = _SPAN.unpack_from
     previous, previous_next = position, next_offset
+    if known_last != ANY and end - position < HEADER_SIZE:
+        raise WrongPlace(f"offset {known_last} is not at position {position}")
     while position < end:
         chunk = file.read_at(position, min(_HOP_BYTES, end - position))
         last = len(chunk) - HEADER_SIZE
@@ -92,6 +94,8 @@ def headers(
     """(position, header) of each batch in ``[position, end)``, which must be whole ones; raises as
     :func:`find_batch` does."""
     previous, previous_next = position, next_offset
+    if known_last != ANY and end - position < HEADER_SIZE:
+        raise WrongPlace(f"offset {known_last} is not at position {position}")
     while position < end:
         chunk = file.read_at(position, min(_HOP_BYTES, end - position))
         last = len(chunk) - HEADER_SIZE

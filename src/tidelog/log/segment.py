@@ -216,8 +216,6 @@ class Segment:
         self.load_max_timestamp()
         last, self.indexed_position = self.index.last() or (ANY, 0)
         try:
-            if self.indexed_position >= position > 0:
-                raise WrongPlace(f"offset {last} is not at position {self.indexed_position}")
             return self._learn_tail(last)
         except WrongPlace as error:
             self._replace_indexes(str(error))
@@ -316,6 +314,9 @@ class Segment:
         held: tuple[int, BatchHeader] | None = None
         for at, header in headers(self.file(), position, self.size, self.base_offset):
             if held is not None:
+                if 0 <= header.leader_epoch < held[1].leader_epoch:
+                    message = f"leader epoch {header.leader_epoch} follows {held[1].leader_epoch}"
+                    raise BrokenChain(message, held[0], min(next_offset, held[1].base_offset))
                 yield held
             if header.next_offset > end_offset:
                 message = f"offset {header.last_offset} where the records end at {end_offset}"
@@ -448,8 +449,6 @@ class Segment:
         if self._indexes_missing:
             raise DamagedIndex(f"{self.path} lacks an index file")
         last, self.indexed_position = self.index.last() or (ANY, 0)
-        if self.indexed_position >= self.size > 0:
-            raise DamagedIndex(f"{self.index.path} ends at position {self.indexed_position} of {self.size}")
         next_offset = self.base_offset
         try:
             for _, header in headers(self.file(), self.indexed_position, self.size, self.base_offset, last):

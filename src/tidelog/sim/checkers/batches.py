@@ -76,9 +76,20 @@ def pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
         data, end = _read(log, offset, end)
         batches = _outline(data)
         if not batches and offset < end:
+            if _is_compacted_away(log, offset, end):
+                return
             raise Violation(f"{log.directory}: no batch begins at {offset} and ends before {end}")
         yield data
         offset = batches[-1][1][0] if batches else end
+
+
+def _is_compacted_away(log: Log, offset: int, end: int) -> bool:
+    """Whether the log is one that is compacted, and its next batch begins behind: a follower of a compacted
+    log begins with the first batch that its leader has left."""
+    if "compact" not in log.config.cleanup_policy or log.end_offset <= end:
+        return False
+    batches = _outline(_read(log, offset, log.end_offset)[0])
+    return bool(batches) and batches[0][0] >= end
 
 
 def _read(log: Log, offset: int, end: int) -> tuple[bytes, int]:
