@@ -58,13 +58,32 @@ class Reading(LogState):
         if available <= 0:
             if position < segment.trusted_from:
                 # A damaged batch may only claim to end behind ``end_offset``: readers would wait for ever.
-                verify_read(segment, position, size, offset, self._row.end_of(segment, self.end_offset))
+                self._verify(segment, position, size, offset, is_whole=True)
             return EMPTY_REGION
-        if available > max_bytes:
+        is_whole = available <= max_bytes
+        if not is_whole:
             available = max(max_bytes, size) if at_least_one_batch else max_bytes
         if position < segment.trusted_from:
-            verify_read(segment, position, available, offset, self._row.end_of(segment, self.end_offset))
+            self._verify(segment, position, available, offset, is_whole=is_whole)
         return Region(segment.file(), position, available)
+
+    def _verify(self, segment: Segment, position: int, size: int, offset: int, *, is_whole: bool) -> None:
+        if position + size > segment.verified_to:
+            end_offset, epoch_max = self._row.bounds_of(segment, self.end_offset)
+            verify_read(
+                segment, position, size, offset, end_offset, is_whole=is_whole, epoch_max=epoch_max
+            )
+            self._verify_epoch(segment, position, offset)
+
+    def _verify_epoch(self, segment: Segment, position: int, offset: int) -> None:
+        """Of the first batch that is read: the batches behind it were held against each other."""
+        header = segment.header_at(position)
+        if header is None or not position or header.leader_epoch == self.epochs.epoch_at(header.base_offset):
+            return
+        previous = segment.header_at(segment.locate(header.base_offset - 1).position)
+        if previous is not None and previous.leader_epoch > header.leader_epoch:
+            message = f"leader epoch {header.leader_epoch} follows {previous.leader_epoch}"
+            raise DamagedSegment(f"{self.directory} is damaged: {message}", min(previous.base_offset, offset))
 
     def _end_position(self, segment: Segment, end_offset: int) -> int:
         """Behind the last batch of ``segment`` that lies wholly before ``end_offset``."""
@@ -145,14 +164,22 @@ class Reading(LogState):
         """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older."""
         segments = self._row.segments
         with self._reporting():
-            return lookup.first_at_or_after(
+            found = lookup.first_at_or_after(
                 segments, timestamp_ms, self.start_offset, end_offset, self.end_offset
             )
+        return self._confirmed(found)
+
+    def _confirmed(self, found: lookup.Found | None) -> lookup.Found | None:
+        """Where the history of epochs says something else, the batch is held against what follows it."""
+        if found is not None and found[2] != self.epochs.epoch_at(found[1]):
+            self.read(found[1], 1, self.end_offset, at_least_one_batch=True)
+        return found
 
     def find_max_timestamp(self, end_offset: int) -> tuple[int, int, int] | None:
         """The same of the first record that has the largest timestamp of all before ``end_offset``."""
         with self._reporting():
-            return lookup.newest(self._row.segments, self.start_offset, end_offset, self.end_offset)
+            found = lookup.newest(self._row.segments, self.start_offset, end_offset, self.end_offset)
+        return self._confirmed(found)
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from tidelog.log.storage import Buffer, File, Region, Storage
 from tidelog.log.sync import Unsynced, open_existing
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader
+from tidelog.types import NO_EPOCH
 
 RELATIVE_OFFSET_MAX = (1 << 31) - 1  # Index entries hold offsets relative to the base offset in 4 bytes.
 NO_TIMESTAMP = -1
@@ -314,7 +315,7 @@ class Segment:
         held: tuple[int, BatchHeader] | None = None
         for at, header in headers(self.file(), position, self.size, self.base_offset):
             if held is not None:
-                if 0 <= header.leader_epoch < held[1].leader_epoch:
+                if header.leader_epoch < NO_EPOCH or 0 <= header.leader_epoch < held[1].leader_epoch:
                     message = f"leader epoch {header.leader_epoch} follows {held[1].leader_epoch}"
                     raise BrokenChain(message, held[0], min(next_offset, held[1].base_offset))
                 yield held

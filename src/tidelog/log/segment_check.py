@@ -15,6 +15,7 @@ from tidelog.log.producers import ProducerStates
 from tidelog.log.scan import checked_headers
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
 from tidelog.protocol.batch import BatchHeader
+from tidelog.types import NO_EPOCH
 
 
 class Recovered(NamedTuple):
@@ -106,5 +107,5 @@ def _check_order(segment: Segment, header: BatchHeader, next_offset: int, epoch:
     if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         raise CorruptBatch(f"offset {header.last_offset} does not belong here")
     # Bytes of before a truncation that power loss undid: whole batches, but of an older leader.
-    if 0 <= header.leader_epoch < epoch:
+    if header.leader_epoch < NO_EPOCH or 0 <= header.leader_epoch < epoch:
         raise CorruptBatch(f"leader epoch {header.leader_epoch} follows {epoch}")

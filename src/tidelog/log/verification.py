@@ -15,6 +15,7 @@ from tidelog.protocol import batch as batches
 from tidelog.types import NO_EPOCH
 
 PIECE_BYTES = 1 << 20
+ANY_EPOCH = -1
 _ORDER_SIZE = batches.LENGTH_PREFIX_SIZE + 4  # Offset, length and leader epoch.
 
 
@@ -34,12 +35,15 @@ class Piece(NamedTuple):
     next_offset: int  # no batch in it begins before
     end_offset: int  # exclusive: no batch ends behind
     is_last: bool  # of its segment
+    epoch_max: int = ANY_EPOCH  # of what follows the segment
 
     def check(self) -> "Checked":
         """Reads and checks. Safe in any thread."""
         try:
             data = memoryview(self.region.read())
-            return check(data, self.next_offset, self.end_offset, to_the_end=self.is_last)
+            return check(
+                data, self.next_offset, self.end_offset, to_the_end=self.is_last, epoch_max=self.epoch_max
+            )
         except OSError as error:
             return Checked(0, self.next_offset, f"cannot be read: {error}")
 
@@ -50,8 +54,11 @@ class Checked(NamedTuple):
     damage: str  # what is wrong with the one behind them; empty: nothing, or it was not read to its end
 
 
-def check(data: memoryview, next_offset: int, end_offset: int, *, to_the_end: bool) -> Checked:
-    """Every batch that is there in full; with ``to_the_end`` all of them must be."""
+def check(
+    data: memoryview, next_offset: int, end_offset: int, *, to_the_end: bool, epoch_max: int = ANY_EPOCH
+) -> Checked:
+    """Every batch that is there in full; with ``to_the_end`` all of them must be, and what comes behind is of
+    ``epoch_max``."""
     at = 0
     epoch: int = NO_EPOCH
     whole_before = 0, next_offset  # Where the last batch begins, and what may have been expected there.
@@ -71,6 +78,8 @@ def check(data: memoryview, next_offset: int, end_offset: int, *, to_the_end: bo
             at += size
         if to_the_end and at < len(data):
             raise CorruptBatch("the segment ends within a batch")
+        if to_the_end and 0 <= epoch_max < epoch:
+            raise _OutOfOrder(f"leader epoch {epoch_max} follows {epoch}")
         if len(data) - at >= _ORDER_SIZE:
             base_offset, _ = batches.parse_prefix(data, at)
             _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
@@ -88,13 +97,17 @@ class _OutOfOrder(CorruptBatch):
 def _check_order(base_offset: int, epoch: int, offset_min: int, epoch_min: int) -> None:
     if base_offset < offset_min:
         raise _OutOfOrder(f"offset {base_offset} where {offset_min} was expected")
-    if 0 <= epoch < epoch_min:
+    if epoch < NO_EPOCH or 0 <= epoch < epoch_min:
         raise _OutOfOrder(f"leader epoch {epoch} follows {epoch_min}")
 
 
-def verify_read(segment: Segment, position: int, size: int, offset: int, end_offset: int) -> None:
+def verify_read(
+    segment: Segment, position: int, size: int, offset: int, end_offset: int, *, is_whole: bool,
+    epoch_max: int,
+) -> None:  # fmt: skip
     """Check what a reader of ``offset`` is about to get from a segment whose records end before
-    ``end_offset``; raises :class:`DamagedSegment`.
+    ``end_offset``; raises :class:`DamagedSegment`. ``is_whole``: it ends with a batch. ``epoch_max``: the
+    epoch of what follows the segment.
     """
     if position + size <= segment.verified_to:
         return
@@ -102,7 +115,9 @@ def verify_read(segment: Segment, position: int, size: int, offset: int, end_off
     end = min(position + size + _ORDER_SIZE, segment.size)
     data = memoryview(segment.file().read_at(position, end - position))
     to_the_end = end >= segment.size
-    found = check(data, segment.base_offset, end_offset, to_the_end=to_the_end)
+    found = check(data, segment.base_offset, end_offset, to_the_end=to_the_end, epoch_max=epoch_max)
+    if not found.damage and is_whole and found.whole_bytes < size:
+        found = found._replace(damage="a batch reaches over the beginning of another")
     if found.damage:
         damaged_from = found.next_offset if found.whole_bytes else offset
         raise DamagedSegment(f"{segment!r} is damaged: {found.damage}", damaged_from)
@@ -110,7 +125,9 @@ def verify_read(segment: Segment, position: int, size: int, offset: int, end_off
         segment.verified_to = max(segment.verified_to, position + min(found.whole_bytes, size))
 
 
-def pieces(segment: Segment, end_offset: int) -> Generator[Piece, Checked | None, None]:
+def pieces(
+    segment: Segment, end_offset: int, epoch_max: int = ANY_EPOCH
+) -> Generator[Piece, Checked | None, None]:
     """The whole segment, piece by piece; the caller says with ``send`` what became of the last piece."""
     position, next_offset = 0, segment.base_offset
     wanted = PIECE_BYTES
@@ -118,7 +135,9 @@ def pieces(segment: Segment, end_offset: int) -> Generator[Piece, Checked | None
         size = min(wanted, segment.size - position)
         region = Region(segment.file(), position, size)
         is_last = position + size >= segment.size
-        found: Checked | None = yield Piece(segment, region, next_offset, end_offset, is_last)
+        found: Checked | None = yield Piece(
+            segment, region, next_offset, end_offset, is_last, epoch_max
+        )
         if found is None or found.damage:
             return
         if not found.whole_bytes:

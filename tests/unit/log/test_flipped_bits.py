@@ -25,7 +25,8 @@ from flipped_bits import (
 )
 
 from tidelog.errors import StorageError
-from tidelog.sim.disk import SimulatedDisk, everything
+from tidelog.protocol import batch as batches
+from tidelog.sim.disk import SimulatedDisk
 
 SAMPLED = None if os.environ.get("TIDELOG_TEST_FLIPS") == "all" else 150
 pytestmark = pytest.mark.timeout(3600 if SAMPLED is None else 120)
@@ -55,7 +56,7 @@ def test_a_flipped_bit_before_a_start(kind: str, situation: str) -> None:
     original = make()
     failures = []
     for path, position, bit in sample(bits_of(original, lambda path: path.endswith(kind)), SAMPLED):
-        if kind == ".log" and is_out_of_reach(original, path, position, same_boot):
+        if kind == ".log" and is_out_of_reach(original, path, position, was_killed=same_boot):
             continue
         disk = copy_of(original)
         disk.flip(path, position, bit)
@@ -82,6 +83,8 @@ def test_a_flipped_bit_under_a_running_log(kind: str) -> None:
     original = stopped_cleanly()
     failures = []
     for path, position, bit in sample(bits_of(original, lambda path: path.endswith(kind)), SAMPLED):
+        if kind == ".log" and is_out_of_reach(original, path, position, was_killed=False):
+            continue
         disk = copy_of(original)
         _, log = open_directory(disk, same_boot=True)
         for segment in log.segments:
@@ -97,7 +100,11 @@ def test_a_flipped_bit_under_a_running_log(kind: str) -> None:
     assert not failures, f"{len(failures)}: " + "\n".join(failures[:20])
 
 
-def is_out_of_reach(disk: SimulatedDisk, path: str, position: int, same_boot: bool) -> bool:
-    """Known limit: nothing covers offset and leader epoch of the log's last batch when its broker was killed,
-    as nothing comes behind it."""
-    return False
+def is_out_of_reach(disk: SimulatedDisk, path: str, position: int, *, was_killed: bool) -> bool:
+    """Known limit: nothing covers the leader epoch of the log's last batch, and after a kill its offset, as
+    nothing comes behind it."""
+    newest = max(path for path in disk.paths() if path.endswith(".log"))
+    data = disk.contents(f"{DATA}/{NAME}")[newest]
+    start = max(at for at, _ in batches.iterate(data))
+    is_offset, is_epoch = start <= position < start + 8, start + 12 <= position < start + 16
+    return path == newest and (is_epoch or (is_offset and was_killed))
