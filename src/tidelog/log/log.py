@@ -82,6 +82,7 @@ class Log(Reading, Shortening):
     def close(self) -> bool:
         """Make everything durable and let go of all files. False when the log had failed: it must be checked
         when it is opened again."""
+        self._durability.hear_of_failures()
         self.begin_close()
         complete = True
         if self.needs_sync:
