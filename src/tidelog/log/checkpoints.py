@@ -1,8 +1,9 @@
 """The small text files of a data directory, in Kafka's formats. Text in, values out; no files here.
 
-Kafka's checkpoints have no checksum, and a watermark with one wrong digit would show uncommitted records. So the
-last line of each is that of a partition that does not exist, with a CRC of the lines before in the place of an offset.
-Kafka, and earlier versions of Tidelog, take it for a partition that is gone. A file without it is believed.
+Kafka's checkpoints have no checksum, and a watermark with one wrong digit would show uncommitted records. So
+the last line of each is that of a partition that does not exist, with a CRC of the lines before in the place
+of an offset. Kafka, and earlier versions of Tidelog, take it for a partition that is gone. A file without it
+is believed.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode

@@ -51,6 +51,22 @@ def _numbers(data: bytes, kind: str) -> "array[int]":
     return numbers
 
 
+def offset_entries(data: bytes, base_offset: int) -> list[tuple[int, int]]:
+    """(last offset, position) of each entry."""
+    whole = len(data) - len(data) % _OFFSET_ENTRY.size
+    return [
+        (base_offset + relative, position) for relative, position in _OFFSET_ENTRY.iter_unpack(data[:whole])
+    ]
+
+
+def time_entries(data: bytes, base_offset: int) -> list[tuple[int, int]]:
+    """(timestamp, offset) of each entry."""
+    whole = len(data) - len(data) % _TIME_ENTRY.size
+    return [
+        (timestamp, base_offset + relative) for timestamp, relative in _TIME_ENTRY.iter_unpack(data[:whole])
+    ]
+
+
 class SparseIndex:
     """What both indexes share: a mapped file of fixed-size entries, appended to in order."""
 
@@ -238,7 +254,7 @@ class OffsetIndex(SparseIndex):
         numbers = _numbers(self.whole(), "I")
         offsets, positions = numbers[::2], numbers[1::2]
         # An entry is never made for the first batch, so zeros cannot be one.
-        inside = offsets[0] > 0 and 0 < positions[0] and positions[-1] < log_size
+        inside = offsets[0] > 0 and positions[0] > 0 and positions[-1] < log_size
         if not (inside and _rises(offsets) and _rises(positions)):
             raise DamagedIndex(f"{self.path} is not in order, or has positions behind {log_size}")
 

@@ -70,9 +70,7 @@ class Reading(LogState):
     def _verify(self, segment: Segment, position: int, size: int, offset: int, *, is_whole: bool) -> None:
         if position + size > segment.verified_to:
             end_offset, epoch_max = self._row.bounds_of(segment, self.end_offset)
-            verify_read(
-                segment, position, size, offset, end_offset, is_whole=is_whole, epoch_max=epoch_max
-            )
+            verify_read(segment, position, size, offset, end_offset, is_whole=is_whole, epoch_max=epoch_max)
             self._verify_epoch(segment, position, offset)
 
     def _verify_epoch(self, segment: Segment, position: int, offset: int) -> None:
@@ -148,9 +146,7 @@ class Reading(LogState):
     def _rebuild_aborted(self, number: int, reason: DamagedIndex) -> None:
         segments = self._row.segments
         _logger.warning("rebuilding %s: %s", segments[number].aborted.path, reason)
-        segments[number].aborted.replace(
-            self._snapshots.aborted_in(segments, number, self._row.first_offset)
-        )
+        segments[number].aborted.replace(self._snapshots.aborted_in(segments, number, self._row.first_offset))
 
     def repair_indexes(self, segment: Segment, reason: str) -> None:
         """The scrubber has found something wrong in the indexes of an inactive segment."""

@@ -17,7 +17,16 @@ from tidelog.log.aborted_index import AbortedIndex
 from tidelog.log.epochs import EpochCache
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex, OffsetIndex, TimeIndex
-from tidelog.log.scan import ANY, BrokenChain, Place, WrongPlace, find_batch, header_at, headers, whole_headers
+from tidelog.log.scan import (
+    ANY,
+    BrokenChain,
+    Place,
+    WrongPlace,
+    find_batch,
+    header_at,
+    headers,
+    whole_headers,
+)
 from tidelog.log.storage import Buffer, File, Region, Storage
 from tidelog.log.sync import Unsynced, open_existing
 from tidelog.protocol import batch as batches
@@ -40,9 +49,9 @@ def timestamp_of(header: BatchHeader) -> int:
 
 class Segment:
     __slots__ = (
-        "_broken", "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes", "aborted",
-        "active", "base_offset", "index", "indexed_position", "max_timestamp", "max_timestamp_offset",
-        "on_closed_file", "path", "size", "time_index", "trusted_from", "verified_to",
+        "_broken", "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes",
+        "aborted", "active", "base_offset", "index", "indexed_position", "max_timestamp",
+        "max_timestamp_offset", "on_closed_file", "path", "size", "time_index", "trusted_from", "verified_to",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +116,10 @@ class Segment:
 
     def _file_path(self, kind: str) -> str:
         return self.path + kind + self._suffixes[layout.SEGMENT_SUFFIXES.index(kind)]
+
+    @property
+    def storage(self) -> Storage:
+        return self._storage
 
     def file(self) -> File:
         """The log file, opened when needed."""

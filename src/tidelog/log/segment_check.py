@@ -57,9 +57,7 @@ def recover(
         epochs.assign(header.leader_epoch, header.base_offset)
         if header.producer_id >= 0:
             _learn_producer(segment, position, header, producers)
-        segment.account(
-            position, header.size, header.last_offset, timestamp_of(header), index_interval_bytes
-        )
+        segment.account(position, header.size, header.last_offset, timestamp_of(header), index_interval_bytes)
 
     held: tuple[int, BatchHeader] | None = None  # Whole; whether it fits the next one is not known yet.
     try:

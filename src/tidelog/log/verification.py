@@ -135,9 +135,7 @@ def pieces(
         size = min(wanted, segment.size - position)
         region = Region(segment.file(), position, size)
         is_last = position + size >= segment.size
-        found: Checked | None = yield Piece(
-            segment, region, next_offset, end_offset, is_last, epoch_max
-        )
+        found: Checked | None = yield Piece(segment, region, next_offset, end_offset, is_last, epoch_max)
         if found is None or found.damage:
             return
         if not found.whole_bytes:

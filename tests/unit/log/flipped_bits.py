@@ -191,8 +191,14 @@ def shown(answer: object) -> str:
 
 
 def is_same(question: tuple[object, ...], answer: object, before: object) -> bool:
-    """A read gives what one segment has, and less is right: all offsets are asked. But nothing is not less."""
-    if question[0] == "read" and isinstance(answer, bytes) and isinstance(before, bytes) and answer and before:
+    """A read gives what one segment has, and less is right: all offsets are asked. Nothing is not less."""
+    if (
+        question[0] == "read"
+        and isinstance(answer, bytes)
+        and isinstance(before, bytes)
+        and answer
+        and before
+    ):
         return before.startswith(answer) or answer.startswith(before)
     return answer == before
 

@@ -31,10 +31,18 @@ from tidelog.sim.disk import SimulatedDisk
 SAMPLED = None if os.environ.get("TIDELOG_TEST_FLIPS") == "all" else 150
 pytestmark = pytest.mark.timeout(3600 if SAMPLED is None else 120)
 
-KINDS = [".log", ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata"]
+KINDS = [
+    ".log",
+    ".index",
+    ".timeindex",
+    ".txnindex",
+    ".snapshot",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+]
 DIRECTORY = [
-    "log-start-offset-checkpoint", "meta.properties", "recovery-point-offset-checkpoint", "replica-checkpoint",
-    "replication-offset-checkpoint", ".kafka_cleanshutdown",
+    "log-start-offset-checkpoint", "meta.properties", "recovery-point-offset-checkpoint",
+    "replica-checkpoint", "replication-offset-checkpoint", ".kafka_cleanshutdown",
 ]  # fmt: skip
 SITUATIONS: dict[str, tuple[Callable[[], SimulatedDisk], bool]] = {
     "clean stop": (stopped_cleanly, False),
@@ -42,7 +50,9 @@ SITUATIONS: dict[str, tuple[Callable[[], SimulatedDisk], bool]] = {
 }
 
 
-def pristine(make: Callable[[], SimulatedDisk], same_boot: bool) -> tuple[Answers, list[bytes], list[int], int]:
+def pristine(
+    make: Callable[[], SimulatedDisk], same_boot: bool
+) -> tuple[Answers, list[bytes], list[int], int]:
     directory, log = open_directory(make(), same_boot=same_boot)
     ends = [30, 40, log.end_offset]
     return ask(log, ends), batches_of(log), ends, directory.high_watermark(NAME)

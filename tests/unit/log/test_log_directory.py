@@ -1,7 +1,7 @@
 """A broker's data directory on a disk that loses power."""
 
-from collections.abc import Callable, Sequence
 import re
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import pytest
