@@ -1,5 +1,7 @@
 """Reads old segments back, slowly and for ever, so that damage is found while other replicas are whole.
 
+Behind the records of a segment come its indexes: a wrong entry has them built anew.
+
 One piece at a time, in a thread, at a pace that nobody notices. Only segments that are not written any more:
 what this process appends it has checked.
 """
@@ -11,23 +13,27 @@ from itertools import pairwise
 from tidelog.broker.broker import Broker
 from tidelog.broker.partition import Partition
 from tidelog.errors import StorageError
-from tidelog.log.verification import PIECE_BYTES, Checked, Piece, pieces
+from tidelog.log.index_check import IndexPiece, index_pieces
+from tidelog.log.segment import Segment
+from tidelog.log.verification import ANY_EPOCH, PIECE_BYTES, Checked, Piece, pieces
 from tidelog.services import Timer
 
 logger = logging.getLogger(__name__)
 
 IDLE_MS = 60_000  # between two rounds over everything
+Walk = Generator[tuple[Partition, Piece | IndexPiece], Checked | None, None]
 
 
 class Scrubber:
     def __init__(self, broker: Broker, idle_ms: float = IDLE_MS) -> None:
         self._broker = broker
         self._idle_ms = idle_ms
-        self._walk: Generator[tuple[Partition, Piece], Checked | None, None] | None = None
+        self._walk: Walk | None = None
         self._timer: Timer | None = None
         self._stopped = False
         self.checked_bytes = 0
         self.damaged_segments = 0
+        self.wrong_indexes = 0
 
     def start(self) -> None:
         self._later(self._idle_ms)
@@ -57,7 +63,31 @@ class Scrubber:
             self._walk = None
             self._later(self._idle_ms)
             return
-        self._broker.services.offload(piece.check, lambda found: self._checked(partition, piece, found, rate))
+        if isinstance(piece, IndexPiece):
+            index_piece = piece
+            self._broker.services.offload(
+                piece.check, lambda found: self._indexes_checked(partition, index_piece, found, rate)
+            )
+            return
+        records = piece
+        self._broker.services.offload(
+            records.check, lambda found: self._checked(partition, records, found, rate)
+        )
+
+    def _indexes_checked(
+        self, partition: Partition, piece: IndexPiece, found: str | BaseException, rate: int
+    ) -> None:
+        log, segment = partition.log, piece.segment
+        # Truncated, deleted or compacted while it was read: then it proves nothing.
+        there = not log.closed and segment in log.segments and not segment.active
+        if found and there and segment.size == piece.size and segment.index.path == piece.paths[0]:
+            self.wrong_indexes += 1
+            logger.warning("%s: building the indexes anew: %s", partition.name, found)
+            try:
+                log.repair_indexes(segment, str(found))
+            except StorageError as error:
+                logger.error("%s: %s", partition.name, error.message)
+        self._timer = self._broker.services.later(1000 * (PIECE_BYTES // 16) / rate, lambda: self.step(None))
 
     def _checked(self, partition: Partition, piece: Piece, found: Checked | BaseException, rate: int) -> None:
         if isinstance(found, BaseException):
@@ -73,22 +103,34 @@ class Scrubber:
             1000 * max(piece.region.size, PIECE_BYTES // 16) / rate, lambda: self.step(found)
         )
 
-    def _pieces(self) -> Generator[tuple[Partition, Piece], Checked | None, None]:
+    def _pieces(self) -> Walk:
         for partition in self._partitions():
             segments = list(partition.log.segments)
             for segment, following in pairwise(segments):
                 if partition.log.closed:
                     break
                 try:
-                    walk = pieces(segment, following.base_offset)
-                    found: Checked | None = None
-                    while True:
-                        piece = next(walk) if found is None else walk.send(found)
-                        found = yield partition, piece
-                except StopIteration:
-                    continue
+                    first = following.header_at(0)
+                    epoch_max = first.leader_epoch if first is not None else ANY_EPOCH
+                    found = yield from self._records(partition, segment, following.base_offset, epoch_max)
+                    if found is None or not found.damage:
+                        for piece in index_pieces(segment):
+                            yield partition, piece
                 except (OSError, StorageError) as error:
                     logger.error("%s cannot be checked: %s", partition.name, error)
+
+    def _records(
+        self, partition: Partition, segment: Segment, end_offset: int, epoch_max: int
+    ) -> Generator[tuple[Partition, Piece], Checked | None, Checked | None]:
+        """The last piece's outcome; None where there was none."""
+        walk = pieces(segment, end_offset, epoch_max)
+        found: Checked | None = None
+        try:
+            while True:
+                piece = next(walk) if found is None else walk.send(found)
+                found = yield partition, piece
+        except StopIteration:
+            return found
 
     def _partitions(self) -> Iterator[Partition]:
         yield from list(self._broker.partitions)

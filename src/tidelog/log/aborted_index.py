@@ -4,7 +4,8 @@ Readers of committed records are told which transactions were aborted, so that t
 transaction stands in the segment that holds its marker, in the order of the markers:
 
 =================== ====== ==========================================================================
-version             int16  0
+version             int16  0, or a check of the rest with the sign bit set: Kafka's readers take any
+                           number up to 0 for a version they know
 producer id         int64
 first offset        int64  of the transaction's first batch
 last offset         int64  of its marker
@@ -12,18 +13,24 @@ last stable offset  int64  when the marker was written: what begins behind it ha
 =================== ====== ==========================================================================
 
 There is no file until a transaction is aborted. Nothing here has to survive a crash: recovery builds the file
-again from the batches.
+again from the batches. So does whoever finds an entry that was not written like this.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from tidelog.log.handles import HandleCache
+from tidelog.log.index import DamagedIndex
 from tidelog.log.storage import File, Storage
 
 _ENTRY = Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
-_VERSION = 0
+_FIELDS = Struct(">qqqq")
+_UNCHECKED = 0  # As Kafka and earlier versions of Tidelog write it.
+_CHECK_BITS = 0x7FFF
 _READ_ENTRIES = 256
 
 
@@ -32,6 +39,27 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+
+def _check_of(fields: bytes | memoryview) -> int:
+    """Negative, in 16 bits."""
+    return (crc32c(fields) & _CHECK_BITS) - _CHECK_BITS - 1
+
+
+def decode(data: bytes) -> list[AbortedTransaction]:
+    """Raises :class:`DamagedIndex` when an entry is not what was written."""
+    found = []
+    view = memoryview(data)
+    at = 0
+    for version, *fields in _ENTRY.iter_unpack(data):
+        aborted = AbortedTransaction._make(fields)
+        at += ENTRY_SIZE
+        if version != _UNCHECKED and version != _check_of(view[at - _FIELDS.size : at]):
+            raise DamagedIndex(f"the entry of producer {aborted.producer_id} does not match its check")
+        if not 0 <= aborted.first_offset <= aborted.last_offset:
+            raise DamagedIndex(f"a transaction from {aborted.first_offset} to {aborted.last_offset}")
+        found.append(aborted)
+    return found
 
 
 class AbortedIndex:
@@ -78,7 +106,8 @@ class AbortedIndex:
     # -- writing -----------------------------------------------------------------------
 
     def append(self, aborted: AbortedTransaction) -> None:
-        self._open().write_at(self.size, _ENTRY.pack(_VERSION, *aborted))
+        check = _check_of(_FIELDS.pack(*aborted))
+        self._open().write_at(self.size, _ENTRY.pack(check, *aborted))
         self.size += ENTRY_SIZE
 
     def reset(self) -> None:
@@ -93,6 +122,11 @@ class AbortedIndex:
         if self.size > count * ENTRY_SIZE:
             self._open().truncate(count * ENTRY_SIZE)
             self.size = count * ENTRY_SIZE
+
+    def replace(self, transactions: Iterable[AbortedTransaction]) -> None:
+        self.reset()
+        for aborted in transactions:
+            self.append(aborted)
 
     # -- reading -----------------------------------------------------------------------
 
@@ -123,4 +157,4 @@ class AbortedIndex:
     def _read(self, number: int, count: int) -> list[AbortedTransaction]:
         count = min(count, len(self) - number)
         data = self._open().read_at(number * ENTRY_SIZE, count * ENTRY_SIZE)
-        return [AbortedTransaction._make(fields[1:]) for fields in _ENTRY.iter_unpack(data)]
+        return decode(data)

@@ -214,6 +214,7 @@ class Appending(Syncing):
     def _prepare_active(self) -> Segment:
         """Open what appending needs, at the first append and after every change of the active segment."""
         active = self._active
+        active.prepare_to_write()
         file = self._open_active()
         self._untouched = False
         if self._config.preallocate and file.size() < self._config.segment_bytes:

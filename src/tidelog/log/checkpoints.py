@@ -1,9 +1,17 @@
-"""The small text files of a data directory, in Kafka's formats. Text in, values out; no files here."""
+"""The small text files of a data directory, in Kafka's formats. Text in, values out; no files here.
+
+Kafka's checkpoints have no checksum, and a watermark with one wrong digit would show uncommitted records. So
+the last line of each is that of a partition that does not exist, with a CRC of the lines before in the place
+of an offset. Kafka, and earlier versions of Tidelog, take it for a partition that is gone. A file without it
+is believed.
+"""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
+
+from crc32c import crc32c
 
 from tidelog.errors import CorruptBatch
 from tidelog.types import TopicPartition
@@ -17,23 +25,37 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 
 _OFFSETS_VERSION = 0
+_CHECKSUM = "__checksum 0 "
+
+
+def _encode(rows: Iterable[str]) -> bytes:
+    lines = list(rows)
+    text = "\n".join([str(_OFFSETS_VERSION), str(len(lines) + 1), *lines, ""])
+    return f"{text}{_CHECKSUM}{crc32c(text.encode())}\n".encode()
+
+
+def _rows(text: bytes) -> list[str]:
+    """Raises ``ValueError`` when not all of them are as they were written."""
+    version, count, *rows = text.decode().splitlines()
+    if int(version) != _OFFSETS_VERSION or int(count) != len(rows):
+        raise ValueError
+    if rows and rows[-1].startswith(_CHECKSUM):
+        covered = text[: text.rindex(_CHECKSUM.encode())]
+        if int(rows.pop()[len(_CHECKSUM) :]) != crc32c(covered):
+            raise ValueError
+    return rows
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """Version, number of lines, then topic, partition and offset in each line."""
-    lines = [str(_OFFSETS_VERSION), str(len(offsets))]
-    lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
-    return ("\n".join(lines) + "\n").encode()
+    return _encode(f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
 
 
 def decode_offsets(text: bytes) -> dict[TopicPartition, int]:
     """Raises :class:`CorruptBatch` when the text is not a whole checkpoint."""
     offsets = {}
     try:
-        version, count, *lines = text.decode().splitlines()
-        if int(version) != _OFFSETS_VERSION or int(count) != len(lines):
-            raise ValueError
-        for line in lines:
+        for line in _rows(text):
             topic, partition, offset = line.split()
             offsets[TopicPartition(topic, int(partition))] = int(offset)
     except ValueError:
@@ -50,20 +72,17 @@ class ReplicaNote(NamedTuple):
 
 def encode_replicas(notes: Mapping[TopicPartition, ReplicaNote]) -> bytes:
     """As :func:`encode_offsets`, with the topic's id and ``sure`` or ``unsure`` instead of an offset."""
-    lines = [str(_OFFSETS_VERSION), str(len(notes))]
-    for (topic, partition), note in sorted(notes.items()):
-        lines.append(f"{topic} {partition} {note.topic_id.hex} {'sure' if note.is_sure else 'unsure'}")
-    return ("\n".join(lines) + "\n").encode()
+    return _encode(
+        f"{topic} {partition} {note.topic_id.hex} {'sure' if note.is_sure else 'unsure'}"
+        for (topic, partition), note in sorted(notes.items())
+    )
 
 
 def decode_replicas(text: bytes) -> dict[TopicPartition, ReplicaNote]:
     """Raises :class:`CorruptBatch` when the text is not a whole checkpoint."""
     notes = {}
     try:
-        version, count, *lines = text.decode().splitlines()
-        if int(version) != _OFFSETS_VERSION or int(count) != len(lines):
-            raise ValueError
-        for line in lines:
+        for line in _rows(text):
             topic, partition, topic_id, sure = line.split()
             notes[TopicPartition(topic, int(partition))] = ReplicaNote(UUID(hex=topic_id), sure == "sure")
     except ValueError:

@@ -37,7 +37,7 @@ def read_batches(
     file = open_source(storage, source)
     position = 0
     if from_offset > source.base_offset:
-        position, _ = find_batch(file, 0, source.size, from_offset)
+        position = find_batch(file, 0, source.size, from_offset, source.base_offset).position
     while position < source.size:
         chunk = _read_chunk(file, position, source)
         for at, header in batches.iterate(chunk):

@@ -348,15 +348,17 @@ class DataDirectory:
 
     def lower_claims(self, name: TopicPartition, offset: int) -> None:
         """The log is about to be cut there. A watermark beyond would be believed again when the log has grown
-        back over it, and a recovery point beyond be taken for damage. Waits for the disk, but not often:
-        records that were synced a while ago are dropped only where leaders disagree. Raises StorageError.
+        back over it, a start offset beyond would hide what is written before it, and a recovery point beyond
+        be taken for damage. Waits for the disk, but not often: records that were synced a while ago are
+        dropped only where leaders disagree. Raises StorageError.
         """
         log = self.logs.get(name)
         if log is None:
             return
         end_offset = log.end_if_truncated(offset)
         watermark = self._high_watermarks.get(name, 0)
-        if max(watermark, log.checkpointed_recovery_point) > end_offset:
+        start_offset = self._start_offsets.get(name, 0)
+        if max(watermark, start_offset, log.checkpointed_recovery_point) > end_offset:
             self._lowered[name] = end_offset
             self.checkpoint({**self._high_watermarks, name: min(watermark, end_offset)})
             del self._lowered[name]
@@ -412,11 +414,11 @@ class DataDirectory:
         unopened = self._claimed() - self._opened
         if high_watermarks is not None:
             self._high_watermarks = _part(self._high_watermarks, unopened) | dict(high_watermarks)
-        self._start_offsets = _part(self._start_offsets, unopened) | {
-            name: log.start_offset
-            for name, log in self.logs.items()
-            if log.start_offset > log.segments[0].base_offset
-        }
+        self._start_offsets = _part(self._start_offsets, unopened)
+        for name, log in self.logs.items():
+            start_offset = min(log.start_offset, self._lowered.get(name, log.start_offset))
+            if start_offset > log.segments[0].base_offset:
+                self._start_offsets[name] = start_offset
         recovery_points = _part(self._recovery_points, unopened)
         for name, log in self.logs.items():
             recovery_points[name] = min(log.recovery_point, self._lowered.get(name, log.recovery_point))

@@ -80,6 +80,7 @@ class Durability:
         changed = [(self._directory, self.names_changed), (parent_of(self._directory), self.parent_changed)]
         directories += [name for name, is_new in changed if is_new and name not in directories]
         ticket = SyncTicket(self._storage, end_offset, files, directories, self.waiting[:])
+        ticket.covers = self._tickets[:]
         if epochs.version != self._epochs_written:
             ticket.epochs_version = epochs.version
             ticket.epochs_path = self._epochs_path(f".{epochs.version}{layout.TEMPORARY_SUFFIX}")
@@ -102,8 +103,11 @@ class Durability:
         self._tickets.remove(ticket)
         if ticket.error is not None:
             raise self.fail("sync", ticket.error)
+        self.hear_of_failures()
         if self.failure is not None:
             raise StorageError(self.failure.message)
+        for covered in ticket.covers:
+            covered.owes_names = False
         self.waiting = [unsynced for unsynced in self.waiting if unsynced not in ticket.waiting]
         self.last_sync_ms = now_ms
         self.synced_end_offset = max(self.synced_end_offset, ticket.end_offset)
@@ -111,6 +115,13 @@ class Durability:
             self.recovery_point = max(self.recovery_point, ticket.end_offset)
         elif ticket.epochs_version > self._epochs_written:
             self._take_over_epochs(ticket.epochs_path, ticket.epochs_version)
+
+    def hear_of_failures(self) -> None:
+        """A sync that has failed in its thread counts from now on, also when its outcome was not taken yet:
+        the system tells of an error only once, so that the next sync of the same file may succeed."""
+        for ticket in self._tickets:
+            if ticket.error is not None:
+                self.fail("sync", ticket.error)
 
     def _take_over_epochs(self, path: str, version: int) -> None:
         try:
@@ -124,16 +135,21 @@ class Durability:
         return f"{self._directory}/{layout.EPOCHS_FILE}{suffix}"
 
     def is_complete(self, end_offset: int, epochs: EpochCache) -> bool:
-        """Whether everything before ``end_offset`` is durable, and recovery would find nothing to do."""
+        """Whether everything before ``end_offset`` is durable, and recovery would find nothing to do. Names
+        that a running ticket has taken on are not on disk yet."""
         return (
             self.recovery_point >= end_offset
             and not self.waiting
             and not self.names_changed
+            and not any(ticket.owes_names for ticket in self._tickets)
             and epochs.version == self._epochs_written
         )
 
     def sync_now(self, end_offset: int, active: File, epochs: EpochCache) -> None:
         """Sync in place until nothing is left to do. Raises OSError or StorageError."""
+        self.hear_of_failures()
+        if self.failure is not None:
+            raise StorageError(self.failure.message)
         while not self.is_complete(end_offset, epochs):
             ticket = self.begin(end_offset, active, epochs)
             ticket.run()

@@ -11,9 +11,17 @@ who looks something up hops over batch headers for the rest, at most ``index.int
 Files are mapped when first needed. The index of an active segment grows in steps, and behind the entries its
 file holds zeros; when the segment becomes inactive or the log closes the file is cut to its entries. Nothing
 here has to survive a crash: recovery builds the indexes again from the batches.
+
+**No entry is believed.** An index has no checksum. It is looked at as a whole when it is first used: both
+columns rise, inside the segment. Whoever uses an entry holds it against the header of its batch
+(:mod:`tidelog.log.segment`). Where either fails, the index is built anew from the batches.
 """
 
+import sys
+from array import array
 from collections.abc import Callable
+from itertools import islice
+from operator import lt
 from struct import Struct
 from typing import ClassVar
 
@@ -24,10 +32,39 @@ from tidelog.log.storage import Mapping, Storage
 _FIRST_STEP_BYTES = 4096
 _OFFSET_ENTRY = Struct(">II")
 _TIME_ENTRY = Struct(">qI")
+NO_ENTRY = -1, 0
 
 
 class DamagedIndex(Exception):
-    """The entries cannot be right: too few bytes, zeros behind them, or places the log does not have."""
+    """The entries cannot be right: too few bytes, not in order, or places the log does not have."""
+
+
+def _rises(column: "array[int]") -> bool:
+    return all(map(lt, column, islice(column, 1, None)))
+
+
+def _numbers(data: bytes, kind: str) -> "array[int]":
+    """Big-endian numbers, all at once."""
+    numbers = array(kind, data)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
+
+
+def offset_entries(data: bytes, base_offset: int) -> list[tuple[int, int]]:
+    """(last offset, position) of each entry."""
+    whole = len(data) - len(data) % _OFFSET_ENTRY.size
+    return [
+        (base_offset + relative, position) for relative, position in _OFFSET_ENTRY.iter_unpack(data[:whole])
+    ]
+
+
+def time_entries(data: bytes, base_offset: int) -> list[tuple[int, int]]:
+    """(timestamp, offset) of each entry."""
+    whole = len(data) - len(data) % _TIME_ENTRY.size
+    return [
+        (timestamp, base_offset + relative) for timestamp, relative in _TIME_ENTRY.iter_unpack(data[:whole])
+    ]
 
 
 class SparseIndex:
@@ -126,6 +163,16 @@ class SparseIndex:
             self.release()
             self.writable = True
 
+    def whole(self) -> bytes:
+        """All entries, as they are in the file, which is not mapped for it."""
+        size = self.count * self.entry_size
+        if self._view is not None:
+            return bytes(self._view[:size])
+        data = self._storage.open(self.path).read_at(0, size)
+        if len(data) < size:
+            raise DamagedIndex(f"{self.path} ends inside an entry")
+        return data
+
     def first_entry(self, is_behind: Callable[[int], bool]) -> int:
         """Number of the first entry for which ``is_behind(number)`` holds; it must hold for all after it."""
         low, high = 0, self.count
@@ -172,36 +219,44 @@ class OffsetIndex(SparseIndex):
         relative, position = _OFFSET_ENTRY.unpack(tail)
         return self.base_offset + relative, position
 
-    def floor(self, offset: int) -> int:
-        """A position at or before the first batch that ends at or behind ``offset``."""
+    def floor(self, offset: int) -> tuple[int, int]:
+        """(last offset, position) of a batch at or before the first one that ends at or behind ``offset``:
+        the newest such entry. (-1, 0) when there is none: the first batch is.
+        """
         low, high = 0, self.count
         if high == 0:
-            return 0
+            return NO_ENTRY
         view = self.view()
         target = offset - self.base_offset
         unpack = _OFFSET_ENTRY.unpack_from
-        if unpack(view, high * 8 - 8)[0] <= target:
-            return unpack(view, high * 8 - 8)[1]  # type: ignore[no-any-return]
-        while (
-            low < high
-        ):  # Invariant: entries before `low` are <= target, entries from `high` on are > target.
-            middle = (low + high) // 2
-            if unpack(view, middle * 8)[0] <= target:
-                low = middle + 1
-            else:
-                high = middle
-        return unpack(view, low * 8 - 8)[1] if low else 0
+        relative, position = unpack(view, high * 8 - 8)
+        if relative > target:
+            # Invariant: entries before `low` are <= target, entries from `high` on are > target.
+            while low < high:
+                middle = (low + high) // 2
+                if unpack(view, middle * 8)[0] <= target:
+                    low = middle + 1
+                else:
+                    high = middle
+            if not low:
+                return NO_ENTRY
+            relative, position = unpack(view, low * 8 - 8)
+        return self.base_offset + relative, position
 
     def truncate(self, offset: int) -> None:
         """Drop the entries of batches that end at or behind ``offset``."""
         self.count = self.first_entry(lambda number: self.entry(number)[0] >= offset)
 
     def check(self, log_size: int) -> None:
-        """Raise when the last entry is not one this index can have been given."""
-        last = self.last()
+        """Raise when not all entries can be ones that this index was given."""
+        if not self.count:
+            return
+        numbers = _numbers(self.whole(), "I")
+        offsets, positions = numbers[::2], numbers[1::2]
         # An entry is never made for the first batch, so zeros cannot be one.
-        if last is not None and not (last[0] > self.base_offset and 0 < last[1] < log_size):
-            raise DamagedIndex(f"{self.path} ends in offset {last[0]} at position {last[1]} of {log_size}")
+        inside = offsets[0] > 0 and positions[0] > 0 and positions[-1] < log_size
+        if not (inside and _rises(offsets) and _rises(positions)):
+            raise DamagedIndex(f"{self.path} is not in order, or has positions behind {log_size}")
 
 
 class TimeIndex(SparseIndex):
@@ -228,16 +283,17 @@ class TimeIndex(SparseIndex):
         timestamp, relative = _TIME_ENTRY.unpack(tail)
         return timestamp, self.base_offset + relative
 
-    def floor(self, timestamp: int) -> int:
-        """An offset before which every record is older than ``timestamp``."""
-        behind = self.first_entry(lambda number: self.entry(number)[0] >= timestamp)
-        return self.entry(behind - 1)[1] if behind else self.base_offset
-
     def truncate(self, offset: int) -> None:
         """Drop the entries that speak of records at or behind ``offset``."""
         self.count = self.first_entry(lambda number: self.entry(number)[1] >= offset)
 
     def check(self) -> None:
-        """Raise when the last entry is older than the first: zeros follow the entries."""
-        if self.count > 1 and self.entry(self.count - 1) <= self.entry(0):
-            raise DamagedIndex(f"{self.path} ends in entries that are older than its first")
+        """Raise when the entries are not in order, as zeros behind them would not be."""
+        if not self.count:
+            return
+        words = array("I", self.whole())  # Three for each entry.
+        times = array("I", bytes(8 * self.count))
+        times[::2], times[1::2] = words[::3], words[1::3]
+        offsets = _numbers(words[2::3].tobytes(), "I")
+        if not (_rises(_numbers(times.tobytes(), "q")) and _rises(offsets)):
+            raise DamagedIndex(f"{self.path} is not in order")

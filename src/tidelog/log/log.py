@@ -19,7 +19,7 @@ reads go on.
 
 import logging
 
-from tidelog.errors import StorageError
+from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.damage import Evidence
 from tidelog.log.durability import Durability
 from tidelog.log.handles import HandleCache
@@ -53,7 +53,7 @@ class Log(Reading, Shortening):
             loaded = Opening(storage, handles, directory, config, now_ms).load(
                 clean=clean, evidence=evidence, log_start_offset=log_start_offset
             )
-        except OSError as error:
+        except (OSError, CorruptBatch) as error:
             raise StorageError(f"cannot open the log in {directory}: {error}") from error
         if clean:
             recovery_point = loaded.end_offset
@@ -82,6 +82,7 @@ class Log(Reading, Shortening):
     def close(self) -> bool:
         """Make everything durable and let go of all files. False when the log had failed: it must be checked
         when it is opened again."""
+        self._durability.hear_of_failures()
         self.begin_close()
         complete = True
         if self.needs_sync:

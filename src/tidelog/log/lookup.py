@@ -1,8 +1,8 @@
 """Looking records up by time. The only place in the log that opens batches, one per look-up."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from tidelog.log.scan import headers
 from tidelog.log.segment import NO_TIMESTAMP, Segment, timestamp_of
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import decode_batch
@@ -12,17 +12,16 @@ Found = tuple[int, int, int]
 
 
 def first_at_or_after(
-    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, end_offset: int
+    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, end_offset: int, log_end_offset: int
 ) -> Found | None:
     """The first record in ``[start_offset, end_offset)`` that is not older than ``timestamp_ms``."""
-    for segment in segments:
+    for segment, reached in _with_ends(segments, log_end_offset):
         if segment.base_offset >= end_offset:
             return None
-        if segment.load_max_timestamp() < timestamp_ms:
+        if reached <= start_offset or segment.load_max_timestamp() < timestamp_ms:
             continue
-        search_offset = max(start_offset, segment.time_index.floor(timestamp_ms))
-        position, _ = segment.locate(search_offset)
-        for at, header in headers(segment.file(), position, segment.size):
+        search_offset = max(start_offset, segment.time_floor(timestamp_ms))
+        for at, header in segment.walk(search_offset, reached):
             if header.base_offset >= end_offset:
                 return None
             if timestamp_of(header) < timestamp_ms or header.last_offset < start_offset:
@@ -33,22 +32,22 @@ def first_at_or_after(
     return None
 
 
-def newest(segments: Sequence[Segment], start_offset: int, end_offset: int) -> Found | None:
+def newest(
+    segments: Sequence[Segment], start_offset: int, end_offset: int, log_end_offset: int
+) -> Found | None:
     """The first record that has the largest timestamp of all in ``[start_offset, end_offset)``."""
-    best: tuple[int, Segment, int] | None = None
-    for segment in segments:
+    best: tuple[int, Segment, int, BatchHeader] | None = None
+    for segment, reached in _with_ends(segments, log_end_offset):
         if segment.base_offset >= end_offset:
             break
-        candidate = _newest_batch(segment, start_offset, end_offset)
-        if candidate is not None and (best is None or candidate[0] > best[0]):
-            best = (candidate[0], segment, candidate[1])
+        if reached <= start_offset or (best is not None and segment.load_max_timestamp() <= best[0]):
+            continue
+        found = _newest_batch(segment, start_offset, end_offset, reached)
+        if found is not None and (best is None or timestamp_of(found[1]) > best[0]):
+            best = timestamp_of(found[1]), segment, *found
     if best is None:
         return None
-    _, segment, offset = best
-    position, _ = segment.locate(offset)
-    header = segment.header_at(position)
-    if header is None:
-        return None
+    _, segment, position, header = best
     readable = [
         found for found in _records(segment, position, header) if start_offset <= found[0] < end_offset
     ]
@@ -58,27 +57,42 @@ def newest(segments: Sequence[Segment], start_offset: int, end_offset: int) -> F
     return timestamp, record_offset, header.leader_epoch
 
 
-def _newest_batch(segment: Segment, start_offset: int, end_offset: int) -> tuple[int, int] | None:
-    """(largest timestamp, last offset of its batch) among the batches of a segment that lie in the range."""
-    timestamp = segment.load_max_timestamp()
-    if start_offset <= segment.max_timestamp_offset < end_offset:
-        return (timestamp, segment.max_timestamp_offset) if timestamp >= 0 else None
-    best: tuple[int, int] | None = None
-    from_offset = start_offset
-    if start_offset <= segment.base_offset:
-        # The segment's largest lies behind the end: the newest time index entry before the end beats all up
-        # to there, and only the batches since the newest offset index entry can beat that.
-        behind = segment.time_index.first_entry(lambda n: segment.time_index.entry(n)[1] >= end_offset)
-        if behind:
-            best = segment.time_index.entry(behind - 1)
-        from_offset = end_offset - 1
-    for _, header in headers(segment.file(), segment.index_floor(from_offset), segment.size):
+def _with_ends(segments: Sequence[Segment], log_end_offset: int) -> Iterator[tuple[Segment, int]]:
+    """Each with the exclusive end of what it can hold."""
+    for segment, following in pairwise(segments):
+        yield segment, following.base_offset
+    yield segments[-1], log_end_offset
+
+
+def _newest_batch(
+    segment: Segment, start_offset: int, end_offset: int, reached: int
+) -> tuple[int, BatchHeader] | None:
+    """(position, header) of the first batch with the largest timestamp among those of a segment that lie in
+    the range."""
+    if segment.load_max_timestamp() == NO_TIMESTAMP:
+        return None
+    best: tuple[int, BatchHeader] | None = None
+    newest_ms = NO_TIMESTAMP
+    for position, header in segment.walk(_search_from(segment, start_offset, end_offset), reached):
         if header.last_offset >= end_offset:
             break
-        timestamp = timestamp_of(header)
-        if header.last_offset >= start_offset and timestamp > (best[0] if best else NO_TIMESTAMP):
-            best = timestamp, header.last_offset
+        if header.last_offset >= start_offset and timestamp_of(header) > newest_ms:
+            newest_ms, best = timestamp_of(header), (position, header)
     return best
+
+
+def _search_from(segment: Segment, start_offset: int, end_offset: int) -> int:
+    """An offset at or before the first batch with the largest timestamp in the range."""
+    if start_offset > segment.base_offset:
+        return start_offset
+    timestamp = segment.load_max_timestamp()
+    if segment.max_timestamp_offset < end_offset:
+        return segment.time_floor(timestamp)
+    # The segment's largest lies behind the end. The newest time index entry before the end beats all up to
+    # there. From the one before it on all are looked at: the newest may be wrong.
+    index = segment.time_index
+    behind = index.first_entry(lambda number: index.entry(number)[1] >= end_offset)
+    return segment.time_floor(index.entry(behind - 1)[0]) if behind else segment.base_offset
 
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ Producers are known from the newest snapshot that can be trusted and the batches
 import logging
 from typing import NamedTuple
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout, swap
 from tidelog.log.damage import DamageMark, Evidence
@@ -20,6 +21,7 @@ from tidelog.log.index import DamagedIndex
 from tidelog.log.offset_mark import OffsetMark
 from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producers import ProducerStates
+from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.segment_check import Recovered, recover
 from tidelog.log.settings import LogSettings
@@ -66,9 +68,10 @@ class Opening:
         self._untouched = True
         self._damage = DamageMark(storage, directory)
         self._evidence = Evidence()
+        self._is_clean = False
 
     def load(self, *, clean: bool, evidence: Evidence, log_start_offset: int) -> Loaded:
-        self._evidence = evidence
+        self._evidence, self._is_clean = evidence, clean
         recovery_point = evidence.recovery_point
         created = not self._storage.exists(self._directory)
         if created:
@@ -191,6 +194,8 @@ class Opening:
             last = self._segments[-1]
             try:
                 end_offset = last.read_next_offset()
+                if end_offset != (self._evidence.recovery_point or end_offset):
+                    raise CorruptBatch(f"ends at {end_offset}, not at {self._evidence.recovery_point}")
                 last.activate()
                 self._snapshots.rebuild(self._segments, self._segments[0].base_offset, end_offset)
                 return end_offset
@@ -203,20 +208,24 @@ class Opening:
         """Check from the segment that holds the recovery point on; the new end offset."""
         self._untouched = False
         segments = self._segments
-        first = max((n for n, s in enumerate(segments) if s.base_offset <= recovery_point), default=0)
+        first = self._first_to_check(recovery_point)
         # The batches tell again which epochs began from here on; the file may know some that were truncated.
         self._epochs.truncate_from(segments[first].base_offset)
         end_offset = segments[first].base_offset
         # A snapshot behind the recovery point may be of batches that came after a truncation which the power
         # failure undid.
         self._snapshots.truncate_to(max(end_offset, recovery_point))
-        self._snapshots.rebuild(segments[:first], segments[0].base_offset, end_offset)
+        try:
+            self._snapshots.rebuild(segments[:first], segments[0].base_offset, end_offset)
+        except BrokenChain as error:
+            _logger.error("%s: checking all of it: %s", self._directory, error.message)
+            return self._recover(0)
         for number in range(first, len(segments)):
             segment = segments[number]
             if number > 0:
                 self._snapshots.try_to_write(segment.base_offset)
             last = number == len(segments) - 1
-            found = self._check(segment, last=last)
+            found = self._check(segment, self._end_offset_max(number), last=last)
             end_offset = found.next_offset
             if found.cut_bytes:
                 _logger.warning(
@@ -233,7 +242,18 @@ class Opening:
             self._unsynced.append(segment.seal())
         return end_offset
 
-    def _check(self, segment: Segment, *, last: bool) -> Recovered:
+    def _first_to_check(self, recovery_point: int) -> int:
+        """Number of the segment that holds the recovery point."""
+        found = [n for n, segment in enumerate(self._segments) if segment.base_offset <= recovery_point]
+        return max(found, default=0)
+
+    def _end_offset_max(self, number: int) -> int:
+        """Exclusive: where a segment's records ended, as far as that is known."""
+        if number < len(self._segments) - 1:
+            return self._segments[number + 1].base_offset if self._evidence.written_survives else LONG_MAX
+        return self._evidence.recovery_point if self._is_clean and self._evidence.recovery_point else LONG_MAX
+
+    def _check(self, segment: Segment, end_offset_max: int, *, last: bool) -> Recovered:
         def before_cut(found: Recovered) -> None:
             # Only the last write can have been interrupted, and it went to the newest segment.
             torn = found.torn and last
@@ -243,7 +263,8 @@ class Opening:
 
         return recover(
             segment, self._config.index_interval_bytes, self._epochs, self._snapshots.states, before_cut,
-            preallocated=self._config.preallocate,
+            preallocated=self._config.preallocate, written_survives=self._evidence.written_survives,
+            end_offset_max=end_offset_max,
         )  # fmt: skip
 
     def _drop_behind(self, number: int, end_offset: int) -> None:

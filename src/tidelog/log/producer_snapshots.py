@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout, producer_format
+from tidelog.log.aborted_index import AbortedTransaction
 from tidelog.log.files import read_whole, write_beside
 from tidelog.log.producers import NO_OFFSET, ProducerStates
 from tidelog.log.scan import headers
@@ -128,7 +129,7 @@ class ProducerSnapshots:
     def _learn(self, segment: Segment, offset: int) -> None:
         position = segment.index_floor(offset) if offset > segment.base_offset else 0
         states = self.states
-        for at, header in headers(segment.file(), position, segment.size):
+        for at, header in headers(segment.file(), position, segment.size, segment.base_offset):
             if header.producer_id < 0 or header.base_offset < offset:
                 continue
             if header.is_control:
@@ -136,3 +137,26 @@ class ProducerSnapshots:
                 states.note_marker(header, segment.file().read_at(at, header.size), states.clock_ms)
             else:
                 states.note(header, states.clock_ms)
+
+    def aborted_in(
+        self, segments: Sequence[Segment], number: int, first_offset: int
+    ) -> list[AbortedTransaction]:
+        """The aborted transactions whose marker lies in one of the log's segments, as the batches tell."""
+        known = ProducerSnapshots(
+            self._storage, self._directory, ProducerStates(self._directory, self.states.clock_ms)
+        )
+        known._offsets = self._offsets[:]
+        segment = segments[number]
+        known.rebuild(segments[:number], first_offset, segment.base_offset)
+        found = []
+        for at, header in headers(segment.file(), 0, segment.size, segment.base_offset):
+            if header.producer_id < 0:
+                continue
+            if header.is_control:
+                marker = segment.file().read_at(at, header.size)
+                aborted = known.states.note_marker(header, marker, known.states.clock_ms)
+                if aborted is not None:
+                    found.append(aborted)
+            else:
+                known.states.note(header, known.states.clock_ms)
+        return found

@@ -4,13 +4,21 @@ A read finds the segment, bisects its index and hops over a few headers, whereve
 copied: the caller gets the place in the file. Reads go on when the log has failed.
 """
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tidelog.errors import CorruptBatch, OffsetOutOfRange, StorageError
 from tidelog.log import lookup
 from tidelog.log.aborted_index import AbortedTransaction
+from tidelog.log.index import DamagedIndex
+from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
 from tidelog.log.storage import EMPTY_REGION, Region
-from tidelog.log.verification import DamagedSegment, verified_bytes, verify_read
+from tidelog.log.verification import SLICE_BYTES, DamagedSegment, verify_read
+
+_logger = logging.getLogger(__name__)
 
 
 class Reading(LogState):
@@ -31,9 +39,14 @@ class Reading(LogState):
         try:
             return self._region(offset, max_bytes, end_offset, at_least_one_batch)
         except CorruptBatch as error:
-            raise DamagedSegment(f"{self.directory} is damaged: {error.message}", offset) from error
+            raise self._damaged(error, offset) from error
         except OSError as error:
             raise StorageError(f"cannot read {self.directory}: {error}") from error
+
+    def _damaged(self, error: CorruptBatch, offset: int) -> DamagedSegment:
+        if isinstance(error, BrokenChain):
+            offset = min(offset, error.offset)
+        return DamagedSegment(f"{self.directory} is damaged: {error.message}", offset)
 
     def _region(self, offset: int, max_bytes: int, end_offset: int, at_least_one_batch: bool) -> Region:
         if offset == self._tail_offset:
@@ -45,14 +58,44 @@ class Reading(LogState):
         if available <= 0:
             if position < segment.trusted_from:
                 # A damaged batch may only claim to end behind ``end_offset``: readers would wait for ever.
-                verify_read(segment, position, size, offset, self._row.end_of(segment, self.end_offset))
+                self._verify(segment, position, size, offset, is_whole=True)
             return EMPTY_REGION
-        if available > max_bytes:
+        is_whole = available <= max_bytes
+        if not is_whole:
             available = max(max_bytes, size) if at_least_one_batch else max_bytes
         if position < segment.trusted_from:
-            end = self._row.end_of(segment, self.end_offset)
-            available = verified_bytes(segment, position, available, size, offset, end)
+            available = self._verified(segment, position, available, size, offset, is_whole=is_whole)
         return Region(segment.file(), position, available)
+
+    def _verified(
+        self, segment: Segment, position: int, available: int, first_size: int, offset: int, *, is_whole: bool
+    ) -> int:
+        """How many of ``available`` bytes a reader of ``offset`` gets now. A slice at a time is read back and
+        checked, and always the first batch, which has ``first_size`` bytes: whoever asks for a lot asks
+        again.
+        """
+        known = segment.verified_from(position)
+        if known > position:
+            return min(available, known - position)
+        size = min(available, max(SLICE_BYTES, first_size))
+        self._verify(segment, position, size, offset, is_whole=is_whole and size == available)
+        return size
+
+    def _verify(self, segment: Segment, position: int, size: int, offset: int, *, is_whole: bool) -> None:
+        if position + size > segment.verified_from(position):
+            end_offset, epoch_max = self._row.bounds_of(segment, self.end_offset)
+            verify_read(segment, position, size, offset, end_offset, is_whole=is_whole, epoch_max=epoch_max)
+            self._verify_epoch(segment, position, offset)
+
+    def _verify_epoch(self, segment: Segment, position: int, offset: int) -> None:
+        """Of the first batch that is read: the batches behind it were held against each other."""
+        header = segment.header_at(position)
+        if header is None or not position or header.leader_epoch == self.epochs.epoch_at(header.base_offset):
+            return
+        previous = segment.header_at(segment.locate(header.base_offset - 1).position)
+        if previous is not None and previous.leader_epoch > header.leader_epoch:
+            message = f"leader epoch {header.leader_epoch} follows {previous.leader_epoch}"
+            raise DamagedSegment(f"{self.directory} is damaged: {message}", min(previous.base_offset, offset))
 
     def _end_position(self, segment: Segment, end_offset: int) -> int:
         """Behind the last batch of ``segment`` that lies wholly before ``end_offset``."""
@@ -63,7 +106,7 @@ class Reading(LogState):
         known_offset, known_segment, known_position = self._limit
         if known_offset == end_offset and known_segment is segment:
             return known_position
-        position, _ = segment.locate(end_offset)
+        position = segment.locate(end_offset).position
         self._limit = (end_offset, segment, position)
         return position
 
@@ -77,15 +120,16 @@ class Reading(LogState):
         """(producer id, first offset) of each aborted transaction that who reads so many bytes may meet."""
         if not any(segment.aborted.size for segment in self._row.segments[self._row.number_of(offset) :]):
             return []
-        return self.aborted_transactions(offset, min(end_offset, self._offset_behind(offset, size)))
+        with self._reporting():
+            behind = self._offset_behind(offset, size)
+        return self.aborted_transactions(offset, min(end_offset, behind))
 
     def _offset_behind(self, offset: int, size: int) -> int:
         """Exclusive: no later offset is among the next ``size`` bytes from ``offset`` on in one segment."""
         segment, position, _ = self._row.locate(offset)
-        index = segment.index
-        behind = index.first_entry(lambda number: index.entry(number)[1] >= position + size)
-        if behind < index.count:
-            return index.entry(behind)[0]
+        behind = segment.offset_behind(position + size)
+        if behind is not None:
+            return behind
         number = self._row.number_of(segment.base_offset) + 1
         return self._row.segments[number].base_offset if number < len(self._row) else self.end_offset
 
@@ -99,27 +143,60 @@ class Reading(LogState):
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The same with all that is known of them, in the order of their markers."""
         found: list[AbortedTransaction] = []
-        try:
-            for segment in self._row.segments[self._row.number_of(start_offset) :]:
+        with self._reporting():
+            for number in range(self._row.number_of(start_offset), len(self._row)):
+                segment = self._row.segments[number]
                 if segment.aborted.exists:
-                    more, complete = segment.aborted.find(start_offset, end_offset)
+                    try:
+                        more, complete = segment.aborted.find(start_offset, end_offset)
+                    except DamagedIndex as error:
+                        self._rebuild_aborted(number, error)
+                        more, complete = segment.aborted.find(start_offset, end_offset)
                     found += more
                     if complete:
                         break
-        except OSError as error:
-            raise StorageError(f"cannot read {self.directory}: {error}") from error
         return found
+
+    def _rebuild_aborted(self, number: int, reason: DamagedIndex) -> None:
+        segments = self._row.segments
+        _logger.warning("rebuilding %s: %s", segments[number].aborted.path, reason)
+        segments[number].aborted.replace(self._snapshots.aborted_in(segments, number, self._row.first_offset))
+
+    def repair_indexes(self, segment: Segment, reason: str) -> None:
+        """The scrubber has found something wrong in the indexes of an inactive segment."""
+        if self.closed or segment not in self._row.segments:
+            return
+        with self._reporting():
+            self._rebuild_aborted(self._row.segments.index(segment), DamagedIndex(reason))
+            segment.distrust_indexes()
 
     def find_timestamp(self, timestamp_ms: int, end_offset: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older."""
-        try:
-            return lookup.first_at_or_after(self._row.segments, timestamp_ms, self.start_offset, end_offset)
-        except OSError as error:
-            raise StorageError(f"cannot read {self.directory}: {error}") from error
+        segments = self._row.segments
+        with self._reporting():
+            found = lookup.first_at_or_after(
+                segments, timestamp_ms, self.start_offset, end_offset, self.end_offset
+            )
+        return self._confirmed(found)
+
+    def _confirmed(self, found: lookup.Found | None) -> lookup.Found | None:
+        """Where the history of epochs says something else, the batch is held against what follows it."""
+        if found is not None and found[2] != self.epochs.epoch_at(found[1]):
+            self.read(found[1], 1, self.end_offset, at_least_one_batch=True)
+        return found
 
     def find_max_timestamp(self, end_offset: int) -> tuple[int, int, int] | None:
         """The same of the first record that has the largest timestamp of all before ``end_offset``."""
+        with self._reporting():
+            found = lookup.newest(self._row.segments, self.start_offset, end_offset, self.end_offset)
+        return self._confirmed(found)
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """What is wrong with the files, as callers expect to hear it."""
         try:
-            return lookup.newest(self._row.segments, self.start_offset, end_offset)
+            yield
+        except BrokenChain as error:
+            raise self._damaged(error, self.end_offset) from error
         except OSError as error:
             raise StorageError(f"cannot read {self.directory}: {error}") from error

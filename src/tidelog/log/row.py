@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from tidelog.invariant import invariant
 from tidelog.log import layout
-from tidelog.log.segment import Segment
+from tidelog.log.scan import BrokenChain
+from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.swap import swap_in
+from tidelog.types import NO_EPOCH
 
 
 class SegmentRow:
@@ -43,26 +45,42 @@ class SegmentRow:
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
 
-    def end_of(self, segment: Segment, log_end_offset: int) -> int:
-        """Exclusive: where the next segment begins, or the log ends."""
+    def bounds_of(self, segment: Segment, log_end_offset: int) -> tuple[int, int]:
+        """(exclusive end offset of what a segment holds, leader epoch of what follows or -1)."""
         number = self.number_of(segment.base_offset) + 1
-        return self.segments[number].base_offset if number < len(self.segments) else log_end_offset
+        if number >= len(self._segments):
+            return log_end_offset, NO_EPOCH
+        following = self._segments[number]
+        header = following.header_at(0)
+        return following.base_offset, header.leader_epoch if header is not None else NO_EPOCH
 
     def number_of(self, offset: int) -> int:
         """Number of the segment that holds ``offset``, or would."""
         return bisect_right(self._bases, offset) - 1
 
     def locate(self, offset: int) -> tuple[Segment, int, int]:
-        """(segment, position, size) of the first batch that ends at or behind ``offset``; size 0: none."""
+        """(segment, position, size) of the first batch that ends at or behind ``offset``, which lies before
+        the log's end: there is one. Raises BrokenChain where it is not found."""
         number = bisect_right(self._bases, offset) - 1
         segment = self._segments[number]
-        position, size = segment.locate(offset)
-        while size == 0 and number < len(self._segments) - 1:
-            # The segment ends before the offset: the next batch is in a later one.
-            number += 1
-            segment = self._segments[number]
-            position, size = segment.locate(offset)
+        position, size, reached, previous = segment.locate(offset)
+        if size == 0:
+            # Neither rolling nor compaction leaves a hole between segments.
+            if not self._may_end_early(number):
+                last = segment.header_at(previous)
+                whole = min(reached, last.base_offset) if last is not None else reached
+                message = f"{segment.path} ends at offset {reached}, and {offset} was expected in it"
+                raise BrokenChain(message, previous, whole)
+            segment = self._segments[number + 1]
+            position, size, _, _ = segment.locate(offset)
         return segment, position, size
+
+    def _may_end_early(self, number: int) -> bool:
+        """Only a follower whose leader has nothing for more offsets than a segment can hold begins the next
+        one further up."""
+        if number + 1 >= len(self._segments):
+            return False
+        return self._bases[number + 1] > self._bases[number] + RELATIVE_OFFSET_MAX + 1
 
     def add(self, segment: Segment) -> None:
         self._segments.append(segment)

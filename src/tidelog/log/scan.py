@@ -1,11 +1,14 @@
 """Walking over the batches of a segment file: by hops over headers, or by reading and checking every byte.
 
-Hopping trusts the file (it was checked when it was written); it reads a few kilobytes wherever it stands in
-the log. Checking trusts nothing: it is how recovery finds the last whole batch.
+Hopping reads a few kilobytes wherever it stands in the log. It believes each header, but holds it against its
+neighbours: neither offset nor length of a batch is under its CRC, and a wrong one would lead past
+records without a word. Checking believes nothing: it is how recovery finds the last whole batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from struct import Struct
+from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
 from tidelog.log.storage import File
@@ -16,47 +19,136 @@ from tidelog.protocol.batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader
 _HOP_BYTES = 8192
 _CHECK_BYTES = 1 << 20
 _SPAN = Struct(">qi11xi")  # base offset, length, last offset delta
+ANY = -1  # As the last offset of the first batch: not known.
 
 
-def find_batch(file: File, position: int, end: int, offset: int) -> tuple[int, int]:
-    """(position, size) of the first batch at or behind ``position`` that ends at or behind ``offset``.
+class BrokenChain(CorruptBatch):
+    """A batch does not lead to the next one: its header, or that of the batch before it, is damaged."""
 
-    (``end``, 0) when there is none before ``end``.
+    def __init__(self, message: str, position: int, offset: int) -> None:
+        super().__init__(message)
+        self.position = position  # What lies before hangs together,
+        self.offset = offset  # and no batch of that reaches this offset.
+
+
+class WrongPlace(Exception):
+    """No batch with the expected last offset begins there: who said so is wrong, and not the records."""
+
+
+class Place(NamedTuple):
+    """Where a batch lies."""
+
+    position: int
+    size: int  # 0: there is none.
+    base_offset: int  # Of the batch; where the walk ended when there is none.
+    previous: int  # Position of the batch before it; its own when the walk began with it.
+
+
+# What Place._make does, less a call: every read from the middle of a segment needs one.
+_make_place: Callable[[tuple[int, int, int, int]], Place] = partial(tuple.__new__, Place)
+
+
+def find_batch(
+    file: File, position: int, end: int, offset: int, next_offset: int, known_last: int = ANY
+) -> Place:
+    """The first batch at or behind ``position`` that ends at or behind ``offset``.
+
+    Size 0 at ``end`` when there is none before. No batch begins before ``next_offset``; ``known_last`` is the
+    last offset of the one at ``position`` according to an index. Raises WrongPlace when it is not, and
+    BrokenChain where headers do not fit together.
     """
     unpack = _SPAN.unpack_from
+    previous, previous_next = position, next_offset
+    if known_last != ANY and end - position < HEADER_SIZE:
+        raise WrongPlace(f"offset {known_last} is not at position {position}")
     while position < end:
         chunk = file.read_at(position, min(_HOP_BYTES, end - position))
         last = len(chunk) - HEADER_SIZE
         at = 0
         while at <= last:
             base_offset, length, last_delta = unpack(chunk, at)
-            if base_offset + last_delta >= offset:
-                return position + at, length + LENGTH_PREFIX_SIZE
-            if length < HEADER_SIZE - LENGTH_PREFIX_SIZE:
-                raise CorruptBatch(f"a batch at position {position + at} claims {length} bytes")
-            at += length + LENGTH_PREFIX_SIZE
+            batch_end = base_offset + last_delta
+            if known_last != ANY:
+                if batch_end != known_last:
+                    raise WrongPlace(f"offset {known_last} is not at position {position}")
+                known_last, next_offset = ANY, max(next_offset, base_offset)
+            size = length + LENGTH_PREFIX_SIZE
+            if (
+                base_offset < next_offset
+                or last_delta < 0
+                or size < HEADER_SIZE
+                or position + at + size > end
+            ):
+                if base_offset == next_offset:
+                    previous, previous_next = position + at, next_offset
+                raise _broken(position + at, base_offset, size, next_offset, end, previous, previous_next)
+            if batch_end >= offset:
+                return _make_place((position + at, size, base_offset, previous))
+            previous, previous_next = position + at, next_offset
+            next_offset = batch_end + 1
+            at += size
         if at == 0:
-            raise CorruptBatch(f"the segment ends inside a batch header at position {position}")
+            raise BrokenChain(f"no whole header at position {position}", previous, previous_next)
         position += at
-    return end, 0
+    return Place(end, 0, next_offset, previous)
 
 
-def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch in ``[position, end)``; stops before one that is not whole."""
-    while end - position >= HEADER_SIZE:
+def headers(
+    file: File, position: int, end: int, next_offset: int = 0, known_last: int = ANY
+) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch in ``[position, end)``, which must be whole ones; raises as
+    :func:`find_batch` does."""
+    previous, previous_next = position, next_offset
+    if known_last != ANY and end - position < HEADER_SIZE:
+        raise WrongPlace(f"offset {known_last} is not at position {position}")
+    while position < end:
         chunk = file.read_at(position, min(_HOP_BYTES, end - position))
         last = len(chunk) - HEADER_SIZE
         at = 0
         while at <= last:
             header = batches.parse_header(chunk, at)
+            if known_last != ANY:
+                if header.last_offset != known_last:
+                    raise WrongPlace(f"offset {known_last} is not at position {position}")
+                known_last, next_offset = ANY, max(next_offset, header.base_offset)
             size = header.size
-            if size < HEADER_SIZE or position + at + size > end:
-                return
+            if (
+                header.base_offset < next_offset
+                or header.last_offset_delta < 0
+                or size < HEADER_SIZE
+                or position + at + size > end
+            ):
+                if header.base_offset == next_offset:
+                    previous, previous_next = position + at, next_offset
+                raise _broken(
+                    position + at, header.base_offset, size, next_offset, end, previous, previous_next
+                )
             yield position + at, header
+            previous, previous_next = position + at, next_offset
+            next_offset = header.next_offset
             at += size
         if at == 0:
-            return
+            raise BrokenChain(f"no whole header at position {position}", previous, previous_next)
         position += at
+
+
+def _broken(
+    position: int, base_offset: int, size: int, next_offset: int, end: int, whole: int, whole_offset: int
+) -> BrokenChain:
+    """Where a batch does not begin at the expected offset, the one before it may have led to the wrong place
+    or claim the wrong offset: then neither counts as whole.
+    """
+    return BrokenChain(
+        f"position {position}: a batch claims {size} bytes from offset {base_offset} on;"
+        f" {end - position} are there, and offset {next_offset} was expected",
+        whole, whole_offset,
+    )  # fmt: skip
+
+
+def header_at(file: File, position: int, end: int) -> BatchHeader | None:
+    """What is at ``position``, taken for a header; None where too little is left."""
+    data = file.read_at(position, min(HEADER_SIZE, end - position))
+    return batches.parse_header(data) if len(data) == HEADER_SIZE else None
 
 
 def checked_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -79,6 +171,23 @@ def checked_headers(file: File, position: int, end: int) -> Iterator[tuple[int, 
             yield position, batches.check(chunk)
             at = size
         position += at
+
+
+def whole_headers(file: File, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch before ``end``, every byte of it checked and in order; raises
+    :class:`BrokenChain` at the first that is not."""
+    position, previous, previous_next = 0, 0, next_offset
+    try:
+        for at, header in checked_headers(file, 0, end):
+            if header.base_offset < next_offset:
+                raise _broken(at, header.base_offset, header.size, next_offset, end, previous, previous_next)
+            yield at, header
+            previous, previous_next = at, next_offset
+            position, next_offset = at + header.size, header.next_offset
+    except BrokenChain:
+        raise
+    except CorruptBatch as error:
+        raise BrokenChain(f"position {position}: {error.message}", position, next_offset) from error
 
 
 def _claimed_size(chunk: memoryview, at: int) -> int:

@@ -3,10 +3,13 @@
 Owns the files, their growth, search, truncation and recovery. Does not know its neighbours, the
 readable range or when to roll: that is the log's business. Files are opened and indexes mapped when first
 used, and given back when others need them more.
+
+Every index entry that is used is held against the header of the batch that it names. A wrong one says nothing
+of the records: the indexes are built anew, and only then is a batch blamed that does not fit its neighbours.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout
@@ -14,10 +17,21 @@ from tidelog.log.aborted_index import AbortedIndex
 from tidelog.log.epochs import EpochCache
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex, OffsetIndex, TimeIndex
-from tidelog.log.scan import find_batch, headers
+from tidelog.log.scan import (
+    ANY,
+    BrokenChain,
+    Place,
+    WrongPlace,
+    find_batch,
+    header_at,
+    headers,
+    whole_headers,
+)
 from tidelog.log.storage import Buffer, File, Region, Storage
 from tidelog.log.sync import Unsynced, open_existing
+from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader
+from tidelog.types import NO_EPOCH
 
 VERIFIED_PARTS_MAX = 64  # of one segment that are remembered
 RELATIVE_OFFSET_MAX = (1 << 31) - 1  # Index entries hold offsets relative to the base offset in 4 bytes.
@@ -36,10 +50,10 @@ def timestamp_of(header: BatchHeader) -> int:
 
 class Segment:
     __slots__ = (
-        "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes", "aborted",
-        "active", "base_offset", "index", "indexed_position", "max_timestamp", "max_timestamp_offset",
-        "on_closed_file", "path", "size", "time_index", "trusted_from", "verified_parts",
-        "verified_to",
+        "_broken", "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes",
+        "aborted", "active", "base_offset", "index", "indexed_position", "max_timestamp",
+        "max_timestamp_offset", "on_closed_file", "path", "size", "time_index", "trusted_from",
+        "verified_parts", "verified_to",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +77,7 @@ class Segment:
         self.on_closed_file: Callable[[], None] | None = None  # Tells the writer that its file gave way.
         self._indexes_checked = False  # Whether the index files were seen to fit the log file.
         self._indexes_missing = False
+        self._broken: BrokenChain | None = None  # Why the indexes do not reach the segment's end.
         self.indexed_position = 0  # Of the batch with the newest index entry.
         self.max_timestamp = _NOT_LOADED  # Largest in the segment; loaded when first asked for.
         self.max_timestamp_offset = base_offset  # Last offset of the batch that holds it.
@@ -106,6 +121,10 @@ class Segment:
     def _file_path(self, kind: str) -> str:
         return self.path + kind + self._suffixes[layout.SEGMENT_SUFFIXES.index(kind)]
 
+    @property
+    def storage(self) -> Storage:
+        return self._storage
+
     def file(self) -> File:
         """The log file, opened when needed."""
         file = self._file
@@ -142,7 +161,13 @@ class Segment:
         self.active = True
         self.index.activate()
         self.time_index.activate()
-        self.load_max_timestamp()
+
+    def prepare_to_write(self) -> None:
+        """What an append needs to know of what is there. Damage is the readers' business."""
+        try:
+            self.load_max_timestamp()
+        except BrokenChain as error:
+            _logger.error("%s is damaged and written on: %s", self.path, error.message)
 
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
         """Append one batch. (The log's own hot path does the same with fewer calls.)"""
@@ -203,16 +228,26 @@ class Segment:
         self.verified_parts = [
             (start, min(end, position)) for start, end in self.verified_parts if start < position
         ]
+        self.aborted.truncate(end_offset)
+        if self._broken is not None and self._broken.position >= position:
+            self._broken = None
         self.index.truncate(end_offset)
         self.time_index.truncate(end_offset)
-        self.aborted.truncate(end_offset)
-        last = self.index.last()
-        self.indexed_position = last[1] if last else 0
         self.max_timestamp = _NOT_LOADED
         self.load_max_timestamp()
+        last, self.indexed_position = self.index.last() or (ANY, 0)
+        try:
+            return self._learn_tail(last)
+        except WrongPlace as error:
+            self._replace_indexes(str(error))
+            return self._learn_tail(ANY)
+
+    def _learn_tail(self, last_indexed: int) -> int:
+        """What is left between the newest index entry and the cut may hold a larger timestamp than any entry.
+        Where it ends."""
+        position = self.indexed_position if last_indexed != ANY else 0
         next_offset = self.base_offset
-        # What is left between the newest index entry and the cut may hold a larger timestamp than any entry.
-        for _, header in headers(self.file(), self.indexed_position, position):
+        for _, header in headers(self.file(), position, self.size, self.base_offset, last_indexed):
             next_offset = header.next_offset
             timestamp = timestamp_of(header)
             if timestamp > self.max_timestamp:
@@ -221,34 +256,150 @@ class Segment:
 
     # -- reading -----------------------------------------------------------------------
 
-    def locate(self, offset: int) -> tuple[int, int]:
-        """(position, size) of the first batch that ends at or behind ``offset``; (end, 0) when none does."""
+    def locate(self, offset: int) -> Place:
+        """The first batch that ends at or behind ``offset``; size 0 at the end when none does. Raises
+        BrokenChain where headers do not fit together."""
         if not self._indexes_checked:
             self.require_indexes()
-        return find_batch(self.file(), self.index.floor(offset), self.size, offset)
+        last, position = self.index.floor(offset)
+        try:
+            place = find_batch(self.file(), position, self.size, offset, self.base_offset, last)
+        except WrongPlace as error:
+            self._replace_indexes(str(error))
+            place = find_batch(self.file(), 0, self.size, offset, self.base_offset)
+        if place.base_offset > offset and place.size:
+            self._check_before(place)
+        return place
+
+    def _check_before(self, place: Place) -> None:
+        """Compaction leaves gaps. So does a batch that claims to end earlier than it does."""
+        start = place.previous
+        if start == place.position or start >= self.trusted_from or place.position <= self.verified_to:
+            return
+        data = self.file().read_at(start, place.position - start)
+        try:
+            batches.check(data)
+        except CorruptBatch as error:
+            raise BrokenChain(error.message, start, batches.parse_prefix(data)[0]) from error
+
+    def place_of_cut(self, offset: int) -> tuple[int, int]:
+        """(position, offset) where the segment has to be cut so that nothing reaches ``offset``: damaged
+        batches count as ones that do."""
+        try:
+            place = self.locate(offset)
+        except BrokenChain as error:
+            _logger.error("%s, from offset %d on: %s", self.path, error.offset, error.message)
+            return error.position, min(error.offset, offset)
+        return place.position, min(place.base_offset, offset) if place.size else offset
 
     def index_floor(self, offset: int) -> int:
-        """A position not behind the first batch that ends at or behind ``offset``."""
+        """Position of a batch that is not behind the first one that ends at or behind ``offset``."""
         self.require_indexes()
-        return self.index.floor(offset)
+        last, position = self.index.floor(offset)
+        if last != ANY and not self._begins_at(position, last):
+            self._replace_indexes(f"offset {last} is not at position {position}")
+            return self.index.floor(offset)[1]
+        return position
+
+    def offset_behind(self, position: int) -> int | None:
+        """Last offset of a batch at or behind ``position`` that an index entry names; None without one."""
+        self.require_indexes()
+        index = self.index
+        for _ in range(2):
+            number = index.first_entry(lambda number: index.entry(number)[1] >= position)
+            if number == index.count:
+                return None
+            last, at = index.entry(number)
+            if self._begins_at(at, last):
+                return last
+            self._replace_indexes(f"offset {last} is not at position {at}")
+        return None
+
+    def _begins_at(self, position: int, last_offset: int) -> bool:
+        header = self.header_at(position)
+        return header is not None and header.last_offset == last_offset
 
     def header_at(self, position: int) -> BatchHeader | None:
         """Header of the batch at ``position``; None at the end."""
-        for _, header in headers(self.file(), position, self.size):
-            return header
-        return None
+        return header_at(self.file(), position, self.size)
+
+    def walk(self, offset: int, end_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of the batches from the one that holds ``offset`` on. What was not written by
+        this process is read and checked, and held against the batch behind it. ``end_offset``: exclusive, of
+        the segment's records. Raises BrokenChain."""
+        place = self.locate(offset)
+        if not place.size and offset < end_offset <= self.base_offset + RELATIVE_OFFSET_MAX + 1:
+            message = f"the segment ends at offset {place.base_offset}, and {end_offset} was expected"
+            raise BrokenChain(message, place.previous, min(place.base_offset, offset))
+        position, next_offset = place.position, self.base_offset
+        held: tuple[int, BatchHeader] | None = None
+        for at, header in headers(self.file(), position, self.size, self.base_offset):
+            if held is not None:
+                if header.leader_epoch < NO_EPOCH or 0 <= header.leader_epoch < held[1].leader_epoch:
+                    message = f"leader epoch {header.leader_epoch} follows {held[1].leader_epoch}"
+                    raise BrokenChain(message, held[0], min(next_offset, held[1].base_offset))
+                yield held
+            if header.next_offset > end_offset:
+                message = f"offset {header.last_offset} where the records end at {end_offset}"
+                raise BrokenChain(message, at, min(next_offset, end_offset))
+            if self.verified_to <= at < self.trusted_from:
+                try:
+                    batches.check(self.file().read_at(at, header.size))
+                except CorruptBatch as error:
+                    raise BrokenChain(error.message, at, min(next_offset, header.base_offset)) from error
+            held, next_offset = (at, header), header.next_offset
+        if held is not None:
+            yield held
+
+    # -- time --------------------------------------------------------------------------
 
     def load_max_timestamp(self) -> int:
         """The largest timestamp, -1 when no batch has one."""
         if self.max_timestamp == _NOT_LOADED:
             self.require_indexes()
+        if self.max_timestamp == _NOT_LOADED:
             last = self.time_index.last()
-            self.max_timestamp, self.max_timestamp_offset = last or (NO_TIMESTAMP, self.base_offset)
+            if last is not None and not self._holds(*last):
+                self._replace_indexes(f"the largest timestamp {last[0]} is not at offset {last[1]}")
+            else:
+                self.max_timestamp, self.max_timestamp_offset = last or (NO_TIMESTAMP, self.base_offset)
+        if self._broken is not None:
+            raise BrokenChain(self._broken.message, self._broken.position, self._broken.offset)
         return self.max_timestamp
+
+    def time_floor(self, timestamp: int) -> int:
+        """An offset before which every record is older than ``timestamp``.
+
+        It is that of the entry before the last older one: an entry whose offset is wrong, and names another
+        batch with the same timestamp, then leads nobody past records.
+        """
+        self.require_indexes()
+        index = self.time_index
+        for _ in range(2):
+            behind = index.first_entry(lambda number: index.entry(number)[0] >= timestamp)
+            if not behind:
+                break
+            offset = index.entry(behind - 2)[1] if behind > 1 else self.base_offset
+            newest = index.entry(behind - 1)
+            if offset <= newest[1] and self._holds(*newest):
+                return offset
+            self._replace_indexes(f"timestamp {newest[0]} is not at offset {newest[1]}")
+        return self.base_offset
+
+    def _holds(self, timestamp: int, last_offset: int) -> bool:
+        """Whether the batch that ends there has this largest timestamp."""
+        if timestamp == NO_TIMESTAMP:
+            return True
+        place = self.locate(last_offset)
+        header = self.header_at(place.position) if place.size else None
+        return header is not None and (timestamp_of(header), header.last_offset) == (timestamp, last_offset)
 
     def age_reference_ms(self) -> int:
         """Where retention counts from: the largest timestamp, or the file's own where batches have none."""
-        timestamp = self.load_max_timestamp()
+        try:
+            timestamp = self.load_max_timestamp()
+        except BrokenChain:
+            timestamp = NO_TIMESTAMP  # Nobody knows how old its records are.
         if timestamp >= 0:
             return timestamp
         return self._storage.modified_ms(self._file_path(layout.LOG_SUFFIX))
@@ -263,12 +414,19 @@ class Segment:
             raise DamagedIndex(f"{self.path} has index entries and no batches")
         self.index.check(self.size)
         self.time_index.check()
+        if self.size and not self.time_index.count:
+            first = self.header_at(0)
+            if first is None or timestamp_of(first) >= 0:
+                raise DamagedIndex(f"{self.time_index.path} is empty, and batches have timestamps")
         self._indexes_checked = True
 
     def distrust_indexes(self) -> None:
-        """An index file is missing: build both anew when they are needed."""
+        """An index file is missing or wrong: build both anew when they are needed."""
+        self.index.release()
+        self.time_index.release()
         self.index.count = self.time_index.count = 0
-        self._indexes_missing = True
+        self._indexes_missing, self._indexes_checked = True, False
+        self.max_timestamp = _NOT_LOADED
 
     def require_indexes(self) -> None:
         """Look at the indexes when they are first needed: opening must not touch every segment."""
@@ -277,15 +435,31 @@ class Segment:
         try:
             self.check_indexes()
         except DamagedIndex as error:
-            _logger.warning("rebuilding the indexes of %s: %s", self.path, error)
-            self.rebuild_indexes()
+            self._replace_indexes(str(error))
+
+    def _replace_indexes(self, reason: str) -> None:
+        _logger.warning("rebuilding the indexes of %s: %s", self.path, reason)
+        self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Build the offset and time index of an inactive segment from its batch headers."""
+        """Build the offset and time index from the batches, as far as these are whole."""
+        was_active = self.active
         self.start_indexes()
-        for position, header in headers(self.file(), 0, self.size):
-            self._note(position, header.last_offset, timestamp_of(header), _REBUILD_INTERVAL_BYTES)
-        self.seal()
+        try:
+            for position, header in whole_headers(self.file(), self.size, self.base_offset):
+                self._note(position, header.last_offset, timestamp_of(header), _REBUILD_INTERVAL_BYTES)
+            if not was_active:
+                self.seal()
+        except BrokenChain as error:
+            self._broken = error
+            _logger.error("%s is damaged from offset %d on: %s", self.path, error.offset, error.message)
+            if not was_active:
+                self.index.trim()
+                self.time_index.trim()
+                self.active = False
+        except OSError:
+            self._indexes_checked, self.active = False, was_active
+            raise
 
     def read_next_offset(self) -> int:
         """Exclusive end offset of a segment that was closed in good order: hops from the newest index entry.
@@ -293,19 +467,20 @@ class Segment:
         Raises when the file does not end with a whole batch or the indexes do not fit: then it must be
         recovered.
         """
-        self.check_indexes()
-        last = self.index.last()
-        self.indexed_position = last[1] if last else 0
-        next_offset, end = self.base_offset, self.indexed_position
-        for position, header in headers(self.file(), self.indexed_position, self.size):
-            next_offset, end = header.next_offset, position + header.size
-        if end != self.size:
-            raise CorruptBatch(f"{self.path} ends inside a batch")
+        if self._indexes_missing:
+            raise DamagedIndex(f"{self.path} lacks an index file")
+        last, self.indexed_position = self.index.last() or (ANY, 0)
+        next_offset = self.base_offset
+        try:
+            for _, header in headers(self.file(), self.indexed_position, self.size, self.base_offset, last):
+                next_offset = header.next_offset
+        except WrongPlace as error:
+            raise DamagedIndex(str(error)) from error
         return next_offset
 
     def learn_epochs(self, epochs: EpochCache) -> None:
         """Read from the batch headers which epochs began where."""
-        for _, header in headers(self.file(), 0, self.size):
+        for _, header in headers(self.file(), 0, self.size, self.base_offset):
             if header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
 
@@ -316,6 +491,7 @@ class Segment:
         self.indexed_position = 0
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self._indexes_checked, self._indexes_missing = True, False
+        self._broken = None
         self.activate()
 
     # -- names -------------------------------------------------------------------------

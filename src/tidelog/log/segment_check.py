@@ -7,6 +7,7 @@ aborted transactions are built anew from what stands before it.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.log.damage import is_torn
 from tidelog.log.epochs import EpochCache
@@ -14,6 +15,7 @@ from tidelog.log.producers import ProducerStates
 from tidelog.log.scan import checked_headers
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
 from tidelog.protocol.batch import BatchHeader
+from tidelog.types import NO_EPOCH
 
 
 class Recovered(NamedTuple):
@@ -33,11 +35,15 @@ def recover(
     before_cut: Callable[[Recovered], None] = lambda found: None,
     *,
     preallocated: bool = False,
+    written_survives: bool = False,
+    end_offset_max: int = LONG_MAX,
 ) -> Recovered:
     """Check every byte, cut behind the last valid batch, build the indexes anew. Leaves the segment active.
 
     ``epochs`` and ``producers`` know everything before the segment, and learn what is in it. ``before_cut``
     hears what is about to be cut off. ``preallocated``: the file may end in space that was only reserved.
+    ``written_survives``: no crash can have brought old batches back, so of two that cannot follow each other
+    either may be the damaged one. ``end_offset_max``: exclusive, nothing was written behind.
     """
     file = segment.file()
     file_size = file.size()
@@ -46,18 +52,34 @@ def recover(
     segment.size = 0
     next_offset = segment.base_offset
     reason = ""
+
+    def take(position: int, header: BatchHeader) -> None:
+        epochs.assign(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            _learn_producer(segment, position, header, producers)
+        segment.account(position, header.size, header.last_offset, timestamp_of(header), index_interval_bytes)
+
+    held: tuple[int, BatchHeader] | None = None  # Whole; whether it fits the next one is not known yet.
     try:
         for position, header in checked_headers(file, 0, file_size):
-            _check_order(segment, header, next_offset, epochs)
-            epochs.assign(header.leader_epoch, header.base_offset)
-            if header.producer_id >= 0:
-                _learn_producer(segment, position, header, producers)
-            segment.account(
-                position, header.size, header.last_offset, timestamp_of(header), index_interval_bytes
-            )
-            next_offset = header.next_offset
+            epoch = max(epochs.latest, held[1].leader_epoch) if held else epochs.latest
+            try:
+                _check_order(segment, header, held[1].next_offset if held else next_offset, epoch)
+            except CorruptBatch:
+                if written_survives:
+                    held = None
+                raise
+            if header.next_offset > end_offset_max:
+                raise CorruptBatch(f"offset {header.last_offset}, and the segment ended at {end_offset_max}")
+            if held is not None:
+                take(*held)
+                next_offset = held[1].next_offset
+            held = position, header
     except CorruptBatch as error:
         reason = error.message
+    if held is not None:
+        take(*held)
+        next_offset = held[1].next_offset
     found = Recovered(next_offset, file_size - segment.size, reason)
     if found.cut_bytes:
         found = found._replace(torn=is_torn(file, segment.size, file_size, preallocated=preallocated))
@@ -77,11 +99,11 @@ def _learn_producer(segment: Segment, position: int, header: BatchHeader, produc
         segment.aborted.append(aborted)
 
 
-def _check_order(segment: Segment, header: BatchHeader, next_offset: int, epochs: EpochCache) -> None:
+def _check_order(segment: Segment, header: BatchHeader, next_offset: int, epoch: int) -> None:
     if header.base_offset < next_offset:
         raise CorruptBatch(f"offset {header.base_offset} comes again, {next_offset} was expected")
     if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         raise CorruptBatch(f"offset {header.last_offset} does not belong here")
     # Bytes of before a truncation that power loss undid: whole batches, but of an older leader.
-    if 0 <= header.leader_epoch < epochs.latest:
-        raise CorruptBatch(f"leader epoch {header.leader_epoch} follows {epochs.latest}")
+    if header.leader_epoch < NO_EPOCH or 0 <= header.leader_epoch < epoch:
+        raise CorruptBatch(f"leader epoch {header.leader_epoch} follows {epoch}")

@@ -8,7 +8,7 @@ written later.
 import logging
 from collections.abc import Sequence
 
-from tidelog.errors import OffsetOutOfRange
+from tidelog.errors import CorruptBatch, OffsetOutOfRange
 from tidelog.log import layout, retention
 from tidelog.log.appending import Appending
 from tidelog.log.handles import HandleCache
@@ -39,25 +39,23 @@ class Shortening(Appending):
             self._truncate(offset)
         except OSError as error:
             raise self._fail("truncate", error) from error
+        except CorruptBatch as error:
+            # What is left cannot be read to its end: it is checked when the log is opened again.
+            raise self._fail("truncate", OSError(error.message)) from error
 
     def end_if_truncated(self, offset: int) -> int:
         """Where the log would end, at most, after ``truncate_to(offset)``. May raise ``StorageError``."""
         if not self._row.first_offset <= offset < self.end_offset:
             return min(offset, self.end_offset)
         try:
-            segment = self._row.segments[self._row.number_of(offset)]
-            position, size = segment.locate(offset)
-            header = segment.header_at(position) if size else None
+            return self._row.segments[self._row.number_of(offset)].place_of_cut(offset)[1]
         except OSError as error:
             raise self._fail("truncate", error) from error
-        return min(offset, header.base_offset) if header is not None else offset
 
     def _truncate(self, offset: int) -> None:
         number = self._row.number_of(offset)
         segment = self._row.segments[number]
-        position, size = segment.locate(offset)
-        header = segment.header_at(position) if size else None
-        end_offset = min(offset, header.base_offset) if header is not None else offset
+        position, end_offset = segment.place_of_cut(offset)
         # What is durable is less from here on, whatever the disk does next.
         self._lower_ends(end_offset)
         self._untouched = False

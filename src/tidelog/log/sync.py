@@ -39,8 +39,8 @@ def open_existing(storage: Storage, paths: Sequence[str]) -> list[File]:
 class SyncTicket:
     """Everything before ``end_offset`` is durable once this has run without error."""
 
-    __slots__ = ("_files", "_storage", "directories", "end_offset", "epochs_path",
-                 "epochs_version", "error", "waiting")  # fmt: skip
+    __slots__ = ("_files", "_storage", "covers", "directories", "end_offset", "epochs_path",
+                 "epochs_version", "error", "owes_names", "waiting")  # fmt: skip
 
     def __init__(
         self,
@@ -53,6 +53,9 @@ class SyncTicket:
         self._storage = storage
         self._files = files
         self.directories = directories  # Whose names are synced, too.
+        # Whether nobody else has synced these names meanwhile: until this is done they may not be on disk.
+        self.owes_names = bool(directories)
+        self.covers: list[SyncTicket] = []  # Those whose names this one syncs, too.
         self.end_offset = end_offset  # Exclusive. Lowered when the log is truncated while this runs.
         self.waiting = waiting  # Need no other sync once this is done.
         # Version of the epoch history in the file at `epochs_path`, which still has to be renamed.

@@ -12,9 +12,12 @@ from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.segment import Segment
 from tidelog.log.storage import Region
 from tidelog.protocol import batch as batches
+from tidelog.types import NO_EPOCH
 
 PIECE_BYTES = 1 << 20
 SLICE_BYTES = 128 << 10  # read back at once: less than 5 ms, however small the batches are
+ANY_EPOCH = -1
+_ORDER_SIZE = batches.LENGTH_PREFIX_SIZE + 4  # Offset, length and leader epoch.
 
 
 class DamagedSegment(StorageError):
@@ -33,12 +36,15 @@ class Piece(NamedTuple):
     next_offset: int  # no batch in it begins before
     end_offset: int  # exclusive: no batch ends behind
     is_last: bool  # of its segment
+    epoch_max: int = ANY_EPOCH  # of what follows the segment
 
     def check(self) -> "Checked":
         """Reads and checks. Safe in any thread."""
         try:
             data = memoryview(self.region.read())
-            return check(data, self.next_offset, self.end_offset, to_the_end=self.is_last)
+            return check(
+                data, self.next_offset, self.end_offset, to_the_end=self.is_last, epoch_max=self.epoch_max
+            )
         except OSError as error:
             return Checked(0, self.next_offset, f"cannot be read: {error}")
 
@@ -49,60 +55,80 @@ class Checked(NamedTuple):
     damage: str  # what is wrong with the one behind them; empty: nothing, or it was not read to its end
 
 
-def check(data: memoryview, next_offset: int, end_offset: int, *, to_the_end: bool) -> Checked:
-    """Every batch that is there in full; with ``to_the_end`` all of them must be."""
+def check(
+    data: memoryview, next_offset: int, end_offset: int, *, to_the_end: bool, epoch_max: int = ANY_EPOCH
+) -> Checked:
+    """Every batch that is there in full; with ``to_the_end`` all of them must be, and what comes behind is of
+    ``epoch_max``."""
     at = 0
+    epoch: int = NO_EPOCH
+    whole_before = 0, next_offset  # Where the last batch begins, and what may have been expected there.
     try:
         while len(data) - at >= batches.HEADER_SIZE:
-            _, size = batches.parse_prefix(data, at)
+            base_offset, size = batches.parse_prefix(data, at)
+            _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
             if size < batches.HEADER_SIZE:
                 raise CorruptBatch(f"a batch claims {size} bytes")
             if size > len(data) - at:
                 break
             header = batches.check(data, at)
-            if not next_offset <= header.base_offset < header.next_offset <= end_offset:
-                raise CorruptBatch(f"offset {header.base_offset} between {next_offset} and {end_offset}")
-            next_offset = header.next_offset
+            if header.next_offset > end_offset:
+                raise CorruptBatch(f"offset {header.last_offset}, and {end_offset} comes behind it")
+            whole_before = at, next_offset
+            next_offset, epoch = header.next_offset, header.leader_epoch
             at += size
         if to_the_end and at < len(data):
             raise CorruptBatch("the segment ends within a batch")
+        if to_the_end and 0 <= epoch_max < epoch:
+            raise _OutOfOrder(f"leader epoch {epoch_max} follows {epoch}")
+        if len(data) - at >= _ORDER_SIZE:
+            base_offset, _ = batches.parse_prefix(data, at)
+            _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
+    except _OutOfOrder as error:
+        return Checked(*whole_before, error.message)
     except CorruptBatch as error:
         return Checked(at, next_offset, error.message)
     return Checked(at, next_offset, "")
 
 
-def verify_read(segment: Segment, position: int, size: int, offset: int, end_offset: int) -> None:
+class _OutOfOrder(CorruptBatch):
+    """One of two batches does not say the truth; which one, nobody knows."""
+
+
+def _check_order(base_offset: int, epoch: int, offset_min: int, epoch_min: int) -> None:
+    if base_offset < offset_min:
+        raise _OutOfOrder(f"offset {base_offset} where {offset_min} was expected")
+    if epoch < NO_EPOCH or 0 <= epoch < epoch_min:
+        raise _OutOfOrder(f"leader epoch {epoch} follows {epoch_min}")
+
+
+def verify_read(
+    segment: Segment, position: int, size: int, offset: int, end_offset: int, *, is_whole: bool,
+    epoch_max: int,
+) -> None:  # fmt: skip
     """Check what a reader of ``offset`` is about to get from a segment whose records end before
-    ``end_offset``; raises :class:`DamagedSegment`.
+    ``end_offset``; raises :class:`DamagedSegment`. ``is_whole``: it ends with a batch. ``epoch_max``: the
+    epoch of what follows the segment.
     """
-    if position + size <= segment.verified_to:
+    if position + size <= segment.verified_from(position):
         return
-    data = memoryview(segment.file().read_at(position, size))
-    to_the_end = position + size >= segment.size
-    found = check(data, segment.base_offset, end_offset, to_the_end=to_the_end)
+    # And the beginning of the batch behind: neither offset nor length nor epoch of a batch are under its CRC.
+    end = min(position + size + _ORDER_SIZE, segment.size)
+    data = memoryview(segment.file().read_at(position, end - position))
+    to_the_end = end >= segment.size
+    found = check(data, segment.base_offset, end_offset, to_the_end=to_the_end, epoch_max=epoch_max)
+    if not found.damage and is_whole and found.whole_bytes < size:
+        found = found._replace(damage="a batch reaches over the beginning of another")
     if found.damage:
         damaged_from = found.next_offset if found.whole_bytes else offset
         raise DamagedSegment(f"{segment!r} is damaged: {found.damage}", damaged_from)
-    if found.whole_bytes:
-        segment.note_verified(position, position + found.whole_bytes)
+    if (whole_bytes := min(found.whole_bytes, size)) > 0:
+        segment.note_verified(position, position + whole_bytes)
 
 
-def verified_bytes(
-    segment: Segment, position: int, available: int, first_size: int, offset: int, end_offset: int
-) -> int:
-    """How many of ``available`` bytes a reader of ``offset`` gets now. A slice at a time is read back and
-    checked, and always the first batch, which has ``first_size`` bytes: whoever asks for a lot asks again.
-    Raises :class:`DamagedSegment`.
-    """
-    known = segment.verified_from(position)
-    if known > position:
-        return min(available, known - position)
-    size = min(available, max(SLICE_BYTES, first_size))
-    verify_read(segment, position, size, offset, end_offset)
-    return size
-
-
-def pieces(segment: Segment, end_offset: int) -> Generator[Piece, Checked | None, None]:
+def pieces(
+    segment: Segment, end_offset: int, epoch_max: int = ANY_EPOCH
+) -> Generator[Piece, Checked | None, None]:
     """The whole segment, piece by piece; the caller says with ``send`` what became of the last piece."""
     position, next_offset = 0, segment.base_offset
     wanted = PIECE_BYTES
@@ -110,7 +136,7 @@ def pieces(segment: Segment, end_offset: int) -> Generator[Piece, Checked | None
         size = min(wanted, segment.size - position)
         region = Region(segment.file(), position, size)
         is_last = position + size >= segment.size
-        found: Checked | None = yield Piece(segment, region, next_offset, end_offset, is_last)
+        found: Checked | None = yield Piece(segment, region, next_offset, end_offset, is_last, epoch_max)
         if found is None or found.damage:
             return
         if not found.whole_bytes:

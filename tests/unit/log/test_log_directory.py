@@ -1,5 +1,6 @@
 """A broker's data directory on a disk that loses power."""
 
+import re
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
@@ -42,9 +43,9 @@ def test_files_are_kafkas(disk: SimulatedDisk) -> None:
     assert read_raw(disk, "data/orders-eu-3/partition.metadata") == (
         b"version: 0\ntopic_id: D14qPJ1VTzqKVgxPLXqbEA\n"
     )
-    assert read_raw(disk, "data/recovery-point-offset-checkpoint") == b"0\n1\norders-eu 3 15\n"
-    assert read_raw(disk, "data/log-start-offset-checkpoint") == b"0\n1\norders-eu 3 7\n"
-    assert read_raw(disk, "data/replication-offset-checkpoint") == b"0\n1\norders-eu 3 12\n"
+    for name, offset in ("recovery-point", 15), ("log-start", 7), ("replication", 12):
+        text = read_raw(disk, f"data/{name}-offset-checkpoint").decode()
+        assert re.fullmatch(rf"0\n2\norders-eu 3 {offset}\n__checksum 0 \d+\n", text), text
     assert disk.exists("data/.kafka_cleanshutdown")
 
 
@@ -351,3 +352,33 @@ def test_a_watermark_above_what_power_failure_left_is_not_believed_again(disk: S
     append_many(log, 5)
     disk.crash(survive=everything, names=everything)
     assert open_directory(disk).high_watermark(ORDERS) == lost
+
+
+def test_a_start_offset_above_a_truncation_is_not_believed_again(disk: SimulatedDisk) -> None:
+    """After the power failure the log has grown back over it: it would hide records that were synced."""
+    directory = open_directory(disk)
+    log = directory.open_log(ORDERS, ID, SMALL, 1000)
+    append_many(log, 30)
+    log.advance_start(20)
+    sync(log)
+    directory.checkpoint()
+    directory.lower_claims(ORDERS, 10)
+    log.truncate_to(10)
+    append_many(log, 15)
+    sync(log)
+    disk.crash()
+    log = open_directory(disk).open_log(ORDERS, ID, SMALL, 1000)
+    assert (log.start_offset, log.end_offset) == (10, 25)
+    assert len(contents(log)) == 15
+
+
+def test_a_checkpoint_with_a_wrong_bit_is_not_believed(disk: SimulatedDisk) -> None:
+    directory = open_directory(disk)
+    append_many(directory.open_log(ORDERS, ID, SMALL, 1000), 5)
+    assert directory.close({ORDERS: 4})
+    for path in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        assert read_raw(disk, f"data/{path}").splitlines()[2].startswith(b"orders-eu 3 ")
+        disk.flip(f"data/{path}", 16, 0)
+    again = open_directory(disk)
+    assert again.high_watermark(ORDERS) == 0
+    assert again.open_log(ORDERS, ID, SMALL, 1000).end_offset == 5

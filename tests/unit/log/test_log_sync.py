@@ -216,3 +216,38 @@ def test_a_sync_does_not_rely_on_names_that_another_one_has_yet_to_sync() -> Non
     assert log.synced_end_offset == 10
     disk.crash()
     assert open_log(disk).end_offset == 10
+
+
+def test_a_sync_that_failed_while_the_log_closes_is_not_forgotten(disk: SimulatedDisk) -> None:
+    """The system tells of an error once: the next sync of the same file succeeds."""
+    log = open_log(disk)
+    append_many(log, 5)
+    ticket = log.begin_sync()
+    disk.fail_at(disk.operations + 1, EIO)
+    ticket.run()  # In its thread; its outcome was not taken yet when the broker closed.
+    assert not log.close()
+
+
+def test_names_that_a_running_sync_has_taken_on_are_not_on_disk_yet(disk: SimulatedDisk) -> None:
+    """A roll that must be durable first waits for them, too."""
+    log = open_log(disk)
+    append_many(log, 5)
+    sync(log)
+    log.checkpointed_recovery_point = log.recovery_point
+    log.advance_start(3)  # A new name beside the segments.
+    log.begin_sync()  # Still waiting for its thread.
+    assert log.needs_sync
+    log.roll(1000)
+    disk.crash()
+    assert disk.exists("t-0/00000000000000000003.start")
+
+
+def test_a_log_that_closes_beside_a_running_sync_syncs_its_names(disk: SimulatedDisk) -> None:
+    log = open_log(disk)
+    append_many(log, 5)
+    sync(log)
+    log.advance_start(3)
+    log.begin_sync()
+    assert log.close()
+    disk.crash()
+    assert disk.exists("t-0/00000000000000000003.start")

@@ -42,7 +42,7 @@ class TestFile:
     def test_golden(self, disk: SimulatedDisk) -> None:
         index = self.index(disk)
         index.append(AbortedTransaction(7, 100, 0x123456789A, 99))
-        golden = "0000 0000000000000007 0000000000000064 000000123456789a 0000000000000063"
+        golden = "9040 0000000000000007 0000000000000064 000000123456789a 0000000000000063"
         assert disk.open(PATH).read_at(0, 1000) == bytes.fromhex(golden)
         assert (len(index), ENTRY_SIZE) == (1, 34)
 

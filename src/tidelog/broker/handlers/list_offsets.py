@@ -14,6 +14,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.partition import Partition
 from tidelog.broker.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.messages import Fields
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
@@ -89,6 +90,8 @@ def _look_up(broker: Broker, topic: str, wanted: Any, version: int, committed: b
         found = _find(partition, wanted.timestamp, end_offset)
         return _fields(wanted.partition_index, ErrorCode.NONE, found)
     except TidelogError as refusal:
+        if isinstance(refusal, DamagedSegment):
+            partition.hosted.damaged(refusal.offset, refusal.message)
         return _fields(wanted.partition_index, refusal.code, NOTHING)
 
 
