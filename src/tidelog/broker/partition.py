@@ -179,7 +179,8 @@ class Partition:
                     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 )
         if rules.codec >= 0 and header.attributes & batches.CODEC_MASK != rules.codec:
-            records = recompressed(records, rules)
+            records = recompressed(records, header, rules)
+            header = batches.parse_header(records)
         base_offset = log.end_offset
         batches.assign(records, 0, base_offset, self.replica.epoch)
         if rules.stamp_append_time:
