@@ -30,11 +30,11 @@ from tidelog.protocol.records import Bytes, RawRecord, outline, read_varint, var
 
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two lengths and the number of headers
 COPY_BELOW_BYTES = 32 << 10  # copying so little costs less than finding out where it lies
-STEPS = 8  # runs and single records of a batch until only the chain of lengths is followed
+STEPS = 12  # runs and single records of a batch until only the chain of lengths is followed
 RUN_MIN = 3  # records; columns of fewer are not worth cutting out
-RUN_FIRST = 32  # records of a run that is not likely to reach far; if it does, the next may be longer
-RUN_GROWTH = 4
-RECORDS_PER_STEP = 64  # a run of so many allows one step more
+RUN_FIRST = 32  # records of a run that does not seem to reach far
+RUN_GROWTH = 4  # by which the next run is longer, or shorter when this one broke off
+RECORDS_PER_STEP = 16  # a run of so many allows one step more
 LEARNED_MAX = 4096
 
 # Offset deltas as zigzag varints, one table for each byte: 0 to 63 take one byte, up to 8,191 two. The low
@@ -146,7 +146,7 @@ def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) ->
     index = 0
     reached = False  # whether a record has the timestamp that is said to be the largest
     steps = STEPS
-    size_max = RUN_FIRST
+    size_max = 0  # of the next run; 0: up to the end
     previous_stride = 0
     while index < count and steps:
         steps -= 1
@@ -163,9 +163,9 @@ def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) ->
                     index += size
                     position += size * stride
                     size_max *= RUN_GROWTH
-                    steps += 1 + size // RECORDS_PER_STEP
+                    steps += size // RECORDS_PER_STEP
                     continue
-                size_max = RUN_FIRST
+                size_max = max(size // RUN_GROWTH, RUN_MIN)
         raw = outline(data, position, end)
         if raw.offset_delta != index or raw.timestamp_delta > newest_delta:
             return False
@@ -278,11 +278,11 @@ def _run_size(data: Bytes, position: int, end: int, index: int, left: int, strid
     room = min(limit - index % _TWO_BYTE_DELTAS, left, (end - position) // stride)
     if room < RUN_MIN:
         return 0
+    if size_max:
+        return min(room, size_max)
     byte = data[position]
-    last = position + (room - 1) * stride
-    if data[last] == byte and data[position + (room >> 1) * stride] == byte:
-        return room
-    return min(room, size_max)
+    likely = data[position + (room - 1) * stride] == byte and data[position + (room >> 1) * stride] == byte
+    return room if likely else min(room, RUN_FIRST)
 
 
 def _run(data: Bytes, first: int, size: int, index: int, layout: _Layout, newest_delta: int) -> bool | None:
