@@ -34,7 +34,7 @@ STEPS = 12  # runs and single records of a batch until only the chain of lengths
 RUN_MIN = 3  # records; columns of fewer are not worth cutting out
 RUN_FIRST = 32  # records of a run that does not seem to reach far
 RUN_GROWTH = 4  # by which the next run is longer, or shorter when this one broke off
-RECORDS_PER_STEP = 16  # a run of so many allows one step more
+RECORDS_PER_STEP = 32  # a run of so many allows one step more
 LEARNED_MAX = 4096
 
 # Offset deltas as zigzag varints, one table for each byte: 0 to 63 take one byte, up to 8,191 two. The low
