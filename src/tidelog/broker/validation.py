@@ -103,7 +103,7 @@ def _newest_timestamp(records: memoryview, header: BatchHeader, rules: AppendRul
     if rules.needs_keys:
         return _check_keys(records, header)
     if header.attributes & batches.CODEC_MASK:
-        if not framing.count_is_possible(header):
+        if header.count > framing.records_max(header):
             raise InvalidRecord(f"{header.count} records cannot be in {header.size} bytes")
         return header.max_timestamp
     if framing.agrees(records, header):

@@ -94,7 +94,8 @@ def codec_of_id(codec: int) -> Codec:
 
 def expansion_max(codec: int) -> int:
     """How many bytes one compressed byte can become at most; large blocks of nothing but zeros come close."""
-    return _EXPANSION_MAX[codec_of_id(codec)]
+    known = _BY_ID.get(codec)
+    return 1 if known is None else _EXPANSION_MAX[known]
 
 
 def compress(codec: int, data: Buffer) -> Buffer:

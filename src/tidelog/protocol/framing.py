@@ -67,11 +67,10 @@ def payload_agrees(payload: Buffer, header: BatchHeader) -> bool:
     return _holds(data, 0, len(data), header.count, header.max_timestamp - header.base_timestamp)
 
 
-def count_is_possible(header: BatchHeader) -> bool:
-    """Whether so many records can be in a compressed batch of this size, without opening it."""
+def records_max(header: BatchHeader) -> int:
+    """How many records can be in a batch of this size and codec at most, whatever it claims."""
     size = header.length + LENGTH_PREFIX_SIZE - HEADER_SIZE
-    expanded = min(size * expansion_max(header.codec), MAX_DECOMPRESSED_BYTES)
-    return header.count * RECORD_BYTES_MIN <= expanded
+    return min(size * expansion_max(header.codec), MAX_DECOMPRESSED_BYTES) // RECORD_BYTES_MIN
 
 
 def _holds(data: Bytes, start: int, end: int, count: int, newest_delta: int) -> bool:

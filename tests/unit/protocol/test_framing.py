@@ -18,6 +18,7 @@ from tidelog.protocol.records import Record, append_varint, encode_batch, read_v
 
 NOW_MS = 1_700_000_000_000
 ENDLESS = 1 << 60
+Group = tuple[int, int | None, int | None, int, tuple[tuple[str, bytes | None], ...]]
 
 small = st.none() | st.binary(max_size=12)
 headers = st.lists(st.tuples(st.text(max_size=4), small), max_size=2).map(tuple)
@@ -35,7 +36,7 @@ groups = st.lists(
 
 
 def of_groups(
-    drawn: list[tuple[int, int | None, int | None, int, tuple[tuple[str, bytes | None], ...]]],
+    drawn: list[Group],
 ) -> bytearray:
     """Stretches of records with the same lengths, as producers write them."""
     records = []
@@ -62,7 +63,7 @@ def agrees(batch: bytearray | bytes) -> bool:
     return framing.agrees(memoryview(whole)[7:-3], batches.check(bytes(batch)))
 
 
-def lengths_lead_to_the_end(batch: bytes) -> bool:
+def lengths_lead_to_the_end(batch: bytearray) -> bool:
     """The chain of lengths, followed one by one."""
     header = batches.parse_header(batch)
     data, position = bytes(batch[HEADER_SIZE:]), 0
@@ -97,9 +98,7 @@ def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 class TestTrueBatches:
     @settings(deadline=None)
     @given(drawn=groups)
-    def test_of_any_lengths(
-        self, drawn: list[tuple[int, int, int, int, tuple[tuple[str, bytes], ...]]]
-    ) -> None:
+    def test_of_any_lengths(self, drawn: list[Group]) -> None:
         assert agrees(of_groups(drawn))
 
     @pytest.mark.parametrize("builder", [AioBuilder, PythonBuilder])
@@ -134,9 +133,7 @@ class TestTrueBatches:
 class TestLies:
     @settings(deadline=None, max_examples=300)
     @given(drawn=groups, data=st.data())
-    def test_any_byte_changed(
-        self, drawn: list[tuple[int, int, int, int, tuple[tuple[str, bytes], ...]]], data: st.DataObject
-    ) -> None:
+    def test_any_byte_changed(self, drawn: list[Group], data: st.DataObject) -> None:
         """The quick look never takes what opening every record refuses, as far as it looks; and it never
         takes lengths that do not lead to the end.
         """
@@ -228,18 +225,18 @@ class TestCompressed:
     @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
     def test_the_emptiest_records_there_are(self, codec: Codec) -> None:
         records = [Record(n, NOW_MS, None, None) for n in range(100_000)]
-        assert framing.count_is_possible(batches.check(encode_batch(records, codec=codec)))
+        assert framing.records_max(batches.check(encode_batch(records, codec=codec))) >= len(records)
 
     @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
     def test_zeros_expand_less_than_is_allowed_for(self, codec: Codec) -> None:
         size = 64 << 20
         packed = len(compress(codec, bytes(size)))
-        assert framing.count_is_possible(_claim(codec, packed, size // framing.RECORD_BYTES_MIN))
+        assert framing.records_max(_claim(codec, packed, 1)) >= size // framing.RECORD_BYTES_MIN
 
     @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
     def test_more_than_can_be(self, codec: Codec) -> None:
-        assert not framing.count_is_possible(_claim(codec, 40, 2**31 - 1))
-        assert not framing.count_is_possible(_claim(codec, 1 << 20, 2**31 - 1))
+        assert framing.records_max(_claim(codec, 40, 1)) < 200_000
+        assert framing.records_max(_claim(codec, 1 << 30, 1)) < 20_000_000
 
     @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
     def test_once_opened_as_any_other(self, codec: Codec) -> None:
