@@ -39,7 +39,7 @@ def of_groups(
     drawn: list[Group],
 ) -> bytearray:
     """Stretches of records with the same lengths, as producers write them."""
-    records = []
+    records: list[Record] = []
     now_ms = NOW_MS
     for count, key, value, step_ms, more in drawn:
         for _ in range(count):
