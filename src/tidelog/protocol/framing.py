@@ -32,7 +32,6 @@ RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two lengths and the numb
 COPY_BELOW_BYTES = 32 << 10  # copying so little costs less than finding out where it lies
 STEPS = 12  # runs and single records of a batch until only the chain of lengths is followed
 RUN_MIN = 3  # records; columns of fewer are not worth cutting out
-RUN_FIRST = 32  # records of a run that does not seem to reach far
 RUN_GROWTH = 4  # by which the next run is longer, or shorter when this one broke off
 RECORDS_PER_STEP = 32  # a run of so many allows one step more
 LEARNED_MAX = 4096
@@ -279,9 +278,16 @@ def _run_size(data: Bytes, position: int, end: int, index: int, left: int, strid
         return 0
     if size_max:
         return min(room, size_max)
+    # Lengths change where a timestamp or a key grows by a digit: look for that place before it is met.
     byte = data[position]
-    likely = data[position + (room - 1) * stride] == byte and data[position + (room >> 1) * stride] == byte
-    return room if likely else min(room, RUN_FIRST)
+    least, most = 1, room - 1
+    while least < most:
+        middle = (least + most + 1) >> 1
+        if data[position + middle * stride] == byte:
+            least = middle
+        else:
+            most = middle - 1
+    return least + 1
 
 
 def _run(data: Bytes, first: int, size: int, index: int, layout: _Layout, newest_delta: int) -> bool | None:

@@ -10,6 +10,7 @@ _TO = "-to-"
 
 def client_id(node: int, to: int) -> str:
     return f"{_PREFIX}{node}{_TO}{to}"
+_DIGITS_MAX = 10  # of a node's id, which has 31 bits
 
 
 def parties(client_id: str | None) -> tuple[int, int] | None:
@@ -21,4 +22,4 @@ def parties(client_id: str | None) -> tuple[int, int] | None:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
