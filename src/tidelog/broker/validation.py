@@ -86,7 +86,10 @@ def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_ve
         raise InvalidRecord(f"unknown compression codec {codec}")
     if codec == ZSTD and produce_version < ZSTD_FROM_VERSION:
         raise TidelogError("zstd needs produce version 7", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    newest = _newest_timestamp(records, header, rules)
+    if codec or rules.needs_keys or not framing.agrees(records, header):
+        newest = _newest_timestamp(records, header, rules)
+    else:
+        newest = header.max_timestamp
     if rules.stamp_append_time:
         return header
     _check_timestamps(header, newest, records, rules, now_ms)
@@ -97,16 +100,14 @@ def check_batch(records: memoryview, rules: AppendRules, now_ms: int, produce_ve
 
 
 def _newest_timestamp(records: memoryview, header: BatchHeader, rules: AppendRules) -> int:
-    """The largest timestamp of the records, as far as they are looked at; raises where they are not what the
-    header says.
+    """The largest timestamp of records that must be opened, or are compressed; raises where they are not what
+    the header says.
     """
     if rules.needs_keys:
         return _check_keys(records, header)
     if header.attributes & batches.CODEC_MASK:
         if header.count > framing.records_max(header):
             raise InvalidRecord(f"{header.count} records cannot be in {header.size} bytes")
-        return header.max_timestamp
-    if framing.agrees(records, header):
         return header.max_timestamp
     return validate_records(records, header).max_timestamp
 

@@ -52,12 +52,22 @@ _CONTINUED_POSITIVE = bytes(range(0x80, 0x100, 2))  # first bytes of a longer va
 
 def agrees(records: memoryview, header: BatchHeader) -> bool:
     """Whether an uncompressed batch, whole and with a right CRC, holds what its header says."""
-    newest_delta = header.max_timestamp - header.base_timestamp
-    size = header.length + LENGTH_PREFIX_SIZE
-    if header.count == 1:
-        return newest_delta == 0 and _is_one_record(records, size)
-    data, start = _locate(records)
-    return _holds(data, start, start + size - HEADER_SIZE, header.count, newest_delta)
+    _, length, _, _, _, _, _, base_timestamp, max_timestamp, _, _, _, count = header
+    size = length + LENGTH_PREFIX_SIZE
+    if count == 1:
+        # The usual case of a lone record, as short as it can be made: it is all that many requests hold.
+        known = _ones.get(size)
+        if known is not None and max_timestamp == base_timestamp:
+            start_end, start, value_at, value_end, value_size = known
+            if (
+                records[HEADER_SIZE:start_end].tobytes() == start
+                and (not value_size or records[value_at:value_end].tobytes() == value_size)
+                and not records[size - 1]
+            ):
+                return True
+        return max_timestamp == base_timestamp and _is_one_record(records, size)
+    data, begin = _locate(records)
+    return _holds(data, begin, begin + size - HEADER_SIZE, count, max_timestamp - base_timestamp)
 
 
 def payload_agrees(payload: Buffer, header: BatchHeader) -> bool:
@@ -86,26 +96,17 @@ class _One(NamedTuple):
     """A batch of one record without headers: everything in it but attributes, key and value."""
 
     start_end: int
-    start: bytes  # up to the length of the key
+    start: bytes  # up to the length of the key; where there is none, of the value
     value_at: int
     value_end: int
-    value_size: bytes
+    value_size: bytes  # b"": known by the start
 
 
 _ones: dict[int, _One] = {}  # by size of the batch
 
 
 def _is_one_record(records: memoryview, size: int) -> bool:
-    """Records of one producer often have one size: what was seen to be right is compared."""
-    known = _ones.get(size)
-    if known is not None:
-        start_end, start, value_at, value_end, value_size = known
-        if (
-            records[HEADER_SIZE:start_end] == start
-            and records[value_at:value_end] == value_size
-            and not records[size - 1]
-        ):
-            return True
+    """Records of one producer often have one size: what was seen to be right will only be compared."""
     data = bytes(records[HEADER_SIZE:size])
     try:
         raw = outline(data, 0, len(data))
@@ -117,12 +118,13 @@ def _is_one_record(records: memoryview, size: int) -> bool:
     if raw.value_start + max(raw.value_size, 0) == len(data) - 1:  # no headers
         if len(_ones) >= LEARNED_MAX:
             _ones.clear()
+        start_end = raw.key_start if raw.key_size > 0 else raw.value_start
         _ones[size] = _One(
-            HEADER_SIZE + raw.key_start,
-            data[: raw.key_start],
+            HEADER_SIZE + start_end,
+            data[:start_end],
             HEADER_SIZE + key_end,
             HEADER_SIZE + raw.value_start,
-            data[key_end : raw.value_start],
+            data[max(key_end, start_end) : raw.value_start],
         )
     return True
 
@@ -223,7 +225,7 @@ class _Layout(NamedTuple):
     timestamp_at: int
     timestamp_size: int
     offset_at: int
-    alike: tuple[tuple[int, int], ...]  # (place, byte) of all lengths and counts
+    alike: tuple[tuple[int, bytes], ...]  # (place, byte) of all lengths and counts
 
 
 _layouts: dict[tuple[int, int], _Layout] = {}  # by stride and size of the offset delta
@@ -246,7 +248,7 @@ def _learn(data: Bytes, raw: RawRecord) -> None:
         length_end + 1 - start,
         timestamp_size,
         raw.after_timestamp - start,
-        tuple((place - start, data[place]) for place in places),
+        tuple((place - start, bytes((data[place],))) for place in places),
     )
 
 
@@ -297,7 +299,7 @@ def _run(data: Bytes, first: int, size: int, index: int, layout: _Layout, newest
     stride = layout.stride
     behind = first + (size - 1) * stride + 1  # of the first byte of the last one
     for at, byte in layout.alike:
-        if data[first + at : behind + at : stride].count(byte) != size:
+        if data[first + at : behind + at : stride] != byte * size:
             return None
     at = layout.offset_at
     column = data[first + at : behind + at : stride]

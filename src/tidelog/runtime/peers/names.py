@@ -10,6 +10,8 @@ _TO = "-to-"
 
 def client_id(node: int, to: int) -> str:
     return f"{_PREFIX}{node}{_TO}{to}"
+
+
 _DIGITS_MAX = 10  # of a node's id, which has 31 bits
 
 
