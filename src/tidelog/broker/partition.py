@@ -49,8 +49,8 @@ def limits_of(config: TopicConfig, replicas: int, lag_max_ms: int) -> Limits:
 class Partition:
     __slots__ = (
         "_alone",
+        "_committed_bytes",
         "_fetch_waiters",
-        "_log_bytes",
         "_may_be_decided",
         "_stands_in",
         "config",
@@ -81,7 +81,7 @@ class Partition:
         self.replica.is_doubted = self._is_doubted
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
-        self._log_bytes = 0  # when the watermark last moved
+        self._committed_bytes = 0  # of all that was ever written, when all of it was last committed
         self._stands_in = False
         self.config = config
         self.rules = AppendRules.of(config)
@@ -202,7 +202,8 @@ class Partition:
                     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 )
         if rules.codec >= 0 and header.attributes & batches.CODEC_MASK != rules.codec:
-            records = recompressed(records, rules)
+            records = recompressed(records, header, rules)
+            header = batches.parse_header(records)
         base_offset = log.end_offset
         batches.assign(records, 0, base_offset, self.replica.epoch)
         if rules.stamp_append_time:
@@ -322,9 +323,12 @@ class Partition:
     def committed(self) -> None:
         if self._fetch_waiters:
             # At most this much is new to read; a waiter that counts on it looks for itself.
-            size = self.log.size_bytes
-            self._wake(max(size - self._log_bytes, 1))
-            self._log_bytes = size
+            log = self.log
+            written = log.size_bytes + log.removed_bytes
+            self._wake(max(written - self._committed_bytes, 1))
+            if self.replica.high_watermark >= log.end_offset:
+                # Until then, what was told once may have been told of records that were not committed.
+                self._committed_bytes = written
 
     def role_changed(self) -> None:
         """Waiting clients learn it now instead of by a timeout."""

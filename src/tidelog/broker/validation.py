@@ -1,7 +1,9 @@
 """What a producer's batch must look like before it may enter the log.
 
-Everything is read from the batch header; records are opened only where a topic's settings demand it (a
-compacted topic needs keys, another codec than the producer's needs recompression).
+The header is checked, and what it says of the records is compared with them: :mod:`tidelog.protocol.framing`.
+Records are opened only where that leaves a doubt, or a topic's settings demand it: a compacted topic needs
+keys, another codec than the producer's needs recompression. What is compressed stays unopened otherwise, and
+only the number of records is held against what can be in it; see docs/decisions/0019.
 """
 
 from collections.abc import Callable
@@ -10,7 +12,9 @@ from typing import NamedTuple
 from tidelog.config import TopicConfig
 from tidelog.errors import CorruptBatch, ErrorCode, TidelogError
 from tidelog.protocol import batch as batches
+from tidelog.protocol import framing
 from tidelog.protocol.batch import HEADER_SIZE, BatchHeader
+from tidelog.protocol.records import decode_batch, payload_of, recompress, validate_records
 
 ZSTD = 4
 ZSTD_FROM_VERSION = 7  # of Produce; older clients do not know the codec
@@ -86,7 +90,7 @@ def check_opened(
     try:
         header = check_batch(records, rules, now_ms, produce_version, pace)
         if rules.codec >= 0 and header.codec != rules.codec:
-            records = recompressed(records, rules)
+            records = recompressed(records, header, rules)
             header = batches.parse_header(records)
         return Checked(rules, header, records)
     except TidelogError as refusal:
@@ -135,11 +139,32 @@ def check_batch(
         raise InvalidRecord(f"unknown compression codec {codec}")
     if codec == ZSTD and produce_version < ZSTD_FROM_VERSION:
         raise TidelogError("zstd needs produce version 7", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if not rules.stamp_append_time:
-        _check_timestamps(header, records, rules, now_ms, pace)
-    if rules.needs_keys:
-        _check_keys(records, pace)
+    if codec or rules.needs_keys or not framing.agrees(records, header):
+        newest = _newest_timestamp(records, header, rules, pace)
+    else:
+        newest = header.max_timestamp
+    if rules.stamp_append_time:
+        return header
+    _check_timestamps(header, newest, records, rules, now_ms, pace)
+    if newest != header.max_timestamp:
+        # Look-ups by time and retention go by it. Kafka, too, writes the true one.
+        return batches.set_max_timestamp(records, newest)
     return header
+
+
+def _newest_timestamp(
+    records: memoryview, header: BatchHeader, rules: AppendRules, pace: Callable[[], None]
+) -> int:
+    """The largest timestamp of records that must be opened, or are compressed; raises where they are not what
+    the header says.
+    """
+    if rules.needs_keys:
+        return _check_keys(records, header, pace)
+    if header.attributes & batches.CODEC_MASK:
+        if header.count > framing.records_max(header):
+            raise InvalidRecord(f"{header.count} records cannot be in {header.size} bytes")
+        return header.max_timestamp
+    return validate_records(records, header, pace=pace).max_timestamp
 
 
 def _too_large(size: int, rules: AppendRules) -> TidelogError:
@@ -150,13 +175,17 @@ def _too_large(size: int, rules: AppendRules) -> TidelogError:
 
 
 def _check_timestamps(
-    header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int, pace: Callable[[], None]
+    header: BatchHeader,
+    newest: int,
+    records: memoryview,
+    rules: AppendRules,
+    now_ms: int,
+    pace: Callable[[], None],
 ) -> None:
     if header.attributes & batches.TIMESTAMP_TYPE_MASK:
         raise TidelogError(
             "a producer may not set the timestamp type to LogAppendTime", ErrorCode.INVALID_TIMESTAMP
         )
-    newest = header.max_timestamp
     if newest > now_ms + rules.timestamp_after_max_ms:
         raise TidelogError(
             f"timestamp {newest} is more than {rules.timestamp_after_max_ms} ms in the future",
@@ -170,8 +199,6 @@ def _check_oldest(
     header: BatchHeader, records: memoryview, rules: AppendRules, now_ms: int, pace: Callable[[], None]
 ) -> None:
     """The header tells the newest timestamp; the oldest may be anybody's, so every record is looked at."""
-    from tidelog.protocol.records import decode_batch, validate_records
-
     limit = now_ms - rules.timestamp_before_max_ms
     if not 0 <= validate_records(records, header, pace=pace).min_timestamp < limit:
         return
@@ -182,20 +209,23 @@ def _check_oldest(
     raise TidelogError(reason, ErrorCode.INVALID_TIMESTAMP, tuple(old))
 
 
-def _check_keys(records: memoryview, pace: Callable[[], None]) -> None:
-    from tidelog.protocol.records import validate_records  # opened only for compacted topics
-
-    missing = validate_records(records, pace=pace).first_missing_key
+def _check_keys(records: memoryview, header: BatchHeader, pace: Callable[[], None]) -> int:
+    summary = validate_records(records, header, pace=pace)
+    missing = summary.first_missing_key
     if missing is not None:
         reason = f"a compacted topic needs a key on every record; record {missing} has none"
         raise InvalidRecord(reason, records=(missing,))
+    return summary.max_timestamp
 
 
-def recompressed(records: memoryview, rules: AppendRules) -> memoryview:
-    """The batch in the topic's codec. Raises where only the producer's codec made it fit."""
-    from tidelog.protocol.records import recompress
-
-    stored = recompress(records, rules.codec)
+def recompressed(records: memoryview, header: BatchHeader, rules: AppendRules) -> memoryview:
+    """The batch in the topic's codec. Raises where the records are not what the header says, or only the
+    producer's codec made them fit.
+    """
+    payload = payload_of(records, header)
+    stored = recompress(records, rules.codec, payload)
+    if header.codec and not framing.payload_agrees(payload, header):
+        batches.set_max_timestamp(stored, validate_records(records, header).max_timestamp)
     if len(stored) > rules.max_message_bytes:
         raise _too_large(len(stored), rules)
     return memoryview(stored)

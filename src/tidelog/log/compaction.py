@@ -32,6 +32,7 @@ from tidelog.log.scan import headers
 from tidelog.log.segment import Segment
 from tidelog.log.storage import Storage
 from tidelog.protocol.batch import BatchHeader
+from tidelog.protocol.framing import records_max
 from tidelog.protocol.markers import decode_marker
 
 Pace = Callable[[int], None]
@@ -124,15 +125,23 @@ class Compaction:
         records = 0
         first_batch = 1
         for source in dirty:
-            for _, header in headers(open_source(self._storage, source), 0, source.size):
+            for position, header in headers(open_source(self._storage, source), 0, source.size):
                 if header.next_offset <= self.first_dirty_offset:
                     continue
+                claimed = _claimed(header)
                 if records == 0:
-                    first_batch = max(1, header.count)
-                records += header.count
+                    if claimed > self._keys_max:
+                        claimed = self._count(source, position, header)
+                    first_batch = max(1, claimed)
+                records += claimed
                 if records >= self._keys_max:
                     return max(self._keys_max, first_batch)
         return max(records, first_batch)
+
+    def _count(self, source: Source, position: int, header: BatchHeader) -> int:
+        """The records that really are in a batch that claims many."""
+        batch = open_source(self._storage, source).read_at(position, header.size)
+        return _readable(memoryview(batch), header)
 
     def _learn(self, newest: KeyOffsets, dirty: list[Source]) -> int:
         """Put keys into the map; the exclusive end offset of what it knows, always where a batch ends."""
@@ -142,7 +151,8 @@ class Compaction:
         )
         for source in dirty:
             for batch, header in self._batches(source, self.first_dirty_offset):
-                if newest.count + header.count > newest.capacity:
+                room = newest.capacity - newest.count
+                if _claimed(header) > room and _readable(batch, header) > room:
                     return end_offset
                 if header.is_control:
                     transactions.ends_something(header, decode_marker(batch, header))
@@ -252,6 +262,16 @@ class Compaction:
             return False
         present = {source.segment: source for source in sources_of(log, sources[-1].end_offset)}
         return all(source.is_same(present.get(source.segment)) for source in sources)
+
+
+def _claimed(header: BatchHeader) -> int:
+    """The number of records that a header claims, as far as it can be true."""
+    return min(header.count, records_max(header))
+
+
+def _readable(batch: memoryview, header: BatchHeader) -> int:
+    opened = open_batch(batch, header)
+    return 0 if opened is None else len(opened[1])
 
 
 def _put_keys(newest: KeyOffsets, batch: memoryview, header: BatchHeader) -> None:

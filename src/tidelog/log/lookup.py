@@ -1,11 +1,19 @@
-"""Looking records up by time. The only place in the log that opens batches, one per look-up."""
+"""Looking records up by time. The only place in the log that opens batches, one per look-up.
 
+A batch can be whole and yet have no readable records: compressed ones are taken unopened, and earlier
+versions opened none. No reader gets a record out of it, and neither does a look-up, which goes on behind it.
+"""
+
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.log.segment import NO_TIMESTAMP, Segment, timestamp_of
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import decode_batch
+
+_logger = logging.getLogger(__name__)
 
 Found = tuple[int, int, int]
 """(timestamp, offset, leader epoch)"""
@@ -48,9 +56,10 @@ def newest(
     if best is None:
         return None
     _, segment, position, header = best
-    readable = [
-        found for found in _records(segment, position, header) if start_offset <= found[0] < end_offset
-    ]
+    records = _records(segment, position, header)
+    if not records and header.count:
+        return timestamp_of(header), header.base_offset, header.leader_epoch  # All that is known.
+    readable = [found for found in records if start_offset <= found[0] < end_offset]
     if not readable:
         return None
     record_offset, timestamp = max(readable, key=lambda found: (found[1], -found[0]))
@@ -96,6 +105,19 @@ def _search_from(segment: Segment, start_offset: int, end_offset: int) -> int:
 
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> list[tuple[int, int]]:
-    """(offset, timestamp) of each record of one batch."""
+    """(offset, timestamp) of each record of one batch; none of one that cannot be read."""
     data = segment.file().read_at(position, header.size)
-    return [(record.offset, record.timestamp) for record in decode_batch(data)]
+    try:
+        return [
+            (record.offset, record.timestamp)
+            for record in decode_batch(data)
+            if header.base_offset <= record.offset <= header.last_offset
+        ]
+    except CorruptBatch as error:
+        if error.code is not ErrorCode.INVALID_RECORD:
+            raise  # Damaged since it was written.
+        _logger.warning(
+            "%s: the batch at offset %d has no readable records: %s",
+            segment.path, header.base_offset, error.message,
+        )  # fmt: skip
+        return []

@@ -187,7 +187,7 @@ class Shortening(Appending):
 
     def _inactive_changed(self) -> None:
         """Segments other than the active one left: what appending has prepared stays."""
-        self.size_bytes = self._row.size_bytes
+        self._count_bytes()
         self._limit = (NO_OFFSET, self._active, 0)
         self._durability.names_changed = True
         self._snapshots.prune(self._row)

@@ -32,7 +32,8 @@ class LogState:
         "_handles",
         "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
         "_snapshots", "_start_mark", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write",
-        "closed", "cuts", "directory", "end_offset", "epochs", "producers", "size_bytes", "start_offset",
+        "closed", "cuts", "directory", "end_offset", "epochs", "producers", "removed_bytes", "size_bytes",
+        "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +56,8 @@ class LogState:
         self.closed = False
         self._untouched = loaded.untouched  # Whether all files are as the last process left them.
         self._row = SegmentRow(loaded.segments)
+        self.size_bytes = self._row.size_bytes
+        self.removed_bytes = 0  # Since it was opened; with size_bytes: all that was ever in it.
         self._segments_changed()
         self.config = config
 
@@ -146,11 +149,16 @@ class LogState:
     def _segments_changed(self) -> None:
         """Forget everything that was worked out for the segments as they were."""
         self._active = self._row.active
-        self.size_bytes = self._row.size_bytes
+        self._count_bytes()
         self._tail_offset = self._tail_position = NO_OFFSET
         self._limit = (NO_OFFSET, self._active, 0)
         self._write: Callable[[int, Buffer], None] = _not_prepared
         self._size_limit = self._roll_timestamp = self._offset_limit = ALWAYS
+
+    def _count_bytes(self) -> None:
+        size = self._row.size_bytes
+        self.removed_bytes += self.size_bytes - size
+        self.size_bytes = size
 
 
 def _not_prepared(position: int, data: Buffer) -> None:

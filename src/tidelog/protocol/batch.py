@@ -193,6 +193,13 @@ def set_append_time(buffer: bytearray | memoryview, position: int, size: int, ti
     seal(buffer, position, size)
 
 
+def set_max_timestamp(buffer: bytearray | memoryview, timestamp_ms: int) -> BatchHeader:
+    """Give the one batch in ``buffer`` another largest timestamp; its header as it is now."""
+    _TIMESTAMP.pack_into(buffer, 35, timestamp_ms)
+    seal(buffer, 0, len(buffer))
+    return parse_header(buffer)
+
+
 def seal(buffer: bytearray | memoryview, position: int, size: int) -> None:
     """Write the CRC that fits the bytes."""
     view = memoryview(buffer)

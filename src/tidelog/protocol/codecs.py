@@ -64,6 +64,13 @@ _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version 
 _XERIAL_BLOCK_BYTES = 32 << 10  # before compression; what the Java client uses
 _INT32 = struct.Struct(">i")
 _SNAPPY_EXPANSION_MAX = 32  # three bytes of snappy become at most 64; a larger claim is a lie
+_EXPANSION_MAX = {
+    Codec.NONE: 1,
+    Codec.GZIP: 1032,  # a match of 258 bytes takes two bits
+    Codec.SNAPPY: _SNAPPY_EXPANSION_MAX,
+    Codec.LZ4: 255,  # each further byte of a match's length
+    Codec.ZSTD: 32 << 10,  # a block of 128 KB that is one byte repeated takes four
+}
 
 _FIRST_GUESS_BYTES_MIN = 64 << 10
 _LAZY_FROM_BYTES = 1 << 20  # such memory is only had where something is written: to fill it takes too long
@@ -85,6 +92,12 @@ def codec_of_id(codec: int) -> Codec:
     if known is None:
         raise CorruptBatch(f"unknown compression codec {codec}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return known
+
+
+def expansion_max(codec: int) -> int:
+    """How many bytes one compressed byte can become at most; large blocks of nothing but zeros come close."""
+    known = _BY_ID.get(codec)
+    return 1 if known is None else _EXPANSION_MAX[known]
 
 
 def compress(codec: int, data: Buffer) -> Buffer:

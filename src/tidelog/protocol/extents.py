@@ -1,9 +1,12 @@
-"""A look at a request before kio parses it, for two things kio's parser does not forgive.
+"""A look at a request before kio parses it, for three things kio's parser does not forgive.
 
 **False counts.** kio's parser is native code that makes room for as many elements as a count claims before it
 looks for them; a count of two thousand million in a request of twenty bytes ends the whole process. So each
 version's layout is walked first, from the same schema, and kio only sees requests whose elements are all
 there.
+
+**Durations without end.** Kafka's are any 64-bit number of milliseconds, Python's are not. :func:`tame`
+shortens them.
 
 **Unknown tagged fields.** A client newer than we are may add them to any version, and they mean nothing to
 us; kio refuses the request for them. :func:`tame` takes them out.
@@ -17,11 +20,13 @@ from functools import cache
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from tidelog.protocol.wire import INT16, INT32, Buffer, Malformed, read_uvarint, write_uvarint
+from tidelog.protocol.wire import INT16, INT32, INT64, Buffer, Malformed, read_uvarint, write_uvarint
+
+DURATION_MAX_MS = 1 << 52  # 142,000 years; kio's limit lies above it
 
 
 class Cut(NamedTuple):
-    """A section of tagged fields with unknown ones, and how it looks without them."""
+    """What kio must not see, such as a section with unknown tagged fields, and what it sees instead."""
 
     start: int
     end: int  # exclusive
@@ -106,6 +111,8 @@ def _value(field: Field[Any], kind: Any, flexible: bool) -> Walk:
     if hasattr(kind, "__flexible__"):
         return walker(kind)
     kafka_type = field.metadata["kafka_type"]
+    if kafka_type == "timedelta_i64":
+        return _walk_duration
     if kafka_type in _SIZES:
         size = _SIZES[kafka_type]
         return lambda buffer, position, cuts: position + size
@@ -143,6 +150,14 @@ def _array(walk: Walk, flexible: bool, may_be_null: bool) -> Walk:
         return position
 
     return walk_array
+
+
+def _walk_duration(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
+    (milliseconds,) = INT64.unpack_from(buffer, position)
+    if abs(milliseconds) > DURATION_MAX_MS:
+        longest = DURATION_MAX_MS if milliseconds > 0 else -DURATION_MAX_MS
+        cuts.append(Cut(position, position + 8, INT64.pack(longest)))
+    return position + 8
 
 
 def _walk_compact_sized(buffer: Buffer, position: int, cuts: list[Cut]) -> int:

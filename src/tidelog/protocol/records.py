@@ -1,8 +1,9 @@
 """The records inside a batch: opened where something must look at them, written where the broker makes some.
 
 Owns the layout of a record (lengths and numbers are zigzag varints) and what has to be true of the records of
-one batch. The broker's hot path never comes here; compaction, ``tidelog log dump``, topics that demand
-another codec or a key on every record, and the broker's own records do.
+one batch. The broker's hot path only comes here where :mod:`tidelog.protocol.framing` sends it; compaction,
+``tidelog log dump``, topics that demand another codec or a key on every record, and the broker's own records
+do.
 
 =================  ========  ===============================================
 field              type      notes
@@ -23,6 +24,7 @@ right and the content is not, it carries INVALID_RECORD: the client must not sen
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
+from mmap import mmap
 from struct import Struct
 from typing import NamedTuple
 
@@ -37,6 +39,8 @@ RECORDS_PER_PACE = 256
 _CONTROL_KEY = Struct(">hh")
 
 Headers = tuple[tuple[str, bytes | None], ...]
+Bytes = bytes | bytearray | mmap
+"""What is read byte by byte: of a memoryview that would take twice as long."""
 
 
 class Record(NamedTuple):
@@ -109,7 +113,7 @@ def varint_size(value: int) -> int:
     return max(1, (rest.bit_length() + 6) // 7)
 
 
-def _read_varint(payload: Buffer, position: int, bits: int = 32) -> tuple[int, int]:
+def read_varint(payload: Buffer | Bytes, position: int, bits: int = 32) -> tuple[int, int]:
     """(value, position behind it). Raises IndexError at the end of the payload: the callers here turn it."""
     byte = payload[position]
     position += 1
@@ -149,7 +153,7 @@ def scan(payload: Buffer, count: int) -> Iterator[RawRecord]:
     position = 0
     try:
         for _ in range(count):
-            record = _outline(data, position)
+            record = outline(data, position, len(data))
             position = record[1]
             yield record
     except IndexError:
@@ -158,34 +162,37 @@ def scan(payload: Buffer, count: int) -> Iterator[RawRecord]:
         raise _invalid(f"{len(data) - position} bytes are left over behind {count} records")
 
 
-def _outline(data: bytes | bytearray, start: int) -> RawRecord:
-    """One record. Numbers of one byte are read in place: a call for each would double compaction's time."""
+def outline(data: Bytes, start: int, limit: int) -> RawRecord:
+    """One record, which ends at ``limit`` at the latest; raises IndexError where the data ends.
+
+    Numbers of one byte are read in place: a call for each would double compaction's time.
+    """
     byte = data[start]
-    length, position = (byte >> 1 ^ -(byte & 1), start + 1) if byte < 0x80 else _read_varint(data, start)
+    length, position = (byte >> 1 ^ -(byte & 1), start + 1) if byte < 0x80 else read_varint(data, start)
     end = position + length
-    if length < 0 or end > len(data):
-        raise _invalid(f"a record claims {length} bytes, {len(data) - position} are there")
+    if length < 0 or end > limit:
+        raise _invalid(f"a record claims {length} bytes, {limit - position} are there")
     position += 1  # attributes
     byte = data[position]
     if byte < 0x80:
         timestamp_delta, after_timestamp = byte >> 1 ^ -(byte & 1), position + 1
     else:
-        timestamp_delta, after_timestamp = _read_varint(data, position, 64)
+        timestamp_delta, after_timestamp = read_varint(data, position, 64)
     byte = data[after_timestamp]
     if byte < 0x80:
         offset_delta, position = byte >> 1 ^ -(byte & 1), after_timestamp + 1
     else:
-        offset_delta, position = _read_varint(data, after_timestamp)
+        offset_delta, position = read_varint(data, after_timestamp)
     byte = data[position]
     key_size, key_start = (
-        (byte >> 1 ^ -(byte & 1), position + 1) if byte < 0x80 else _read_varint(data, position)
+        (byte >> 1 ^ -(byte & 1), position + 1) if byte < 0x80 else read_varint(data, position)
     )
     key_end = key_start + key_size if key_size > 0 else key_start
     if key_size < -1 or key_end > end:
         raise _invalid(f"a key claims {key_size} bytes in a record of {length}")
     byte = data[key_end]
     value_size, value_start = (
-        (byte >> 1 ^ -(byte & 1), key_end + 1) if byte < 0x80 else _read_varint(data, key_end)
+        (byte >> 1 ^ -(byte & 1), key_end + 1) if byte < 0x80 else read_varint(data, key_end)
     )
     value_end = value_start + value_size if value_size > 0 else value_start
     if value_size < -1 or value_end > end:
@@ -207,15 +214,15 @@ def _outline(data: bytes | bytearray, start: int) -> RawRecord:
     )
 
 
-def _check_headers(payload: Buffer, position: int, end: int) -> None:
-    count, position = _read_varint(payload, position)
+def _check_headers(payload: Bytes, position: int, end: int) -> None:
+    count, position = read_varint(payload, position)
     if count < 0 or count > end:
         raise _invalid(f"impossible number of headers: {count}")
     for _ in range(count):
-        size, position = _read_varint(payload, position)
+        size, position = read_varint(payload, position)
         if size < 0 or position + size > end:
             raise _invalid(f"a header's key claims {size} bytes")
-        size, position = _read_varint(payload, position + size)
+        size, position = read_varint(payload, position + size)
         if size < -1 or position + size > end:
             raise _invalid(f"a header's value claims {size} bytes")
         position += max(size, 0)
@@ -225,13 +232,13 @@ def _check_headers(payload: Buffer, position: int, end: int) -> None:
 
 def _read_headers(payload: Buffer, position: int) -> Headers:
     """The headers of a record that :func:`scan` has checked."""
-    count, position = _read_varint(payload, position)
+    count, position = read_varint(payload, position)
     headers = []
     for _ in range(count):
-        size, position = _read_varint(payload, position)
+        size, position = read_varint(payload, position)
         # Producers may send keys that are not UTF-8: kept in a form that encodes to the same bytes again.
         key = bytes(payload[position : position + size]).decode("utf-8", "surrogateescape")
-        size, position = _read_varint(payload, position + size)
+        size, position = read_varint(payload, position + size)
         value = None if size < 0 else bytes(payload[position : position + size])
         headers.append((key, value))
         position += max(size, 0)
@@ -330,14 +337,20 @@ def has_null_key(batch: Buffer, header: BatchHeader | None = None) -> bool:
     return first_missing_key(batch, header) is not None
 
 
-def recompress(batch: Buffer, codec: int, limit: int = MAX_DECOMPRESSED_BYTES) -> bytearray:
-    """The same batch with its whole payload in another codec; every other field stays as it was."""
+def recompress(
+    batch: Buffer, codec: int, payload: Buffer | None = None, limit: int = MAX_DECOMPRESSED_BYTES
+) -> bytearray:
+    """The same batch with its whole payload in another codec; every other field stays as it was. ``payload``
+    is what the batch holds, if it was decompressed already.
+    """
     header = batches.parse_header(batch)
     view = memoryview(batch)
     if header.codec == codec:
         return bytearray(view[: header.size])
-    payload = compress(codec, decompress(header.codec, view[batches.HEADER_SIZE : header.size], limit))
-    return batches.rebuild(header, payload, attributes=header.attributes & ~batches.CODEC_MASK | codec)
+    if payload is None:
+        payload = decompress(header.codec, view[batches.HEADER_SIZE : header.size], limit)
+    attributes = header.attributes & ~batches.CODEC_MASK | codec
+    return batches.rebuild(header, compress(codec, payload), attributes=attributes)
 
 
 # -- writing -------------------------------------------------------------------------

@@ -5,6 +5,9 @@ import logging
 import sys
 import time
 
+# Names that clients send stand in messages: one with a line break in it must not look like an event.
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)}
+
 
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -22,7 +25,8 @@ class JsonFormatter(logging.Formatter):
 class PlainFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         name = record.name.removeprefix("tidelog.")
-        line = f"{_timestamp(record.created)} {record.levelname.lower():7} {name}: {record.getMessage()}"
+        message = record.getMessage().translate(_CONTROL)
+        line = f"{_timestamp(record.created)} {record.levelname.lower():7} {name}: {message}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

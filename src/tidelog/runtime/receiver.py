@@ -9,12 +9,13 @@ import mmap
 from struct import Struct
 
 from tidelog.broker.request import HangUp
-from tidelog.protocol import messages, produce
+from tidelog.protocol import envelope, messages, produce
 
 SCRATCH_BYTES = 64 * 1024
 OWN_BUFFER_FROM_BYTES = 16 * 1024  # a smaller request waits in scratch for its rest
 PEEK_BYTES = 512  # read of a request that is probably large again: its start would only be copied
 PLAIN_BYTES_MAX = 8 * 1024 * 1024  # of a request other than Produce
+ENVELOPE_BYTES_MAX = 1024  # what an envelope adds to the request of a client that a broker has let in
 
 _SIZE = Struct(">i")
 _START = Struct(">ih")  # size, api key
@@ -90,7 +91,7 @@ class Receiver:
             self._rewind()
             return None
         (size,) = _SIZE.unpack_from(self._view, self._start)
-        if not self.LEAST_BYTES <= size <= self._max_bytes:
+        if not self.LEAST_BYTES <= size <= self._max_bytes and not self._may_be_envelope(size, have):
             raise HangUp(self._what_else(size))
         if have >= 4 + size:
             self._bulk = False
@@ -102,6 +103,14 @@ class Receiver:
             self._check_kind(size)
             self.needed_bytes = size
         return None
+
+    def _may_be_envelope(self, size: int, have: int) -> bool:
+        """Another broker passes on what it let in: refused for the envelope around it, it would come again
+        and again.
+        """
+        if not self._max_bytes < size <= self._max_bytes + ENVELOPE_BYTES_MAX:
+            return False
+        return have < _START.size or _START.unpack_from(self._view, self._start)[1] == envelope.API_KEY
 
     def _what_else(self, size: int) -> str:
         """Whoever speaks another protocol is told apart: the wrong port is the commonest mistake of all."""
@@ -118,10 +127,11 @@ class Receiver:
 
     def _check_kind(self, size: int) -> None:
         _, api_key = _START.unpack_from(self._view, self._start)
-        if size > PLAIN_BYTES_MAX and api_key != produce.API_KEY:
+        limit = PLAIN_BYTES_MAX + (ENVELOPE_BYTES_MAX if api_key == envelope.API_KEY else 0)
+        if size > limit and api_key != produce.API_KEY:
             # Only records are that large. Parsing so many small fields would hold up everybody else.
             name = messages.name_of(api_key)
-            raise HangUp(f"a {name} request of {size} bytes; allowed are {PLAIN_BYTES_MAX}")
+            raise HangUp(f"a {name} request of {size} bytes; allowed are {limit}")
 
     def begin_large(self) -> int:
         """Take the buffer that ``needed_bytes`` asks for and move what is there of the request into it; how

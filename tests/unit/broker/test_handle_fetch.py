@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from fakes import FakeBroker, Fetching, records, wanted
+from fakes import NOW_MS, FakeBroker, Fetching, records, wanted
 
 from tidelog.errors import ErrorCode
 from tidelog.protocol import fetch
@@ -157,6 +157,34 @@ class TestWaiting:
         assert reading.waits
         orders.append("orders", b"e")
         assert offsets(reading.partition) == [3, 4]
+
+    def test_for_enough_bytes_after_retention(self, broker: FakeBroker) -> None:
+        """What goes at the start of the log is not taken off what arrives at its end."""
+        broker.create("orders", segment_bytes=1 << 20, retention_bytes=1)
+        for _ in range(3):
+            broker.append("orders", b"x" * 500_000)
+        reading = broker.fetch(wanted("orders", 3), min_bytes=3 * SIZE)
+        broker.append("orders", b"d")
+        assert broker.partition("orders").log.enforce_retention(NOW_MS, 4)
+        broker.append("orders", b"e")
+        assert reading.waits
+        broker.append("orders", b"f")
+        assert offsets(reading.partition) == [3, 4, 5]
+
+    def test_across_a_topic_that_is_deleted_and_created_anew(self, broker: FakeBroker) -> None:
+        """It waits for what arrives in the new one, not in the old."""
+        broker.create("orders")
+        reading = broker.fetch(wanted("orders", 0), max_wait=30_000)
+        broker.store.held = True
+        broker.begin("delete_topics", 6, topics=[{"name": "orders"}])
+        topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1}
+        broker.begin("create_topics", topics=[topic])
+        broker.store.held = False
+        broker.store.commit()
+        broker.services.settle()
+        assert reading.waits
+        broker.append("orders", b"a")
+        assert offsets(reading.partition) == [0]
 
     def test_what_is_there_counts(self, orders: FakeBroker) -> None:
         reading = orders.fetch(wanted("orders", 2), min_bytes=SIZE + 1)

@@ -131,6 +131,25 @@ class TestWatermark:
         setup.wait("a", 2)
         assert setup.told == [("a", ErrorCode.NONE)]
 
+    def test_who_waits_for_bytes_is_told_of_those_that_were_not_committed_at_first(self) -> None:
+        setup = Setup(flush_messages=1)
+        waiter = Waiter()
+        setup.partition.add_fetch_waiter(waiter)
+        setup.append(b"a")
+        log = setup.partition.log
+        ticket = log.begin_sync()
+        setup.append(b"b" * 1000)
+        ticket.run()
+        log.finish_sync(ticket, NOW_MS)
+        setup.hosted.synced()
+        assert setup.partition.high_watermark == 1
+        setup.sync()
+        assert setup.partition.high_watermark == 2
+        assert waiter.sizes[-1] > 1000
+        setup.append(b"c")
+        setup.sync()
+        assert 1 < waiter.sizes[-1] < 100
+
     def test_where_an_ok_means_synced_nobody_reads_before_the_sync(self) -> None:
         setup = Setup(flush_messages=1)
         appended = setup.append(b"a")

@@ -120,7 +120,7 @@ class TestSize:
         assert len(data) < 5000
         check(data, limited)
         with pytest.raises(TidelogError) as refusal:
-            recompressed(memoryview(bytearray(data)), limited)
+            recompressed(memoryview(bytearray(data)), batches.parse_header(data), limited)
         assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -183,6 +183,6 @@ class TestRules:
 def test_recompression_keeps_the_records(source: str, target: str) -> None:
     data = records(b"a" * 50, b"b" * 50, keys=[b"k", None], codec=source)
     wanted = rules(compression_type=target)
-    found = recompressed(memoryview(bytearray(data)), wanted)
+    found = recompressed(memoryview(bytearray(data)), batches.parse_header(data), wanted)
     assert batches.check(found).codec == wanted.codec
     assert list(decode_batch(found)) == list(decode_batch(data))

@@ -104,12 +104,20 @@ class PendingFetch:
             self._finish(answers)
             return
         self._still_missing = request.min_bytes - size
-        for key, wanted, _ in self._wanted:
-            partition, _ = self._broker.partitions.find(key, wanted.partition)
-            if partition is not None:
-                partition.add_fetch_waiter(self)
-                self._watched.append(partition)
+        self._watch(self._partitions())
         self._timer = self._broker.services.later(min(request.max_wait_ms, WAIT_MAX_MS), self.finish_now)
+
+    def _partitions(self) -> list[Partition]:
+        find = self._broker.partitions.find
+        found = (find(key, wanted.partition)[0] for key, wanted, _ in self._wanted)
+        return [partition for partition in found if partition is not None]
+
+    def _watch(self, partitions: list[Partition]) -> None:
+        for partition in self._watched:
+            partition.remove_fetch_waiter(self)
+        for partition in partitions:
+            partition.add_fetch_waiter(self)
+        self._watched = partitions
 
     def data_arrived(self, size: int) -> None:
         if self._still_missing <= 0:
@@ -125,6 +133,9 @@ class PendingFetch:
         self._still_missing = self._request.min_bytes - size
         if final or self._still_missing <= 0:
             self._finish(answers)
+        elif (partitions := self._partitions()) != self._watched:
+            # A topic was deleted and created anew: what arrives there arrives in other partitions.
+            self._watch(partitions)
 
     def finish_now(self) -> None:
         """Answer with what there is."""
@@ -155,9 +166,7 @@ class PendingFetch:
         self._done = True
         if self._timer is not None:
             self._timer.cancel()
-        for partition in self._watched:
-            partition.remove_fetch_waiter(self)
-        self._watched.clear()
+        self._watch([])
 
     def _read(self) -> tuple[list[PartitionAnswer], int, bool]:
         """An answer for each wanted partition, the bytes in them, and whether one of them must not wait

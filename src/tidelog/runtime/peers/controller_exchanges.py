@@ -318,8 +318,8 @@ def _kept_body(ask: KeptAsk) -> Fields:
     }
 
 
-def _is_kept(directory: UUID) -> bool:
-    return directory.int & ~(SYNCED | COPIED | EPOCH_BITS) == KEPT
+def _is_kept(directory: UUID | None) -> bool:
+    return directory is not None and directory.int & ~(SYNCED | COPIED | EPOCH_BITS) == KEPT
 
 
 def _kept_ask(request: Any) -> KeptAsk:

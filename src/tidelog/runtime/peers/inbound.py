@@ -17,6 +17,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.storage import Region
 from tidelog.protocol import follower_fetch, messages, requests
 from tidelog.protocol.fetch import Part
+from tidelog.protocol.wire import Malformed
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem, FetchPart, PartitionKey, Readable
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import BY_API, exchange_of
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 Reply = Callable[[Sequence[Part | bytes]], None]
 
+FOREIGN_MAX = 64  # clusters that are worth a line in the log; anybody can make up more
 ANSWER_WITHIN_MS = 15_000  # more than the controllers give themselves to decide
 
 
@@ -118,7 +120,7 @@ class Inbound:
         if self._is_foreign(getattr(decoded, "cluster_id", None)):
             reply((_encode(context, {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID}),))
             return None
-        asks = exchange.asks(decoded)
+        asks = _asks(exchange, decoded)
         waiting = WaitingRequest(self, exchange, asks, context, reply)
         if exchange.one_way or not asks:
             for ask in asks:
@@ -163,10 +165,18 @@ class Inbound:
         ours = self._cluster_id()
         if not ours or not cluster_id or cluster_id == ours:
             return False
-        if cluster_id not in self._foreign:
+        if cluster_id not in self._foreign and len(self._foreign) < FOREIGN_MAX:
             self._foreign.add(cluster_id)
             logger.error("refused a node of cluster %s; this is cluster %s", cluster_id, ours)
         return True
+
+
+def _asks(exchange: Exchange[Any, Any], decoded: Any) -> list[Any]:
+    """What is asked; anybody can send a request that has the form and makes no sense."""
+    try:
+        return list(exchange.asks(decoded))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise Malformed(f"a request that no node sends: {error}") from None
 
 
 class WaitingFetch:

@@ -12,6 +12,9 @@ def client_id(node: int, to: int) -> str:
     return f"{_PREFIX}{node}{_TO}{to}"
 
 
+_DIGITS_MAX = 10  # of a node's id, which has 31 bits
+
+
 def parties(client_id: str | None) -> tuple[int, int] | None:
     """The node that asks and the one that is asked; None for a client."""
     if client_id is None or not client_id.startswith(_PREFIX):
@@ -21,4 +24,4 @@ def parties(client_id: str | None) -> tuple[int, int] | None:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX

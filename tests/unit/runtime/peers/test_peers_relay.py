@@ -17,6 +17,7 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import messages
 from tidelog.protocol.kio_import import api_key_map
 from tidelog.runtime.peers.links import WireLinks
+from tidelog.runtime.receiver import PLAIN_BYTES_MAX
 
 TOPIC = {"name": "orders", "num_partitions": 2, "replication_factor": 1}
 
@@ -40,6 +41,19 @@ def follow(*nodes: LoopbackNode) -> None:
     look()
 
 
+def _of_size(size: int) -> dict[str, Any]:
+    """A CreateTopics request of so many bytes, filled with settings that do not exist."""
+
+    def values(lengths: list[int]) -> dict[str, Any]:
+        configs = [{"name": f"no.{number}", "value": "x" * length} for number, length in enumerate(lengths)]
+        return {"topics": [{**TOPIC, "configs": configs}], "timeout": 60_000}
+
+    lengths = [30_000] * (size // 30_020 - 1)
+    missing = size - len(request_bytes("create_topics", 4, 1, "wire", values([*lengths, 0, 0])))
+    lengths += [missing // 2, missing - missing // 2]
+    return values(lengths)
+
+
 class TestRelay:
     @pytest.mark.parametrize("version", range(2, 8))
     @on_loop
@@ -49,6 +63,16 @@ class TestRelay:
             answer = await call(two, "create_topics", version, topics=[TOPIC], timeout=10_000)
             assert [topic.error_code for topic in answer.topics] == [0]
             assert "orders" in two.store.image.topics
+            assert one.server.requests == 1
+
+    @pytest.mark.parametrize("size", [PLAIN_BYTES_MAX, PLAIN_BYTES_MAX - 20, PLAIN_BYTES_MAX - 1000])
+    @on_loop
+    async def test_as_large_a_request_as_a_broker_takes(self, size: int) -> None:
+        """The envelope around it is larger than that."""
+        async with LoopbackCluster(2, controller=1) as (one, two):
+            follow(two)
+            answer = await call(two, "create_topics", 4, **_of_size(size))
+            assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_CONFIG]
             assert one.server.requests == 1
 
     @on_loop

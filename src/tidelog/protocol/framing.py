@@ -1,0 +1,354 @@
+"""Whether the records of a producer's batch are what its header says, mostly without opening them.
+
+A header is a claim: how many records there are, and the largest of their timestamps. A broker that believes
+it moves its end offset by two thousand million for a batch of a hundred bytes. Opening every record in Python
+costs more than everything else that a broker does with it, so :func:`agrees` takes three ways:
+
+- **Runs.** Records of a batch tend to have the same lengths. Then each byte of their framing lies in a
+  column, at the same distance from record to record. Columns are cut out and compared by C code, about ten
+  nanoseconds for all of a record's framing. Which byte belongs where is learned from a record that was
+  opened.
+- **Single records**, the first few that are in no run, are opened.
+- **The chain** of lengths is followed through the rest, up to the last record, which is opened.
+
+True: the records are as many as the header says and end where it says, the offset deltas of all that were
+opened or lie in a run are 0, 1, 2, …, and no timestamp of those is larger than the header's. False only means
+that this could not be seen in passing: :func:`~tidelog.protocol.records.validate_records` opens all and says
+what is wrong, or that only the largest timestamp is another one.
+"""
+
+import mmap
+import sys
+from ctypes import addressof, c_char
+from functools import cache
+from typing import NamedTuple
+
+from tidelog.errors import CorruptBatch
+from tidelog.protocol.batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader, Buffer
+from tidelog.protocol.codecs import MAX_DECOMPRESSED_BYTES, expansion_max
+from tidelog.protocol.records import Bytes, RawRecord, outline, read_varint, varint_size
+
+RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two lengths and the number of headers
+COPY_BELOW_BYTES = 32 << 10  # copying so little costs less than finding out where it lies
+STEPS = 12  # runs and single records of a batch until only the chain of lengths is followed
+RUN_MIN = 3  # records; columns of fewer are not worth cutting out
+RUN_GROWTH = 4  # by which the next run is longer, or shorter when this one broke off
+RECORDS_PER_STEP = 32  # a run of so many allows one step more
+LEARNED_MAX = 4096
+
+# Offset deltas as zigzag varints, one table for each byte: 0 to 63 take one byte, up to 8,191 two. The low
+# byte repeats after 64 records, the middle one after 8,192.
+_ONE_BYTE_DELTAS = 64
+_TWO_BYTE_DELTAS = 8192
+_THREE_BYTE_DELTAS = 1 << 20
+_ONE = bytes(2 * delta for delta in range(_ONE_BYTE_DELTAS))
+_LOW = bytes(2 * delta & 0x7F | 0x80 for delta in range(_TWO_BYTE_DELTAS))
+_HIGH = bytes(delta >> 6 for delta in range(_TWO_BYTE_DELTAS))
+_MIDDLE = bytes(delta >> 6 | 0x80 for delta in range(_TWO_BYTE_DELTAS))
+# By the first of two bytes of a length: its share of where the record ends; the second one's is 64 times it.
+_BEHIND_TWO = bytes(2 + ((byte & 0x7F) >> 1) for byte in range(0x100))
+_CONTINUED_POSITIVE = bytes(range(0x80, 0x100, 2))  # first bytes of a longer varint that is not negative
+
+
+def agrees(records: memoryview, header: BatchHeader) -> bool:
+    """Whether an uncompressed batch, whole and with a right CRC, holds what its header says."""
+    _, length, _, _, _, _, _, base_timestamp, max_timestamp, _, _, _, count = header
+    size = length + LENGTH_PREFIX_SIZE
+    if count == 1:
+        # The usual case of a lone record, as short as it can be made: it is all that many requests hold.
+        known = _ones.get(size)
+        if known is not None and max_timestamp == base_timestamp:
+            start_end, start, value_at, value_end, value_size = known
+            if (
+                records[HEADER_SIZE:start_end].tobytes() == start
+                and (not value_size or records[value_at:value_end].tobytes() == value_size)
+                and not records[size - 1]
+            ):
+                return True
+        return max_timestamp == base_timestamp and _is_one_record(records, size)
+    data, begin = _locate(records)
+    return _holds(data, begin, begin + size - HEADER_SIZE, count, max_timestamp - base_timestamp)
+
+
+def payload_agrees(payload: Buffer, header: BatchHeader) -> bool:
+    """The same of records that were decompressed."""
+    data = bytes(payload)
+    return _holds(data, 0, len(data), header.count, header.max_timestamp - header.base_timestamp)
+
+
+def records_max(header: BatchHeader) -> int:
+    """How many records can be in a batch of this size and codec at most, whatever it claims."""
+    size = header.length + LENGTH_PREFIX_SIZE - HEADER_SIZE
+    return min(size * expansion_max(header.codec), MAX_DECOMPRESSED_BYTES) // RECORD_BYTES_MIN
+
+
+def _holds(data: Bytes, start: int, end: int, count: int, newest_delta: int) -> bool:
+    try:
+        return newest_delta >= 0 and _agrees(data, start, end, count, newest_delta)
+    except (IndexError, CorruptBatch):
+        return False
+
+
+# -- a single record -----------------------------------------------------------------
+
+
+class _One(NamedTuple):
+    """A batch of one record without headers: everything in it but attributes, key and value."""
+
+    start_end: int
+    start: bytes  # up to the length of the key; where there is none, of the value
+    value_at: int
+    value_end: int
+    value_size: bytes  # b"": known by the start
+
+
+_ones: dict[int, _One] = {}  # by size of the batch
+
+
+def _is_one_record(records: memoryview, size: int) -> bool:
+    """Records of one producer often have one size: what was seen to be right will only be compared."""
+    data = bytes(records[HEADER_SIZE:size])
+    try:
+        raw = outline(data, 0, len(data))
+    except (IndexError, CorruptBatch):
+        return False
+    if raw.end != len(data) or raw.offset_delta or raw.timestamp_delta:
+        return False
+    key_end = raw.key_start + max(raw.key_size, 0)
+    if raw.value_start + max(raw.value_size, 0) == len(data) - 1:  # no headers
+        if len(_ones) >= LEARNED_MAX:
+            _ones.clear()
+        start_end = raw.key_start if raw.key_size > 0 else raw.value_start
+        _ones[size] = _One(
+            HEADER_SIZE + start_end,
+            data[:start_end],
+            HEADER_SIZE + key_end,
+            HEADER_SIZE + raw.value_start,
+            data[max(key_end, start_end) : raw.value_start],
+        )
+    return True
+
+
+# -- many records --------------------------------------------------------------------
+
+
+def _locate(records: memoryview) -> tuple[Bytes, int]:
+    """Something of which columns can be cut out quickly, unlike a memoryview, and where the records begin."""
+    whole = records.obj
+    if len(records) >= COPY_BELOW_BYTES and isinstance(whole, bytearray | mmap.mmap) and not records.readonly:
+        begin = addressof(c_char.from_buffer(records)) - addressof(c_char.from_buffer(whole))
+        return whole, begin + HEADER_SIZE
+    return bytes(records), HEADER_SIZE
+
+
+def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) -> bool:
+    position = start
+    index = 0
+    reached = False  # whether a record has the timestamp that is said to be the largest
+    steps = STEPS
+    size_max = 0  # of the next run; 0: up to the end
+    previous_stride = 0
+    while index < count and steps:
+        steps -= 1
+        # Is the next record like one that was opened, and the one behind it, too?
+        stride = _stride(data, position)
+        left = count - index
+        if left >= RUN_MIN and data[position + stride] == data[position]:
+            layout = _layouts.get((stride, varint_size(index)))
+            if layout is not None:
+                size = _run_size(data, position, end, index, left, stride, size_max)
+                met = _run(data, position, size, index, layout, newest_delta) if size else None
+                if met is not None:
+                    reached = reached or met
+                    index += size
+                    position += size * stride
+                    size_max *= RUN_GROWTH
+                    steps += size // RECORDS_PER_STEP
+                    continue
+                size_max = max(size // RUN_GROWTH, RUN_MIN)
+        raw = outline(data, position, end)
+        if raw.offset_delta != index or raw.timestamp_delta > newest_delta:
+            return False
+        reached = reached or raw.timestamp_delta == newest_delta
+        if stride == previous_stride and count >= RUN_MIN:
+            _learn(data, raw)
+        previous_stride = stride
+        index += 1
+        position = raw.end
+    if index == count:
+        return reached and position == end
+    return _follow(data, position, end, count - index, count - 1, newest_delta)
+
+
+def _stride(data: Bytes, position: int) -> int:
+    """How many bytes the record at ``position`` has, if its length is right at all."""
+    byte = data[position]
+    if byte < 0x80:
+        return 1 + (byte >> 1)
+    second = data[position + 1]
+    if second < 0x80:
+        return _BEHIND_TWO[byte] + (second << 6)
+    size, start = read_varint(data, position)
+    return start - position + max(size, 0)
+
+
+def _follow(data: Bytes, position: int, end: int, left: int, last_index: int, newest_delta: int) -> bool:
+    """Whether ``left`` records end at ``end``, and the last of them is the last of the batch."""
+    signs = 0
+    last = position
+    for _ in range(left):
+        last = position
+        byte = data[position]
+        signs |= byte
+        if byte < 0x80:
+            position += 1 + (byte >> 1)
+        else:
+            second = data[position + 1]
+            if second < 0x80:
+                position += _BEHIND_TWO[byte] + (second << 6)
+            else:
+                size, position = read_varint(data, position)
+                position += size
+    if position != end or signs & 1:
+        return False  # The lowest bit is the sign: a length was negative.
+    raw = outline(data, last, end)
+    return raw.offset_delta == last_index and raw.timestamp_delta <= newest_delta
+
+
+# -- records with the same lengths ---------------------------------------------------
+
+
+class _Layout(NamedTuple):
+    """Where a record's framing lies; places count from its first byte."""
+
+    stride: int
+    timestamp_at: int
+    timestamp_size: int
+    offset_at: int
+    alike: tuple[tuple[int, bytes], ...]  # (place, byte) of all lengths and counts
+
+
+_layouts: dict[tuple[int, int], _Layout] = {}  # by stride and size of the offset delta
+
+
+def _learn(data: Bytes, raw: RawRecord) -> None:
+    start = raw.start
+    length_end = _behind(data, start)
+    offset_end = _behind(data, raw.after_timestamp)
+    key_end = raw.key_start + max(raw.key_size, 0)
+    places = [*range(start, length_end), *range(offset_end, raw.key_start), *range(key_end, raw.value_start)]
+    places += _header_framing(data, raw.value_start + max(raw.value_size, 0), raw.end)
+    timestamp_size = raw.after_timestamp - length_end - 1
+    if timestamp_size > 2 or offset_end - raw.after_timestamp > 3:
+        return
+    if len(_layouts) >= LEARNED_MAX:
+        _layouts.clear()
+    _layouts[raw.end - start, offset_end - raw.after_timestamp] = _Layout(
+        raw.end - start,
+        length_end + 1 - start,
+        timestamp_size,
+        raw.after_timestamp - start,
+        tuple((place - start, bytes((data[place],))) for place in places),
+    )
+
+
+def _header_framing(data: Bytes, at: int, end: int) -> list[int]:
+    """Places of the bytes that say how many headers there are and how long their parts are."""
+    behind = _behind(data, at)
+    places = list(range(at, behind))
+    while behind < end:
+        size, start = read_varint(data, behind)
+        places += range(behind, start)
+        behind = start + max(size, 0)
+    return places
+
+
+def _behind(data: Bytes, at: int) -> int:
+    """Where the varint at ``at`` ends."""
+    while data[at] > 0x7F:
+        at += 1
+    return at + 1
+
+
+def _run_size(data: Bytes, position: int, end: int, index: int, left: int, stride: int, size_max: int) -> int:
+    """How many records to compare at once; at most so many that their offset deltas have one size, and one
+    value in the third byte.
+    """
+    limit = _ONE_BYTE_DELTAS if index < _ONE_BYTE_DELTAS else _TWO_BYTE_DELTAS
+    room = min(limit - index % _TWO_BYTE_DELTAS, left, (end - position) // stride)
+    if room < RUN_MIN:
+        return 0
+    if size_max:
+        return min(room, size_max)
+    # Lengths change where a timestamp or a key grows by a digit: look for that place before it is met.
+    byte = data[position]
+    least, most = 1, room - 1
+    while least < most:
+        middle = (least + most + 1) >> 1
+        if data[position + middle * stride] == byte:
+            least = middle
+        else:
+            most = middle - 1
+    return least + 1
+
+
+def _run(data: Bytes, first: int, size: int, index: int, layout: _Layout, newest_delta: int) -> bool | None:
+    """Whether ``size`` records from ``first`` on are laid out like that. None: they are not; else whether
+    one of them has the largest timestamp.
+    """
+    stride = layout.stride
+    behind = first + (size - 1) * stride + 1  # of the first byte of the last one
+    for at, byte in layout.alike:
+        if data[first + at : behind + at : stride] != byte * size:
+            return None
+    at = layout.offset_at
+    column = data[first + at : behind + at : stride]
+    in_table = index % _TWO_BYTE_DELTAS
+    if index < _ONE_BYTE_DELTAS:
+        if column != _ONE[index : index + size]:
+            return None
+    else:
+        if column != _LOW[in_table : in_table + size]:
+            return None
+        column = data[first + at + 1 : behind + at + 1 : stride]
+        if index < _TWO_BYTE_DELTAS:
+            if column != _HIGH[index : index + size]:
+                return None
+        elif (
+            column != _MIDDLE[in_table : in_table + size]
+            or data[first + at + 2 : behind + at + 2 : stride].count(index // _TWO_BYTE_DELTAS) != size
+        ):
+            return None
+    at = layout.timestamp_at
+    column = data[first + at : behind + at : stride]
+    if layout.timestamp_size == 1:
+        return _reaches(column, newest_delta)
+    return _reaches_far(column, data[first + at + 1 : behind + at + 1 : stride], newest_delta)
+
+
+def _reaches(column: bytes | bytearray, newest_delta: int) -> bool | None:
+    """Timestamp deltas of one byte."""
+    if newest_delta >= _ONE_BYTE_DELTAS:
+        return False if column.isascii() else None
+    if column.translate(None, _at_most(newest_delta)):
+        return None
+    return newest_delta << 1 in column
+
+
+@cache
+def _at_most(delta: int) -> bytes:
+    """Varints of one byte that stand for a number up to ``delta``, negative ones included."""
+    return bytes(byte for byte in range(0x80) if byte & 1 or byte >> 1 <= delta)
+
+
+def _reaches_far(low: bytes | bytearray, high: bytes | bytearray, newest_delta: int) -> bool | None:
+    """Timestamp deltas of two bytes, none of them negative."""
+    if not high.isascii() or low.translate(None, _CONTINUED_POSITIVE):
+        return None
+    if newest_delta >= _TWO_BYTE_DELTAS:
+        return False
+    numbers = bytearray(2 * len(low))
+    numbers[0::2], numbers[1::2] = (low, high) if sys.byteorder == "little" else (high, low)
+    largest = max(memoryview(numbers).cast("H"))
+    delta = (largest >> 8 << 7 | largest & 0x7F) >> 1
+    return delta == newest_delta if delta <= newest_delta else None

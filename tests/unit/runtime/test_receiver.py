@@ -1,0 +1,50 @@
+"""How large a request may be."""
+
+import struct
+
+import pytest
+
+from tidelog.broker.request import HangUp
+from tidelog.protocol import envelope, produce
+from tidelog.runtime.receiver import ENVELOPE_BYTES_MAX, PLAIN_BYTES_MAX, Receiver
+
+METADATA = 3
+
+
+def begin(receiver: Receiver, data: bytes) -> None:
+    receiver.buffer()[: len(data)] = data
+    receiver.received(len(data))
+    assert receiver.next() is None
+
+
+def fits(size: int, api_key: int, max_bytes: int) -> bool:
+    receiver = Receiver(max_bytes)
+    try:
+        begin(receiver, struct.pack(">ih", size, api_key))
+    except HangUp:
+        return False
+    return receiver.needed_bytes == size
+
+
+@pytest.mark.parametrize("max_bytes", [100_000, PLAIN_BYTES_MAX])
+def test_an_envelope_may_be_larger_than_what_is_in_it(max_bytes: int) -> None:
+    for api_key in (METADATA, envelope.API_KEY, produce.API_KEY):
+        assert fits(max_bytes, api_key, max_bytes)
+        assert fits(max_bytes + 1, api_key, max_bytes) == (api_key == envelope.API_KEY)
+    assert fits(max_bytes + ENVELOPE_BYTES_MAX, envelope.API_KEY, max_bytes)
+    assert not fits(max_bytes + ENVELOPE_BYTES_MAX + 1, envelope.API_KEY, max_bytes)
+
+
+def test_only_records_are_larger_than_plain_requests() -> None:
+    max_bytes = 100 << 20
+    assert fits(max_bytes, produce.API_KEY, max_bytes)
+    assert not fits(PLAIN_BYTES_MAX + 1, METADATA, max_bytes)
+    assert fits(PLAIN_BYTES_MAX + 1, envelope.API_KEY, max_bytes)
+    assert not fits(PLAIN_BYTES_MAX + ENVELOPE_BYTES_MAX + 1, envelope.API_KEY, max_bytes)
+
+
+def test_before_it_can_be_known_what_it_is() -> None:
+    receiver = Receiver(100_000)
+    begin(receiver, struct.pack(">i", 100_001))
+    with pytest.raises(HangUp):
+        begin(receiver, struct.pack(">h", METADATA))
