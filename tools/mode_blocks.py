@@ -101,6 +101,7 @@ def _leader(min_in_sync: int) -> Any:
         replicas=tuple(HELD),
         in_sync=tuple(HELD),
         maximal_in_sync=frozenset(HELD),
+        uncounted=frozenset(),
         progress=progress,
         durable_end_offset=HELD[1],
         epoch_start_offset=0,

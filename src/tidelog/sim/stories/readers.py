@@ -69,8 +69,8 @@ def cut_tail_comes_back() -> ReaderStory:
 
 
 def told_before_it_heard_of_a_loss() -> ReaderStory:
-    """All lose power, and the one that leads then lacks a record. A follower that was the only one to have it
-    synced, and has not reached the leader yet, still tells readers of it. Then it drops it, too.
+    """All lose power, and an operator has one lead that lacks a record. A follower that was the only one to
+    have it synced, and has not reached the leader yet, still tells readers of it. Then it drops it, too.
     """
     story = ReaderStory()
     expect(story.write(), ErrorCode.NONE)
@@ -86,15 +86,17 @@ def told_before_it_heard_of_a_loss() -> ReaderStory:
     story.run(CHECKPOINTED_MS)
     story.power_off("ABC")
     story.run(1000)
-    story.start("A")
-    story.until(lambda: story.leader() == "A", "a leader")
+    story.start("AC")
+    story.until(lambda: story.leader() == "nobody", "the end of the leadership")
+    story.elect_unclean()
     story.cut("B", "AC")
-    story.start("BC")
+    story.start("B")
     story.until(lambda: story.has_opened("B"), "the start of B")
     story.run(500)
     expect(story.ask("B"), 3)
     story.heal()
     story.until(story.all_in_sync, "the return of all")
+    story.run(500)
     expect(story.ask("B"), 2)
     expect(story.write(), ErrorCode.NONE)
     story.run(500)
