@@ -88,12 +88,15 @@ class Opening:
         if evidence.existed and (created or (evidence.written_survives and not self._segments)):
             self._note_damage("its directory was removed or emptied")
         self._snapshots.find(entries)
+        unread = None
         if any(entry.name == layout.EPOCHS_FILE for entry in entries):
-            self._load_epochs()
+            unread = self._load_epochs()
         damaged = [segment.base_offset for segment in self._segments if segment.aborted.is_torn]
         if damaged:
             _logger.warning("%s: the index of aborted transactions is torn", self._directory)
             clean, recovery_point = False, min(recovery_point, damaged[0])
+        if unread is not None:
+            clean, recovery_point = False, min(recovery_point, unread)
         end_offset = self._end_offset(clean, recovery_point)
         if end_offset < evidence.end_offset_min:
             self._note_damage(f"ends at offset {end_offset}, and reached {evidence.end_offset_min} before")
@@ -175,7 +178,8 @@ class Opening:
                 self._storage.remove(f"{self._directory}/{name}")
                 self._names_changed = True
 
-    def _load_epochs(self) -> None:
+    def _load_epochs(self) -> int | None:
+        """From which segment on only recovery can tell the epochs; None: they are known."""
         text = read_whole(self._storage, f"{self._directory}/{layout.EPOCHS_FILE}")
         try:
             self._epochs = EpochCache.decode(text or b"")
@@ -185,7 +189,11 @@ class Opening:
             _logger.warning("%s in %s: reading it from the batches", error.message, self._directory)
             self._epochs.version = 1
             for segment in self._segments:
-                segment.learn_epochs(self._epochs)
+                try:
+                    segment.learn_epochs(self._epochs)
+                except CorruptBatch:  # Recovery cuts a torn write, and learns the epochs from here on.
+                    return segment.base_offset
+        return None
 
     def _end_offset(self, clean: bool, recovery_point: int) -> int:
         if not self._segments:

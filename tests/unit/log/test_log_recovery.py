@@ -277,6 +277,18 @@ class TestEpochs:
             assert log.epochs.entries == [(1, 0), (2, 16), (5, 24)]
             log.close()
 
+    def test_a_damaged_epoch_file_does_not_keep_a_torn_log_closed(self, disk: SimulatedDisk) -> None:
+        log = open_log(disk)
+        append_many(log, 12, epoch=1)
+        append_many(log, 3, epoch=2)
+        log.close()
+        path = "t-0/00000000000000000010.log"
+        write_raw(disk, path, read_raw(disk, path)[:150])
+        write_raw(disk, "t-0/leader-epoch-checkpoint", b"hello")
+        log = open_log(disk)
+        assert log.end_offset == 11
+        assert log.epochs.entries == [(1, 0)]
+
     def test_epochs_behind_the_end_of_the_log_are_forgotten(self, disk: SimulatedDisk) -> None:
         log = open_log(disk)
         append_many(log, 12, epoch=1)
