@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from tidelog.broker.registry import SERVED
+from tidelog.broker.request import RequestContext
 from tidelog.protocol import fetch, messages, produce
-from tidelog.runtime.connection import Connection
+from tidelog.runtime.connection import Connection, _new_context
 from tidelog.runtime.write_order import NO_KIND, PIPELINED, WRITES, kind_that_passes
 
 READS = {
@@ -175,3 +176,9 @@ def test_a_request_whose_records_are_looked_at_is_not_overtaken(world: World) ->
     assert not world.transport.reads
     world.connection.resume()
     assert world.transport.reads
+
+
+def test_the_context_that_is_made_in_a_hurry_has_every_field() -> None:
+    plain = RequestContext(0, 9, 7, None, "peer")
+    assert _new_context((0, 9, 7, None, "peer", 0, None)) == plain
+    assert len(plain) == len(RequestContext._fields)
