@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidelog.lab.voters import choose_voters, majority, quorum_voters
+from tidelog.lab.voters import choose_voters, quorum_voters
+from tidelog.types import majority
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 2), (3, 3), (4, 3), (5, 5), (9, 5)])
