@@ -32,6 +32,9 @@ class Listener(Protocol):
     def is_followed_by(self, hosted: "Hosted", follower: int) -> bool:
         """Whether a follower's ask stands, or stood a moment ago."""
 
+    def followed_until_ms(self, hosted: "Hosted", follower: int) -> int:
+        """Until when a follower is known to have followed; what it said may have been long on its way."""
+
     def wake(self, hosted: "Hosted") -> None:
         """Somebody waits here: the clock must look."""
 

@@ -270,6 +270,17 @@ class Serving:
         # What was answered is asked for again, unless the follower has turned to somebody else.
         return hosted in standing.items or progress.fetched_ms >= since_ms
 
+    def followed_until_ms(self, hosted: Hosted, follower: int) -> int:
+        """When the newest answer was given after which the follower has shown that it follows."""
+        standing = self._standing.get(follower)
+        progress = hosted.replica.progress.get(follower)
+        if standing is None or progress is None:
+            return NEVER_MS
+        if hosted in standing.items:
+            return standing.confirmed_ms
+        # What was answered is asked for again, unless the follower has turned to somebody else.
+        return min(standing.confirmed_ms, progress.fetched_ms)
+
     def tick(self, now_ms: int) -> None:
         for standing in list(self._standing.values()):
             if standing.parked and standing.news:

@@ -433,6 +433,7 @@ class TestSuccessors:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
         leader.successors = frozenset({FOLLOWER})
+        pair.clock.advance(400)
         for _ in range(20):
             pair.append()
             pair.clock.advance(7)
@@ -459,7 +460,30 @@ class TestSuccessors:
 
     def test_nobody_can_replace_the_last_one(self) -> None:
         pair = Pair()
-        assert pair.at(LEADER, pair.keys[0]).is_followed_by_all_successors()
+        leader = pair.at(LEADER, pair.keys[0])
+        leader.lead(1, (1, 2), (1,), 1)
+        assert leader.is_followed_by_all_successors()
+
+    def test_not_one_that_said_so_long_ago(self) -> None:
+        """The leader was frozen: what has waited in its socket is no news."""
+        pair = Pair()
+        leader, serving = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].serving
+        leader.successors = frozenset({FOLLOWER})
+        pair.clock.advance(5000)
+        (standing,) = serving._standing.values()
+        ask, generation = pair.asks()[-1], standing.generation
+        pair.deaf = True
+        pair.clock.advance(3000)
+        serving.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
+        assert pair.clock.uptime_ms() - standing.heard_ms < 10
+        assert not leader.is_followed_by_all_successors()
+
+    def test_before_it_has_heard_anything(self) -> None:
+        pair = Pair()
+        leader = pair.at(LEADER, pair.keys[0])
+        assert not leader.is_followed_by_all_successors()
+        pair.clock.advance(400)
+        assert leader.is_followed_by_all_successors()
 
 
 def forget_surety(pair: Pair) -> Hosted:

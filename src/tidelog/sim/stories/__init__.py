@@ -11,6 +11,7 @@ from tidelog.sim.stories import (
     damage,
     durability,
     failed_logs,
+    group_owners,
     isr,
     known_holes,
     operations,
@@ -43,6 +44,7 @@ STORIES: dict[str, Told] = (
     | _named("damage", damage.STORIES)
     | _named("durability", durability.STORIES)
     | _named("failed_log", failed_logs.STORIES)
+    | _named("group", group_owners.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)
     | _named("seam", seams.STORIES)
