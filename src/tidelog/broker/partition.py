@@ -234,6 +234,8 @@ class Partition:
             # The marker raises the epoch, so it is here already; written once more it would end the next
             # transaction, which may have begun.
             return self.log.end_offset
+        if producers.is_late(producer_id, epoch, marker):
+            return self.log.end_offset  # The same, where the epoch stays.
         batch = memoryview(
             encode_marker(marker, producer_id, epoch, offset=self.log.end_offset, now_ms=now_ms)
         )

@@ -89,7 +89,8 @@ class TransactionMachine:
             self._orders.discard(order)
             self._perform(self.transactions.markers_written(effect, self.now()))
 
-        order = MarkerOrder(effect, self._shard.leader_epoch, done)
+        shard = self._shard
+        order = MarkerOrder(effect, shard.leader_epoch, shard.partition.log.end_offset, done)
         self._orders.add(order)
         self._markers.send(order)
 

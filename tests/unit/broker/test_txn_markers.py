@@ -49,7 +49,7 @@ class Cluster:
         done: list[str] = []
         places = frozenset(TopicPartition(*each) for each in partitions)
         markers = SendMarkers("id", producer_id, 3, True, 2, places)
-        order = MarkerOrder(markers, 5, lambda: done.append("done"))
+        order = MarkerOrder(markers, 5, 4711, lambda: done.append("done"))
         self.sender.send(order)
         self.services.settle()
         return order, done
