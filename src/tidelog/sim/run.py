@@ -21,6 +21,7 @@ from tidelog.sim.clients.consumer import SESSION_MS, Consumer
 from tidelog.sim.clients.group import GroupOffsets
 from tidelog.sim.clients.manager import Manager
 from tidelog.sim.clients.member import Member
+from tidelog.sim.clients.old_transactor import OldTransactor
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.clients.reader import Reader
 from tidelog.sim.clients.transactor import Transactor
@@ -225,7 +226,8 @@ class Simulation:
     def _add_transactor(self, name: str) -> None:
         """It will be replaced by another one, which does not know whether it is still alive."""
         checker = self.cluster.checker
-        transactor = Transactor(
+        kind = OldTransactor if self.plan.old_transactors else Transactor
+        transactor = kind(
             self.cluster.client(), name, TOPIC, self.plan.partitions, checker.history, checker.transactions
         )
         self.transactors.append(transactor)

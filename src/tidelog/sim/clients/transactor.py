@@ -12,7 +12,7 @@ from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.checkers.batches import entries
 from tidelog.sim.checkers.history import PartitionHistory, Write
 from tidelog.sim.checkers.transactions import Transaction, TransactionHistory, Value
-from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, ReadCall, Reply
+from tidelog.sim.clients.client import PRODUCE_VERSION, RETRIABLE, Client, ProduceCall, ReadCall, Reply
 from tidelog.sim.clients.coordinator import TRANSACTION, CoordinatorLink
 from tidelog.sim.clients.reader import AbortedBatches
 
@@ -36,6 +36,9 @@ ADMISSION = frozenset(
 
 
 class Transactor:
+    produce_version = PRODUCE_VERSION
+    end_version: int | None = None  # of EndTxn
+
     def __init__(
         self,
         client: Client,
@@ -181,7 +184,7 @@ class Transactor:
             return
         call = ProduceCall(
             self._client.client_id, self._client.next_number(), self._topic, partition,
-            self._encode(partition, value), -1, BROKER_TIMEOUT_MS, self._name,
+            self._encode(partition, value), -1, BROKER_TIMEOUT_MS, self._name, self.produce_version,
         )  # fmt: skip
         self._client.ask(known[0], call, answered)
 
@@ -216,14 +219,18 @@ class Transactor:
             if code is ErrorCode.NONE:
                 self._transactions.ended(transaction, commit=commit)
                 self.ended += 1
-                self._become(answer)
-                self._later(self._begin)
+                self._go_on(answer)
             elif self.gone:
                 self._link.closed = True
             else:
                 self._later(self.start)  # Its epoch is over, or nothing was ever written: it begins anew.
 
-        self._link.ask(END_TXN, lambda: body, _code, heard)
+        self._link.ask(END_TXN, lambda: body, _code, heard, version=self.end_version)
+
+    def _go_on(self, answer: Any) -> None:
+        """With an epoch for the next transaction."""
+        self._become(answer)
+        self._later(self._begin)
 
     @property
     def busy(self) -> bool:
