@@ -11,9 +11,10 @@ from tidelog.errors import InvariantViolation
 from tidelog.groups.consumer import requests
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.effects import Answer, Effects, KeyValue
+from tidelog.log.producers import ProducerStates
 from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import group_owners
+from tidelog.sim.stories import group_owners, late_markers
 from tidelog.sim.story import Story
 from tidelog.sim.telling import StoryFailed
 
@@ -42,9 +43,15 @@ def take_old_asks_for_new_ones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Serving, "followed_until_ms", followed_until_ms)
 
 
+def take_late_markers(patch: pytest.MonkeyPatch) -> None:
+    """A marker ends whatever its producer has open."""
+    patch.setattr(ProducerStates, "is_late", lambda self, producer_id, epoch, marker: False)
+
+
 MUTATIONS: list[tuple[Patch, Callable[[], Story]]] = [
     (answer_ahead_of_the_log, group_owners.member_that_was_thrown_out_in_vain),
     (take_old_asks_for_new_ones, group_owners.thawed_coordinator_reads_old_mail),
+    (take_late_markers, late_markers.copy_that_arrives_in_the_next_transaction),
 ]
 
 

@@ -16,6 +16,7 @@ from tidelog.groups.classic.messages import SyncAnswer
 from tidelog.groups.classic.syncing import Syncing
 from tidelog.groups.consumer import reconcile
 from tidelog.groups.offset_requests import OffsetRequests
+from tidelog.log.producers import ProducerStates
 from tidelog.log.reading import Reading
 from tidelog.protocol.markers import Marker
 from tidelog.sim.checkers import Violation
@@ -69,6 +70,11 @@ def _change_markers(patch: pytest.MonkeyPatch, change: Callable[[Any, Marker], M
 def forget_a_marker(patch: pytest.MonkeyPatch) -> None:
     """A partition that refused the end of a transaction is not asked again."""
     patch.setattr(transaction_markers, "_is_settled", lambda order, partition, code: True)
+
+
+def end_what_began_later(patch: pytest.MonkeyPatch) -> None:
+    """A late copy of a marker ends the producer's next transaction."""
+    patch.setattr(ProducerStates, "is_late", lambda self, producer_id, epoch, marker: False)
 
 
 # --- who may write ------------------------------------------------------------------------------------------
@@ -148,6 +154,7 @@ MUTATIONS = [
     Mutation(commit_what_is_aborted),
     Mutation(disagree),
     Mutation(forget_a_marker, {"faults": ("kill", "cut", "halves")}),
+    Mutation(end_what_began_later, {**PLAIN, "faults": ("old letters",), "old_transactors": True}),
     Mutation(fence_nobody),
     Mutation(acknowledge_before_replication, MOVING),
     Mutation(begin_with_nothing, MOVING),

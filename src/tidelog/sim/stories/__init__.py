@@ -14,6 +14,7 @@ from tidelog.sim.stories import (
     group_owners,
     isr,
     known_holes,
+    late_markers,
     operations,
     primary_backup,
     primary_backup_async,
@@ -45,6 +46,7 @@ STORIES: dict[str, Told] = (
     | _named("durability", durability.STORIES)
     | _named("failed_log", failed_logs.STORIES)
     | _named("group", group_owners.STORIES)
+    | _named("late_marker", late_markers.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)
     | _named("seam", seams.STORIES)

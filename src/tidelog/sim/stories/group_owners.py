@@ -10,14 +10,14 @@ from tidelog.controller.image import PartitionImage
 from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
-from tidelog.sim.clients.client import Reply, RequestCall
+from tidelog.sim.clients.client import Reply
+from tidelog.sim.stories.asking import ask, wait_for
 from tidelog.sim.story import BROKERS, CONTROLLERS, TOPIC, Story
-from tidelog.sim.telling import STEP_MS, StoryFailed, expect
+from tidelog.sim.telling import StoryFailed, expect
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, CONSUMER_GROUP_HEARTBEAT = 8, 9, 10, 68
 GROUP = "g"
 SESSION_MS = 2000
-PATIENCE_MS = 500.0
 
 
 class GroupStory(Story):
@@ -35,7 +35,7 @@ class GroupStory(Story):
         newest = cluster.checker.metadata
         self.world.run_while(lambda: TOPIC not in newest.newest.topics, 20_000)
         self.world.run_until(self.world.now_ms + 1000)
-        self._request(hosts[0], FIND_COORDINATOR, {"key_type": 0, "coordinator_keys": [GROUP]})
+        ask(self, hosts[0], FIND_COORDINATOR, {"key_type": 0, "coordinator_keys": [GROUP]})
         self.world.run_while(lambda: not self.all_in_sync(), 20_000)
         self.world.run_until(self.world.now_ms + 2000)
         leader, active = self.partition().leader, cluster.active()
@@ -69,7 +69,7 @@ class GroupStory(Story):
             "rack_id": None, "rebalance_timeout": 30_000, "subscribed_topic_names": [TOPIC],
             "subscribed_topic_regex": None, "server_assignor": None, "topic_partitions": owned,
         }  # fmt: skip
-        reply = self._wait_for(self._request(self.machine(at).node_id, CONSUMER_GROUP_HEARTBEAT, body))
+        reply = wait_for(self, ask(self, self.machine(at).node_id, CONSUMER_GROUP_HEARTBEAT, body))
         what = f"{member} {'joins' if joins else 'sends a heartbeat'} at {at}"
         code = _code(reply, "error_code")
         if code is not ErrorCode.NONE:
@@ -90,7 +90,7 @@ class GroupStory(Story):
             "group_id": "alone", "generation_id_or_member_epoch": -1, "member_id": "",
             "group_instance_id": None, "topics": [{"topic_id": self.topic_id, "partitions": [wanted]}],
         }  # fmt: skip
-        reply = self._wait_for(self._request(self.machine(at).node_id, OFFSET_COMMIT, body))
+        reply = wait_for(self, ask(self, self.machine(at).node_id, OFFSET_COMMIT, body))
         code = None if reply.body is None else ErrorCode(reply.body.topics[0].partitions[0].error_code)
         self.tell(f"commit offset {offset} at {at}: {_name(code)}")
         return code
@@ -100,10 +100,10 @@ class GroupStory(Story):
         topic = {"topic_id": self.topic_id, "partition_indexes": [0]}
         group = {"group_id": "alone", "member_id": None, "member_epoch": -1, "topics": [topic]}
         body: Fields = {"groups": [group], "require_stable": True}
-        return self._request(self.machine(at).node_id, OFFSET_FETCH, body, 60_000)
+        return ask(self, self.machine(at).node_id, OFFSET_FETCH, body, 60_000)
 
     def hear_offset(self, asked: list[Reply], at: str) -> int | ErrorCode | None:
-        reply = self._wait_for(asked)
+        reply = wait_for(self, asked)
         found: int | ErrorCode | None = None
         if reply.body is not None:
             group = reply.body.groups[0]
@@ -113,21 +113,6 @@ class GroupStory(Story):
 
     def offset(self, at: str) -> int | ErrorCode | None:
         return self.hear_offset(self.ask_offset(at), at)
-
-    # --- requests -------------------------------------------------------------------------------------------
-
-    def _request(
-        self, broker: int, api_key: int, body: Fields, patience_ms: float = PATIENCE_MS
-    ) -> list[Reply]:
-        heard: list[Reply] = []
-        call = RequestCall(self.client.client_id, self.client.next_number(), api_key, body)
-        self.client.ask(broker, call, heard.append, patience_ms)
-        return heard
-
-    def _wait_for(self, heard: list[Reply]) -> Reply:
-        while not heard:
-            self.run(STEP_MS)
-        return heard[0]
 
 
 def _code(reply: Reply, name: str) -> ErrorCode | None:
