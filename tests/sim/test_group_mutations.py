@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tidelog.broker.partition import Partition
 from tidelog.errors import InvariantViolation
 from tidelog.groups.consumer import requests
 from tidelog.groups.consumer.group import ConsumerGroup
@@ -14,7 +15,7 @@ from tidelog.groups.effects import Answer, Effects, KeyValue
 from tidelog.log.producers import ProducerStates
 from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import group_owners, late_markers
+from tidelog.sim.stories import group_owners, late_markers, old_mail
 from tidelog.sim.story import Story
 from tidelog.sim.telling import StoryFailed
 
@@ -43,6 +44,17 @@ def take_old_asks_for_new_ones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Serving, "followed_until_ms", followed_until_ms)
 
 
+def trust_what_was_so_a_moment_ago(patch: pytest.MonkeyPatch) -> None:
+    """Whoever was followed a moment ago tells what it knows."""
+    patch.setattr(Partition, "is_sure", True)
+
+
+def take_old_asks_and_trust(patch: pytest.MonkeyPatch) -> None:
+    """Both: each of the two rules alone keeps a thawed coordinator from telling what is old."""
+    take_old_asks_for_new_ones(patch)
+    trust_what_was_so_a_moment_ago(patch)
+
+
 def take_late_markers(patch: pytest.MonkeyPatch) -> None:
     """A marker ends whatever its producer has open."""
     patch.setattr(ProducerStates, "is_late", lambda self, producer_id, epoch, marker: False)
@@ -50,7 +62,9 @@ def take_late_markers(patch: pytest.MonkeyPatch) -> None:
 
 MUTATIONS: list[tuple[Patch, Callable[[], Story]]] = [
     (answer_ahead_of_the_log, group_owners.member_that_was_thrown_out_in_vain),
-    (take_old_asks_for_new_ones, group_owners.thawed_coordinator_reads_old_mail),
+    (take_old_asks_for_new_ones, old_mail.frozen_leader_is_not_followed_still),
+    (take_old_asks_and_trust, group_owners.thawed_coordinator_reads_old_mail),
+    (trust_what_was_so_a_moment_ago, group_owners.coordinator_that_the_controllers_do_not_hear),
     (take_late_markers, late_markers.copy_that_arrives_in_the_next_transaction),
 ]
 

@@ -153,6 +153,22 @@ class Partition:
             return False
         return not self.hosted.is_followed_by_all_successors(by_hand=self._may_be_decided())
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether nobody can lead in our place now, and we need not ask."""
+        return not (self._alone() and self.replica.policy.has_successors)
+
+    def when_sure(self, then: Callable[[bool], None]) -> None:
+        """Tell whether nobody led in our place when this was asked: what we know to be committed is all that
+        was committed until then.
+        """
+        if not self.leads:
+            then(False)
+        elif self.is_sure:
+            then(True)
+        else:
+            self.hosted.when_followed(then, by_hand=self._may_be_decided())
+
     # --- writing --------------------------------------------------------------------------------------------
 
     def must_open(self, records: memoryview) -> bool:

@@ -141,6 +141,9 @@ class Host:
     def followed_until_ms(self, hosted: Hosted, follower: int) -> int:
         return self.serving.followed_until_ms(hosted, follower)
 
+    def when_followed(self, hosted: Hosted, followers: frozenset[int], then: Callable[[bool], None]) -> None:
+        self.serving.when_followed(hosted, followers, then)
+
     def wake(self, hosted: Hosted) -> None:
         """The clock must look at this replica until it has settled."""
         if not hosted.restless:

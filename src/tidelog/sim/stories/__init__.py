@@ -15,6 +15,7 @@ from tidelog.sim.stories import (
     isr,
     known_holes,
     late_markers,
+    old_mail,
     operations,
     primary_backup,
     primary_backup_async,
@@ -47,6 +48,7 @@ STORIES: dict[str, Told] = (
     | _named("failed_log", failed_logs.STORIES)
     | _named("group", group_owners.STORIES)
     | _named("late_marker", late_markers.STORIES)
+    | _named("old_mail", old_mail.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)
     | _named("seam", seams.STORIES)

@@ -13,7 +13,7 @@ from tidelog.protocol.messages import Fields
 from tidelog.sim.clients.client import Reply
 from tidelog.sim.stories.asking import ask, wait_for
 from tidelog.sim.story import BROKERS, CONTROLLERS, TOPIC, Story
-from tidelog.sim.telling import StoryFailed, expect
+from tidelog.sim.telling import STEP_MS, StoryFailed, expect
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, CONSUMER_GROUP_HEARTBEAT = 8, 9, 10, 68
 GROUP = "g"
@@ -169,4 +169,46 @@ def thawed_coordinator_reads_old_mail() -> Story:
     return story
 
 
-STORIES = (member_that_was_thrown_out_in_vain, thawed_coordinator_reads_old_mail)
+def coordinator_that_the_controllers_do_not_hear() -> Story:
+    """A is cut off from the controllers only. B and C follow it until B is named in its place, and an offset
+    is committed at B at once: A does not tell the old one, though both have just followed it.
+    """
+    story = GroupStory()
+    expect(story.commit(1, "A"), ErrorCode.NONE)
+    story.cut("A", "XYZ")
+    story.until(lambda: story.leader() == "B", "another coordinator")
+    while story.commit(2, "B") is not ErrorCode.NONE:
+        story.run(STEP_MS)
+    expect(story.offset("A"), ErrorCode.NOT_COORDINATOR)
+    expect(story.offset("B"), 2)
+    story.heal()
+    story.until(story.all_in_sync, "the return of A")
+    return story
+
+
+def coordinator_without_controllers() -> Story:
+    """All controllers are gone. A is asked for committed offsets, and for its members' partitions: it answers
+    when B and C have shown that they follow it still.
+    """
+    story = GroupStory()
+    expect(story.commit(1, "A"), ErrorCode.NONE)
+    expect(story.beat("m1", "A", 0), (1, True))
+    story.kill("XYZ")
+    for _ in range(3):
+        story.run(1500)
+        _stays_owner(story, 1, "A")
+    expect(story.offset("A"), 1)
+    expect(story.commit(2, "A"), ErrorCode.NONE)
+    expect(story.offset("A"), 2)
+    story.kill("C")
+    story.run(1500)
+    expect(story.offset("A"), ErrorCode.NOT_COORDINATOR)
+    return story
+
+
+STORIES = (
+    coordinator_that_the_controllers_do_not_hear,
+    coordinator_without_controllers,
+    member_that_was_thrown_out_in_vain,
+    thawed_coordinator_reads_old_mail,
+)

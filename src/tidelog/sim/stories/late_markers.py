@@ -1,5 +1,5 @@
-"""Markers of transactions that arrive late, where a producer keeps its epoch from one transaction to the next:
-A leads t-0, and another broker coordinates.
+"""Markers of transactions that arrive late, where a producer keeps its epoch from one transaction to the
+next: A leads t-0, and another broker coordinates.
 """
 
 from typing import Any
