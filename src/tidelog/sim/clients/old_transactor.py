@@ -11,13 +11,14 @@ from tidelog.errors import ErrorCode
 from tidelog.sim.checkers.transactions import Transaction
 from tidelog.sim.clients.transactor import Transactor
 
-ADD_PARTITIONS_TO_TXN = 24
+ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN = 24, 25
 ADD_VERSION = 3
 
 
 class OldTransactor(Transactor):
     produce_version = 9
     end_version = 3
+    offset_version = 3
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -57,6 +58,29 @@ class OldTransactor(Transactor):
         self._unclear = True
         super()._send(partition, value, born_ms, sent)
 
+    def _send_offset(self, *, commit: bool) -> None:
+        if self._offsets is None:
+            return
+        producer_id, epoch = self._producer
+        body = {
+            "transactional_id": self._name, "producer_id": producer_id, "producer_epoch": epoch,
+            "group_id": self._offsets.group,
+        }  # fmt: skip
+
+        def heard(code: ErrorCode, answer: Any) -> None:
+            self._unclear = True  # until the offset is there
+            if code is ErrorCode.NONE:
+                super(OldTransactor, self)._send_offset(commit=commit)
+            else:
+                self._end(commit=False)
+
+        self._link.ask(ADD_OFFSETS_TO_TXN, lambda: body, _offsets_code, heard, version=ADD_VERSION)
+
+    def _end(self, *, commit: bool) -> None:
+        if self._sent is not None:
+            self._unclear = False
+        super()._end(commit=commit)
+
     def _go_on(self, answer: Any) -> None:
         self._added.clear()
         unclear, self._unclear = self._unclear, False
@@ -66,6 +90,10 @@ class OldTransactor(Transactor):
         super()._become(answer)
         self._added.clear()
         self._unclear = False
+
+
+def _offsets_code(answer: Any) -> ErrorCode:
+    return ErrorCode(answer.error_code)
 
 
 def _code(answer: Any) -> ErrorCode:

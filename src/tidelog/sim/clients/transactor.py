@@ -14,6 +14,7 @@ from tidelog.sim.checkers.history import PartitionHistory, Write
 from tidelog.sim.checkers.transactions import Transaction, TransactionHistory, Value
 from tidelog.sim.clients.client import PRODUCE_VERSION, RETRIABLE, Client, ProduceCall, ReadCall, Reply
 from tidelog.sim.clients.coordinator import TRANSACTION, CoordinatorLink
+from tidelog.sim.clients.offset_sender import OffsetSender
 from tidelog.sim.clients.reader import AbortedBatches
 
 INIT_PRODUCER_ID, END_TXN = 22, 26
@@ -24,6 +25,7 @@ ABORTS = 0.25  # how often it changes its mind
 PATIENCE_MS = 4000.0  # for one value
 READS = 0.5  # how often a transaction reads before it writes
 READ_BYTES = 4096
+SENDS = 0.4  # how often it sends an offset before it ends
 ADMISSION = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -38,6 +40,7 @@ ADMISSION = frozenset(
 class Transactor:
     produce_version = PRODUCE_VERSION
     end_version: int | None = None  # of EndTxn
+    offset_version: int | None = None  # of TxnOffsetCommit
 
     def __init__(
         self,
@@ -47,7 +50,9 @@ class Transactor:
         partitions: int,
         histories: Callable[[str, int], PartitionHistory],
         transactions: TransactionHistory,
+        offsets: OffsetSender | None = None,
     ) -> None:
+        """``offsets``: through which it sends some as part of its transactions."""
         self._client = client
         self._world = client.world
         self._name = name  # transactional.id
@@ -61,6 +66,8 @@ class Transactor:
         self._numbers = 0
         self._positions: dict[int, int] = {}  # up to where it has read what others wrote
         self._open: Transaction | None = None
+        self._offsets = offsets
+        self._sent: int | None = None  # the offset that is part of the open transaction
         self.ended = 0
         self.stopped = False  # begins no more transactions
         self.gone = False  # somebody else has its transactional id for good
@@ -83,6 +90,15 @@ class Transactor:
             return
         self._become(answer)
         self._transactions.taken_over(self._name, self._producer)
+        if self._offsets is None:
+            self._later(self._begin)
+        else:
+            self._offsets.fetch(self._found)
+
+    def _found(self, offset: int) -> None:
+        """Where its predecessors have got to."""
+        if self._transactions.is_newest(self._name, self._producer) and self._offsets_count:
+            self._transactions.offsets(self._name).found(offset)
         self._later(self._begin)
 
     def _become(self, answer: Any) -> None:
@@ -153,7 +169,25 @@ class Transactor:
             done = lambda: self._write_next(transaction, rest)  # noqa: E731
             self._send(partition, value, self._world.now_ms, done)
         else:
-            self._end(commit=self._world.chance.random() >= ABORTS)
+            commit = self._world.chance.random() >= ABORTS
+            if self._offsets is not None and transaction.values and self._world.chance.random() < SENDS:
+                self._send_offset(commit=commit)
+            else:
+                self._end(commit=commit)
+
+    def _send_offset(self, *, commit: bool) -> None:
+        offset = self._transactions.offsets(self._name).next()
+
+        def heard(code: ErrorCode) -> None:
+            if code is ErrorCode.NONE:
+                self._sent = offset
+                self._end(commit=commit)
+            else:
+                self._note(f"offset {offset} {code.name}")
+                self._end(commit=False)
+
+        if self._offsets is not None:
+            self._offsets.send(self._producer, offset, self.offset_version, heard)
 
     def _send(self, partition: int, value: bytes, born_ms: float, done: Callable[[], None]) -> None:
         def again() -> None:
@@ -207,6 +241,9 @@ class Transactor:
         if transaction is None:
             return
         self._transactions.ending(transaction, commit=commit)
+        sent, self._sent = self._sent, None
+        if commit and sent is not None:
+            self._transactions.offsets(self._name).committing(sent)
         producer_id, epoch = self._producer
         body = {
             "transactional_id": self._name, "producer_id": producer_id, "producer_epoch": epoch,
@@ -218,6 +255,8 @@ class Transactor:
             self._open = None
             if code is ErrorCode.NONE:
                 self._transactions.ended(transaction, commit=commit)
+                if commit and sent is not None and self._offsets_count:
+                    self._transactions.offsets(self._name).committed(sent)
                 self.ended += 1
                 self._go_on(answer)
             elif self.gone:
@@ -231,6 +270,12 @@ class Transactor:
         """With an epoch for the next transaction."""
         self._become(answer)
         self._later(self._begin)
+
+    @property
+    def _offsets_count(self) -> bool:
+        """Whether no coordinator has lost anything."""
+        offsets = self._offsets
+        return offsets is not None and not offsets.is_given_up() and not self._transactions.void
 
     @property
     def busy(self) -> bool:
