@@ -15,7 +15,9 @@ from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.groups.classic.messages import SyncAnswer
 from tidelog.groups.classic.syncing import Syncing
 from tidelog.groups.consumer import reconcile
+from tidelog.groups.effects import NO_PRODUCER_ID
 from tidelog.groups.offset_requests import OffsetRequests
+from tidelog.log.producers import ProducerStates
 from tidelog.log.reading import Reading
 from tidelog.protocol.markers import Marker
 from tidelog.sim.checkers import Violation
@@ -69,6 +71,27 @@ def _change_markers(patch: pytest.MonkeyPatch, change: Callable[[Any, Marker], M
 def forget_a_marker(patch: pytest.MonkeyPatch) -> None:
     """A partition that refused the end of a transaction is not asked again."""
     patch.setattr(transaction_markers, "_is_settled", lambda order, partition, code: True)
+
+
+def end_what_began_later(patch: pytest.MonkeyPatch) -> None:
+    """A late copy of a marker ends the producer's next transaction."""
+    patch.setattr(ProducerStates, "is_late", lambda self, producer_id, epoch, marker: False)
+
+
+def end_pending_offsets_too_early(patch: pytest.MonkeyPatch) -> None:
+    """A late copy of a marker is not written, and yet ends what the next transaction has sent."""
+    original = Partition.append_marker
+    patch.setattr(Partition, "append_marker", lambda self, *args: original(self, *args)._replace(is_new=True))
+
+
+def count_offsets_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Offsets that are sent as part of a transaction do not wait for its end."""
+    original = OffsetRequests._committed
+
+    def committed(self: OffsetRequests, group_id: str, accepted: Any, producer_id: int) -> None:
+        original(self, group_id, accepted, NO_PRODUCER_ID)
+
+    patch.setattr(OffsetRequests, "_committed", committed)
 
 
 # --- who may write ------------------------------------------------------------------------------------------
@@ -148,6 +171,9 @@ MUTATIONS = [
     Mutation(commit_what_is_aborted),
     Mutation(disagree),
     Mutation(forget_a_marker, {"faults": ("kill", "cut", "halves")}),
+    Mutation(end_what_began_later, {**PLAIN, "faults": ("old letters",), "old_transactors": True}),
+    Mutation(end_pending_offsets_too_early, {**PLAIN, "faults": ("old letters",), "old_transactors": True}),
+    Mutation(count_offsets_at_once),
     Mutation(fence_nobody),
     Mutation(acknowledge_before_replication, MOVING),
     Mutation(begin_with_nothing, MOVING),

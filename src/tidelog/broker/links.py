@@ -44,24 +44,27 @@ class LocalLinks:
     def request(self, broker_id: int, api_key: int, body: Fields, done: Done) -> None:
         broker = self._broker
         if broker_id == broker.broker_id:
-            broker.services.soon(lambda: _deliver(broker, api_key, body, done))
+            broker.services.soon(lambda: deliver(broker, api_key, body, done))
         else:
             error = TidelogError(f"there is no broker {broker_id}", ErrorCode.BROKER_NOT_AVAILABLE)
             broker.services.soon(lambda: done(error))
 
 
-def _deliver(broker: "Broker", api_key: int, body: Fields, done: Done) -> None:
-    """To our own handler, which sees the same as if it had come over the wire."""
+def deliver(broker: "Broker", api_key: int, body: Fields, done: Done, version: int | None = None) -> None:
+    """To our own handler, which sees the same as if it had come over the wire. Without a version: the newest
+    one.
+    """
     from tidelog.broker.registry import SERVED  # The handlers know the broker, and the broker its links.
 
-    context = RequestContext(api_key, requests.newest(api_key), 0, None, "this broker")
+    version = requests.newest(api_key) if version is None else version
+    context = RequestContext(api_key, version, 0, None, "this broker")
 
     def answer(fields: Fields) -> None:
-        done(requests.answer_of(api_key, fields))
+        done(requests.answer_of(api_key, fields, version))
 
     handler = SERVED[api_key].handler
     try:
-        outcome = handler(broker, requests.request_of(api_key, body), context)  # type: ignore[misc]
+        outcome = handler(broker, requests.request_of(api_key, body, version), context)  # type: ignore[misc]
     except TidelogError as refusal:
         done(refusal)
     except Exception:

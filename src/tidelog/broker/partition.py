@@ -46,6 +46,13 @@ def limits_of(config: TopicConfig, replicas: int, lag_max_ms: int) -> Limits:
     )
 
 
+class Marked(NamedTuple):
+    """What became of a marker."""
+
+    end_offset: int  # which must be acknowledged
+    is_new: bool  # else it was in the log already, and has ended nothing now
+
+
 class Partition:
     __slots__ = (
         "_alone",
@@ -153,6 +160,22 @@ class Partition:
             return False
         return not self.hosted.is_followed_by_all_successors(by_hand=self._may_be_decided())
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether nobody can lead in our place now, and we need not ask."""
+        return not (self._alone() and self.replica.policy.has_successors)
+
+    def when_sure(self, then: Callable[[bool], None]) -> None:
+        """Tell whether nobody led in our place when this was asked: what we know to be committed is all that
+        was committed until then.
+        """
+        if not self.leads:
+            then(False)
+        elif self.is_sure:
+            then(True)
+        else:
+            self.hosted.when_followed(then, by_hand=self._may_be_decided())
+
     # --- writing --------------------------------------------------------------------------------------------
 
     def must_open(self, records: memoryview) -> bool:
@@ -224,8 +247,8 @@ class Partition:
 
     def append_marker(
         self, producer_id: int, epoch: int, marker: Marker, now_ms: int, client_version: int
-    ) -> int:
-        """Write the end of a transaction; the end offset that must be acknowledged. Raises the refusal."""
+    ) -> Marked:
+        """Write the end of a transaction. Raises the refusal."""
         self._check_leads(ACKS_ALL)
         producers = self.log.producers
         producers.check_marker(producer_id, epoch, marker.coordinator_epoch)
@@ -233,13 +256,15 @@ class Partition:
         if producer is not None and producer.epoch == epoch and client_version >= EPOCH_BUMP_VERSION:
             # The marker raises the epoch, so it is here already; written once more it would end the next
             # transaction, which may have begun.
-            return self.log.end_offset
+            return Marked(self.log.end_offset, is_new=False)
+        if producers.is_late(producer_id, epoch, marker):
+            return Marked(self.log.end_offset, is_new=False)  # The same, where the epoch stays.
         batch = memoryview(
             encode_marker(marker, producer_id, epoch, offset=self.log.end_offset, now_ms=now_ms)
         )
         batches.assign(batch, 0, self.log.end_offset, self.replica.epoch)
         self.hosted.append(batch, self.log.end_offset, now_ms, now_ms)
-        return self.log.end_offset
+        return Marked(self.log.end_offset, is_new=True)
 
     def when_acknowledged(
         self, end_offset: int, acks: int, timeout_ms: int, done: Callable[[ErrorCode], None]

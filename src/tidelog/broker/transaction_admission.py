@@ -103,12 +103,17 @@ class Admission:
             return True
         if client is Client.WRITES or self._coordinator_of(transactional_id) != self._broker.broker_id:
             return False
-        return _refusal(self._verify_here(transactional_id, producer, partition.name), client) or True
+        code = self._verify_here(transactional_id, producer, partition.name)
+        return False if code is None else _refusal(code, client) or True
 
-    def _verify_here(self, transactional_id: str, producer: Producer, name: TopicPartition) -> ErrorCode:
-        """Ask ourselves."""
+    def _verify_here(
+        self, transactional_id: str, producer: Producer, name: TopicPartition
+    ) -> ErrorCode | None:
+        """Ask ourselves; None when we must first make sure that nobody coordinates in our place."""
         try:
             machine = self._broker.coordinators.transactions.machine_of(transactional_id)
+            if not machine.is_sure:
+                return None
             return machine.transactions.verify_partitions(transactional_id, producer, {name})[name]
         except TidelogError as refusal:
             return refusal.code

@@ -53,10 +53,14 @@ class TransactionMachine:
 
     # -- effects -----------------------------------------------------------------------
 
-    def _perform(self, effects: Effects) -> None:
+    def _perform(self, effects: Effects, *, written: bool = False) -> None:
+        """``written``: they follow from a write that is committed, or refused."""
         for effect in effects:
             if isinstance(effect, Answer):
-                effect.waiter.keep(effect.answer)
+                if written:
+                    effect.waiter.keep(effect.answer)
+                else:
+                    self._shard.answer(effect.waiter, effect.answer)
             elif isinstance(effect, Write):
                 self._write(effect)
             elif isinstance(effect, TakeProducerId):
@@ -68,7 +72,7 @@ class TransactionMachine:
 
     def _write(self, write: Write) -> None:
         def done(error: ErrorCode) -> None:
-            self._perform(write.then(error, self.now()))
+            self._perform(write.then(error, self.now()), written=True)
 
         self._shard.append(write.records, done)
 
@@ -89,12 +93,21 @@ class TransactionMachine:
             self._orders.discard(order)
             self._perform(self.transactions.markers_written(effect, self.now()))
 
-        order = MarkerOrder(effect, self._shard.leader_epoch, done)
+        shard = self._shard
+        order = MarkerOrder(effect, shard.leader_epoch, shard.partition.log.end_offset, done)
         self._orders.add(order)
         self._markers.send(order)
 
     def _time_passed(self) -> None:
         self._perform(self.transactions.pass_to(self.now()))
+
+    @property
+    def is_sure(self) -> bool:
+        return self._shard.partition.is_sure
+
+    def when_sure(self, then: Callable[[bool], None]) -> None:
+        """Tell whether nobody coordinated in our place when this was asked."""
+        self._shard.when_sure(then)
 
     # -- what the shard tells ----------------------------------------------------------
 

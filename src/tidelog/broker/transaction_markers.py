@@ -43,11 +43,19 @@ _EXPECTED = frozenset(
 class MarkerOrder:
     """The end of one transaction, until the last partition has it."""
 
-    __slots__ = ("_done", "backoff_ms", "closed", "coordinator_epoch", "markers", "missing")
+    __slots__ = (
+        "_done", "backoff_ms", "closed", "coordinator_epoch", "coordinator_offset", "markers", "missing",
+    )  # fmt: skip
 
-    def __init__(self, markers: SendMarkers, coordinator_epoch: int, done: Callable[[], None]) -> None:
+    def __init__(
+        self, markers: SendMarkers, coordinator_epoch: int, coordinator_offset: int, done: Callable[[], None]
+    ) -> None:
+        """``coordinator_offset``: where the coordinator's log ends, with the decision in it."""
         self.markers = markers
         self.coordinator_epoch = coordinator_epoch
+        # Larger with each transaction of a producer: the next one is written down after this one's end is
+        # everywhere. So a partition tells by it which copy of a marker is late.
+        self.coordinator_offset = coordinator_offset
         self._done = done
         self.missing = set(markers.partitions)
         self.closed = False  # All is written, or another coordinator sees to it.
@@ -68,6 +76,7 @@ class MarkerOrder:
             "transaction_result": self.markers.commits,
             "topics": [{"name": topic, "partition_indexes": indexes} for topic, indexes in topics.items()],
             "coordinator_epoch": self.coordinator_epoch,
+            "coordinator_offset": self.coordinator_offset,
             "transaction_version": self.markers.client_version,
         }
 
@@ -114,7 +123,7 @@ class MarkerSender:
             else:
                 self._try_later(order, {partition})
 
-        marker = Marker(markers.commits, order.coordinator_epoch)
+        marker = Marker(markers.commits, order.coordinator_epoch, order.coordinator_offset)
         write_marker(
             self._broker, partition, markers.producer_id, markers.epoch, marker, markers.client_version, done
         )

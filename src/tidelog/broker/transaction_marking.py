@@ -29,14 +29,15 @@ def write_marker(
         done(error)
         return
     try:
-        end_offset = partition.append_marker(
+        end_offset, is_new = partition.append_marker(
             producer_id, epoch, marker, broker.services.now_ms(), client_version
         )
     except TidelogError as refusal:
         done(refusal.code)
         return
     coordinator = broker.coordinators.of(name.topic)
-    if coordinator is None:
+    if coordinator is None or not is_new:
+        # A copy that comes late says nothing about the offsets that are pending by now.
         partition.when_acknowledged(end_offset, ACKS_ALL, TIMEOUT_MS, done)
         return
 
@@ -44,6 +45,9 @@ def write_marker(
         if not error:
             # Offsets that were committed in the transaction count from here on.
             coordinator.marker(name.partition, producer_id, epoch, marker.commits)
+        else:
+            # It is in the log, and may be committed yet; a copy of it would not tell the machine.
+            coordinator.load_again(name.partition)
         done(error)
 
     partition.when_acknowledged(end_offset, ACKS_ALL, TIMEOUT_MS, acknowledged)

@@ -9,6 +9,8 @@ remembered batches     int32 count, then for each, oldest first: producer id int
                        last offset int64, offset delta int32, append time int64 (-1)
 ended transactions     int32 count, then for each, in the order of their markers: first offset int64,
                        offset of the marker int64
+coordinator offsets    int32 count, then for each: producer id int64, the newest coordinator offset that
+                       a marker of its coordinator epoch has told int64
 ====================== =====================================================================
 
 Kafka's part holds one batch per producer, so a Kafka broker that restarts refuses the retry of any but the
@@ -33,6 +35,7 @@ _COUNT = Struct(">i")
 _PRODUCER = Struct(">qhiqiqiq")
 _BATCH = Struct(">qiqiq")
 _ENDED = Struct(">qq")
+_TOLD = Struct(">qq")
 
 
 class Snapshot(NamedTuple):
@@ -62,9 +65,16 @@ def encode(states: ProducerStates) -> bytes:
             )
     ended = states.transactions.ended
     body = _COUNT.pack(len(states)) + producers + _COUNT.pack(remembered) + batches
-    if ended:
+    told = [(each, producer.coordinator_offset) for each, producer in states if _is_told(producer)]
+    if ended or told:
         body += _COUNT.pack(len(ended)) + b"".join(_ENDED.pack(*each) for each in ended)
+    if told:
+        body += _COUNT.pack(len(told)) + b"".join(_TOLD.pack(*each) for each in told)
     return _START.pack(VERSION, crc32c(body)) + body
+
+
+def _is_told(producer: Producer) -> bool:
+    return producer.coordinator_offset != NO_OFFSET
 
 
 def decode(data: bytes) -> Snapshot:
@@ -81,6 +91,8 @@ def decode(data: bytes) -> Snapshot:
         if position < len(data):
             position = _replace_batches(data, position, producers)
         ended = _ended(data, position) if position < len(data) else []
+        if position < len(data):
+            _take_told(data, position + _COUNT.size + len(ended) * _ENDED.size, producers)
     except (error, KeyError):
         raise CorruptBatch("the producer snapshot is cut short") from None
     transactions = OpenTransactions()
@@ -128,6 +140,16 @@ def _ended(data: bytes, position: int) -> list[EndedTransaction]:
         EndedTransaction._make(_ENDED.unpack_from(data, position + number * _ENDED.size))
         for number in range(count)
     ]
+
+
+def _take_told(data: bytes, position: int, producers: dict[int, Producer]) -> None:
+    if position >= len(data):
+        return
+    (count,) = _COUNT.unpack_from(data, position)
+    position += _COUNT.size
+    for number in range(count):
+        producer_id, offset = _TOLD.unpack_from(data, position + number * _TOLD.size)
+        producers[producer_id].coordinator_offset = offset
 
 
 def _written(last_sequence: int, last_offset: int, delta: int, time_ms: int) -> Written:

@@ -77,11 +77,15 @@ class LastWritten(NamedTuple):
 class Producer:
     """One producer id in one log."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "marker_offset", "next_sequence", "seen_ms")
+    __slots__ = (
+        "batches", "coordinator_epoch", "coordinator_offset", "epoch", "marker_offset", "next_sequence",
+        "seen_ms",
+    )  # fmt: skip
 
     def __init__(self, epoch: int, seen_ms: int) -> None:
         self.seen_ms = seen_ms  # When it last wrote, by the broker's clock.
         self.coordinator_epoch = NO_COORDINATOR  # Of the newest marker.
+        self.coordinator_offset = NO_OFFSET  # The newest that a marker of this coordinator epoch has told.
         self.marker_offset = NO_OFFSET  # Of the newest marker since the log was opened.
         self.begin_epoch(epoch)
 
@@ -195,6 +199,19 @@ class ProducerStates:
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             )
 
+    def is_late(self, producer_id: int, epoch: int, marker: Marker) -> bool:
+        """Whether a marker that :meth:`check_marker` lets pass is in the log already, it or one that its
+        coordinator has sent after it: what is open now began later.
+        """
+        producer = self._producers.get(producer_id)
+        return (
+            producer is not None
+            and marker.coordinator_offset != NO_OFFSET
+            and producer.epoch == epoch
+            and producer.coordinator_epoch == marker.coordinator_epoch
+            and marker.coordinator_offset <= producer.coordinator_offset
+        )
+
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether this very incarnation has a transaction open here."""
         if producer_id not in self.transactions.open:
@@ -247,7 +264,10 @@ class ProducerStates:
         marker = self._read_marker(header, batch)
         if marker is None:
             return None
-        producer.coordinator_epoch = marker.coordinator_epoch
+        told = marker.coordinator_offset
+        if marker.coordinator_epoch == producer.coordinator_epoch:
+            told = max(told, producer.coordinator_offset)  # An administrator does not tell any.
+        producer.coordinator_epoch, producer.coordinator_offset = marker.coordinator_epoch, told
         producer.marker_offset = last_offset
         ended = self.transactions.end(producer_id, last_offset)
         if ended is None or marker.commits:

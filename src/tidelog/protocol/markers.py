@@ -8,7 +8,12 @@ value           type   notes
 version         int16  0
 coordinator     int32  leader epoch of the coordinator's partition: a marker of an older one than
 epoch                  the newest seen comes from a coordinator that was replaced
+coordinator     int64  Tidelog's own, and may be missing: where the log of the coordinator's partition
+offset                 ended when it sent the marker. In one coordinator epoch, a marker with no larger
+                       one than the newest seen is of an earlier transaction
 =============== ====== =====================================================================
+
+Kafka's readers do not look behind the coordinator epoch.
 """
 
 from struct import Struct
@@ -20,6 +25,8 @@ from tidelog.protocol.batch import CONTROL_MASK, HEADER_SIZE, TRANSACTIONAL_MASK
 from tidelog.protocol.records import ControlType, control_type, decode_batch
 
 _VALUE = Struct(">hi")
+_WHOLE_VALUE = Struct(">hiq")
+NO_COORDINATOR_OFFSET = -1
 _VERSION = 0
 
 # The only record, as everybody writes it: length, attributes, timestamp and offset delta 0; the size of the
@@ -27,11 +34,16 @@ _VERSION = 0
 _RECORD = Struct(">4sbhhbhib")
 _RECORD_START = b"\x20\x00\x00\x00"
 _KEY_SIZE, _VALUE_SIZE = 8, 12  # zigzag
+# The same with the coordinator's offset.
+_WHOLE_RECORD = Struct(">4sbhhbhiqb")
+_WHOLE_RECORD_START = b"\x30\x00\x00\x00"
+_WHOLE_VALUE_SIZE = 28
 
 
 class Marker(NamedTuple):
     commits: bool  # Else it aborts.
     coordinator_epoch: int
+    coordinator_offset: int = NO_COORDINATOR_OFFSET  # -1: not told, by an administrator or another system.
 
 
 def encode_marker(
@@ -39,9 +51,13 @@ def encode_marker(
 ) -> bytearray:
     """The whole batch, at ``offset``."""
     kind = ControlType.COMMIT if marker.commits else ControlType.ABORT
-    record = _RECORD.pack(
-        _RECORD_START, _KEY_SIZE, 0, kind, _VALUE_SIZE, _VERSION, marker.coordinator_epoch, 0
-    )
+    epoch, coordinator_offset = marker.coordinator_epoch, marker.coordinator_offset
+    if coordinator_offset == NO_COORDINATOR_OFFSET:
+        record = _RECORD.pack(_RECORD_START, _KEY_SIZE, 0, kind, _VALUE_SIZE, _VERSION, epoch, 0)
+    else:
+        record = _WHOLE_RECORD.pack(
+            _WHOLE_RECORD_START, _KEY_SIZE, 0, kind, _WHOLE_VALUE_SIZE, _VERSION, epoch, coordinator_offset, 0
+        )
     return batches.build(
         record,
         base_offset=offset,
@@ -57,6 +73,10 @@ def encode_marker(
 
 def decode_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
     """The marker in a control batch; None where it is of another kind, or compaction has emptied it."""
+    if header.size == HEADER_SIZE + _WHOLE_RECORD.size:
+        start, _, _, kind, _, _, coordinator_epoch, offset, _ = _WHOLE_RECORD.unpack_from(batch, HEADER_SIZE)
+        if start == _WHOLE_RECORD_START and kind in (ControlType.ABORT, ControlType.COMMIT):
+            return Marker(kind == ControlType.COMMIT, coordinator_epoch, offset)
     if header.size == HEADER_SIZE + _RECORD.size:
         start, _, _, kind, _, _, coordinator_epoch, _ = _RECORD.unpack_from(batch, HEADER_SIZE)
         if start == _RECORD_START and kind in (ControlType.ABORT, ControlType.COMMIT):
@@ -72,5 +92,8 @@ def _decode_any(batch: Buffer, header: BatchHeader) -> Marker | None:
             return None
         if record.value is None or len(record.value) < _VALUE.size:
             raise CorruptBatch("the marker of a transaction does not say which coordinator wrote it")
-        return Marker(kind == ControlType.COMMIT, _VALUE.unpack_from(record.value)[1])
+        commits = kind == ControlType.COMMIT
+        if len(record.value) >= _WHOLE_VALUE.size:
+            return Marker(commits, *_WHOLE_VALUE.unpack_from(record.value)[1:])
+        return Marker(commits, _VALUE.unpack_from(record.value)[1])
     return None

@@ -15,10 +15,10 @@ from tidelog.protocol.kio_import import (
     api_key_map,
     entity_reader,
     entity_writer,
-    load_request_schema,
     load_response_schema,
 )
 from tidelog.protocol.messages import API_VERSIONS_KEY, Fields, Sink, entity_builder, known_versions
+from tidelog.protocol.own_schemas import load_request_schema
 from tidelog.protocol.wire import Malformed, skip_tags, write_string
 
 _FRAME = Struct(">ihhi")  # size, api key, version, correlation id
@@ -29,8 +29,8 @@ def newest(api_key: int) -> int:
 
 
 @cache
-def _request_builder(api_key: int) -> Callable[[Fields], Any]:
-    return entity_builder(load_request_schema(api_key, newest(api_key)))
+def _request_builder(api_key: int, version: int) -> Callable[[Fields], Any]:
+    return entity_builder(load_request_schema(api_key, version))
 
 
 @cache
@@ -39,8 +39,8 @@ def _request_writer(api_key: int) -> Callable[[Any, Any], None]:
 
 
 @cache
-def _answer_builder(api_key: int) -> Callable[[Fields], Any]:
-    return entity_builder(load_response_schema(api_key, newest(api_key)))
+def _answer_builder(api_key: int, version: int) -> Callable[[Fields], Any]:
+    return entity_builder(load_response_schema(api_key, version))
 
 
 @cache
@@ -50,14 +50,14 @@ def _answer_reader(api_key: int) -> Callable[[Any, int], tuple[Any, int]]:
     return lambda frame, position: read(*tame(schema, frame, position))
 
 
-def request_of(api_key: int, body: Fields) -> Any:
+def request_of(api_key: int, body: Fields, version: int | None = None) -> Any:
     """The request as its handler gets it when it comes over the wire."""
-    return _request_builder(api_key)(body)
+    return _request_builder(api_key, newest(api_key) if version is None else version)(body)
 
 
-def answer_of(api_key: int, answer: Fields) -> Any:
+def answer_of(api_key: int, answer: Fields, version: int | None = None) -> Any:
     """A handler's answer as the asker gets it when it comes over the wire."""
-    return _answer_builder(api_key)(answer)
+    return _answer_builder(api_key, newest(api_key) if version is None else version)(answer)
 
 
 def encode_request(api_key: int, correlation_id: int, client_id: str, body: Fields) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.fetching import FetchLoop
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.hosted import HEARD_WITHIN_MS, Hosted
 from tidelog.replication.messages import (
     FetchAsk,
     FetchGot,
@@ -38,7 +38,6 @@ from tidelog.replication.voting import TICK_MS, Voting
 from tidelog.services import Services, Timer
 from tidelog.types import NO_BROKER
 
-HEARD_WITHIN_MS = 1000  # a follower asks several times in this time, however quiet the partitions are
 STALL_MS = 100  # A tick that comes so much too late means that this process stood still.
 GENERATIONS = 1 << 30
 
@@ -138,6 +137,12 @@ class Host:
 
     def is_followed_by(self, hosted: Hosted, follower: int) -> bool:
         return self.serving.is_followed_by(hosted, follower, self._services.uptime_ms() - HEARD_WITHIN_MS)
+
+    def followed_until_ms(self, hosted: Hosted, follower: int) -> int:
+        return self.serving.followed_until_ms(hosted, follower)
+
+    def when_followed(self, hosted: Hosted, followers: frozenset[int], then: Callable[[bool], None]) -> None:
+        self.serving.when_followed(hosted, followers, then)
 
     def wake(self, hosted: Hosted) -> None:
         """The clock must look at this replica until it has settled."""

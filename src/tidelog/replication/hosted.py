@@ -25,7 +25,7 @@ from tidelog.replication.effects import (
     Settle,
     Truncate,
 )
-from tidelog.replication.election import Election
+from tidelog.replication.election import FOREVER_MS, Election
 from tidelog.replication.listeners import (
     Ballots,
     Listener,
@@ -64,6 +64,7 @@ logger = logging.getLogger(__name__)
 LOG_START = Struct(">hq")  # version, the offset before which all is deleted
 LOG_START_VERSION = 0
 SYNC_AGAIN_MS = 100
+HEARD_WITHIN_MS = 1000  # a follower asks several times in this time, however quiet the partitions are
 
 
 class Hosted:
@@ -256,15 +257,32 @@ class Hosted:
             replica.replicas = replicas
 
     def is_followed_by_all_successors(self, *, by_hand: bool = False) -> bool:
-        """Whether everybody who could lead instead was heard, lately, to follow this replica in its epoch.
-        Who is proposed as a member may be one by now, and we have not heard of it. ``by_hand``: whether an
-        operator may have named one, and then it can be any replica: that all members follow us is no sign,
-        because they may have been given up together with us.
+        """Whether everybody who could lead instead is known to have followed this replica in its epoch a
+        moment ago. That an ask has just arrived says nothing: it may have waited while this process was
+        frozen. ``by_hand``: whether an operator may have named one.
+        """
+        return self.followed_until_ms(by_hand=by_hand) >= self._services.uptime_ms() - HEARD_WITHIN_MS
+
+    def followed_until_ms(self, *, by_hand: bool = False) -> int:
+        """Until when everybody who could lead instead is known to have followed this replica in its epoch."""
+        able = self._able(by_hand)
+        return min((self._listener.followed_until_ms(self, each) for each in able), default=FOREVER_MS)
+
+    def when_followed(self, then: Callable[[bool], None], *, by_hand: bool = False) -> None:
+        """Tell whether everybody who could lead instead follows this replica in its epoch from now on. Until
+        it is told, time passes.
+        """
+        self._listener.when_followed(self, self._able(by_hand), then)
+
+    def _able(self, by_hand: bool) -> frozenset[int]:
+        """Who could lead instead. Who is proposed as a member may be one by now, and we have not heard of it.
+        ``by_hand``: whether an operator may have named one, and then it can be any replica: that all members
+        follow us is no sign, because they may have been given up together with us.
         """
         able = self.successors | self.replica.maximal_in_sync
         if by_hand:
             able |= frozenset(self.replica.replicas)
-        return all(self._listener.is_followed_by(self, successor) for successor in able - {self.replica.me})
+        return able - {self.replica.me}
 
     @property
     def low_watermark(self) -> int:

@@ -32,6 +32,14 @@ class Listener(Protocol):
     def is_followed_by(self, hosted: "Hosted", follower: int) -> bool:
         """Whether a follower's ask stands, or stood a moment ago."""
 
+    def followed_until_ms(self, hosted: "Hosted", follower: int) -> int:
+        """Until when a follower is known to have followed; what it said may have been long on its way."""
+
+    def when_followed(
+        self, hosted: "Hosted", followers: frozenset[int], then: Callable[[bool], None]
+    ) -> None:
+        """Tell whether all of them follow from now on."""
+
     def wake(self, hosted: "Hosted") -> None:
         """Somebody waits here: the clock must look."""
 

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
 from tidelog.log.verification import DamagedSegment
+from tidelog.replication.assurance import Assurance
 from tidelog.replication.election import NEVER_MS, Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
@@ -74,6 +75,7 @@ class Serving:
         self._peers = peers
         self._standing: dict[int, Standing] = {}
         self.throttle = Throttle()
+        self.assurance = Assurance(services)
         # Led here, maybe: its election is told when each voter is known to have followed. None: nobody asks.
         self.confirming: Hosted | None = None
         self._hurry_until_ms = -1
@@ -129,7 +131,20 @@ class Serving:
         refusals = self._count(standing, ask, now_ms)
         if self.confirming is not None and self._is_voter(standing, self.confirming):
             cast(Election, self.confirming.election).voter_confirmed(ask.sender, standing.confirmed_ms)
+        tell_more = bool(self.assurance) and self.assurance.asked(standing)
         self._reply(standing, refusals)
+        if tell_more and standing.parked:
+            self._answer_standing(standing, [])
+
+    def when_followed(self, hosted: Hosted, followers: frozenset[int], then: Callable[[bool], None]) -> None:
+        """Tell ``then`` whether all of them follow this replica in its epoch from now on."""
+        if not followers:
+            then(True)
+            return
+        since_ms = self.assurance.hold(hosted, followers, then)
+        for standing in self._standing.values():
+            if standing.parked and standing.sender in followers and standing.confirmed_ms < since_ms:
+                self._answer_standing(standing, [])
 
     def _is_voter(self, standing: Standing, hosted: Hosted) -> bool:
         """Whether this is a voter that follows here."""
@@ -269,6 +284,17 @@ class Serving:
             return False
         # What was answered is asked for again, unless the follower has turned to somebody else.
         return hosted in standing.items or progress.fetched_ms >= since_ms
+
+    def followed_until_ms(self, hosted: Hosted, follower: int) -> int:
+        """When the newest answer was given after which the follower has shown that it follows."""
+        standing = self._standing.get(follower)
+        progress = hosted.replica.progress.get(follower)
+        if standing is None or progress is None:
+            return NEVER_MS
+        if hosted in standing.items:
+            return standing.confirmed_ms
+        # What was answered is asked for again, unless the follower has turned to somebody else.
+        return min(standing.confirmed_ms, progress.fetched_ms)
 
     def tick(self, now_ms: int) -> None:
         for standing in list(self._standing.values()):

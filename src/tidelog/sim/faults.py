@@ -8,12 +8,15 @@ changed is taken back by :meth:`Nemesis.calm`.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tidelog.broker.transaction_admission import ADD_PARTITIONS_TO_TXN
+from tidelog.broker.transaction_markers import WRITE_TXN_MARKERS
 from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk, RegisterAsk
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered
 from tidelog.sim.clients.client import Reply
 from tidelog.sim.decay import DECAYS
 from tidelog.sim.disk import EIO
+from tidelog.sim.links import LinkAsk
 from tidelog.sim.machine import Machine
 from tidelog.sim.network import Network, Weather
 from tidelog.sim.rot import KINDS
@@ -47,6 +50,11 @@ def is_promise(message: Any) -> bool:
 def is_report(message: Any) -> bool:
     """What a broker wants of the controllers, heartbeats apart."""
     return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk | KeptAsk)
+
+
+def is_about_transactions(message: Any) -> bool:
+    """What brokers tell and ask each other about transactions."""
+    return isinstance(message, LinkAsk) and message.api_key in (WRITE_TXN_MARKERS, ADD_PARTITIONS_TO_TXN)
 
 
 HELD_BACK = frozenset({"lost write", "misdirected write"})
@@ -337,8 +345,10 @@ def _close(nemesis: Nemesis) -> str:
 
 
 def _old_letters(nemesis: Nemesis) -> str:
-    """What brokers report to controllers arrives a second time, long after it was true."""
-    nemesis.network.copied = is_report
+    """What brokers report to controllers, and what they say about transactions, arrives a second time, long
+    after it was true.
+    """
+    nemesis.network.copied = lambda message: is_report(message) or is_about_transactions(message)
     return ""
 
 

@@ -72,6 +72,7 @@ class Plan(NamedTuple):
     unclean: bool = False
     producers: tuple[ProducerPlan, ...] = ()
     transactors: int = 0  # transactional producers
+    old_transactors: bool = False  # they do not know transaction version 2
     groups: bool = False  # readers keep their places with a coordinator
     members: int = 0  # of one group that shares the main topic
     consumers: bool = False  # they speak the consumer protocol, not the classic one
@@ -211,6 +212,7 @@ def draw(mode: str, seed: int, wanted: Mapping[str, Any]) -> Plan:
         perturbed=_draw_perturbed(seed),
         load=_draw_load(seed),
         consumers=random.Random(f"consumers {seed}").random() < 0.5,
+        old_transactors=random.Random(f"old transactors {seed}").random() < 0.5,
     )
     return BY_MODE[mode].draw(chance, plan)._replace(**wanted)
 

@@ -21,6 +21,8 @@ from tidelog.sim.clients.consumer import SESSION_MS, Consumer
 from tidelog.sim.clients.group import GroupOffsets
 from tidelog.sim.clients.manager import Manager
 from tidelog.sim.clients.member import Member
+from tidelog.sim.clients.offset_sender import OffsetSender
+from tidelog.sim.clients.old_transactor import OldTransactor
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.clients.reader import Reader
 from tidelog.sim.clients.transactor import Transactor
@@ -225,8 +227,14 @@ class Simulation:
     def _add_transactor(self, name: str) -> None:
         """It will be replaced by another one, which does not know whether it is still alive."""
         checker = self.cluster.checker
-        transactor = Transactor(
-            self.cluster.client(), name, TOPIC, self.plan.partitions, checker.history, checker.transactions
+        kind = OldTransactor if self.plan.old_transactors else Transactor
+        client = self.cluster.client()
+        offsets = None
+        if self.plan.groups:
+            topic_id = checker.metadata.newest.topics[TOPIC].topic_id
+            offsets = OffsetSender(client, name, topic_id, TOPIC, self._offsets_are_given_up)
+        transactor = kind(
+            client, name, TOPIC, self.plan.partitions, checker.history, checker.transactions, offsets
         )
         self.transactors.append(transactor)
         transactor.start()

@@ -9,7 +9,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import READ_COMMITTED, PendingFetch
 from tidelog.broker.handlers.metadata import describe_topic
-from tidelog.broker.links import LocalLinks
+from tidelog.broker.links import deliver
 from tidelog.broker.partition import Partition
 from tidelog.broker.request import RequestContext
 from tidelog.broker.transaction_produce import when_admitted
@@ -19,7 +19,6 @@ from tidelog.protocol.fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, Fetc
 from tidelog.replication.replica import Role
 from tidelog.sim.clients.client import Call, LookupCall, ProduceCall, ReadCall, Reply, RequestCall
 
-PRODUCE_VERSION = 12
 FETCH_VERSION = 12
 MAX_WAIT_MS = 100
 
@@ -52,7 +51,7 @@ def _produce(broker: Broker, call: ProduceCall, answer: Answer) -> None:
         partition,
         call.transactional_id,
         records,
-        PRODUCE_VERSION,
+        call.version,
         lambda batch, in_transaction: _append(
             broker, partition, call, batch, answer, in_transaction=in_transaction
         ),
@@ -71,7 +70,7 @@ def _append(
 ) -> None:
     try:
         appended = partition.append(
-            records, broker.services.now_ms(), PRODUCE_VERSION, call.acks, in_transaction=in_transaction
+            records, broker.services.now_ms(), call.version, call.acks, in_transaction=in_transaction
         )
     except TidelogError as refusal:
         answer(Reply(call.number, refusal.code))
@@ -150,7 +149,7 @@ def _request(broker: Broker, call: RequestCall, answer: Answer) -> None:
         else:
             answer(Reply(call.number, ErrorCode.NONE, body=outcome))
 
-    LocalLinks(broker).request(broker.broker_id, call.api_key, call.body, done)
+    broker.services.soon(lambda: deliver(broker, call.api_key, call.body, done, call.version))
 
 
 def _nowhere(_: object) -> None:

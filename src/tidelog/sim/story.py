@@ -5,7 +5,7 @@ A is whoever leads when the story begins, X the active controller. The same scri
 Records are called r1, r2, …; a bar in a log stands at its watermark.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Self, cast
 
 from tidelog.config.modes import ISR
@@ -44,8 +44,10 @@ class Sent:
 
 
 class Story(Telling):
+    settings: Mapping[str, object] = {}  # of all brokers
+
     def __init__(self, brokers: int = 3, seed: int = 1, **configs: str) -> None:
-        self.cluster = SimCluster(seed, brokers, len(CONTROLLERS))
+        self.cluster = SimCluster(seed, brokers, len(CONTROLLERS), self.settings)
         super().__init__(self.cluster.world, self.cluster.network, self.cluster.machines)
         self.client = self.cluster.client()
         self._records = 0

@@ -5,12 +5,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from fakes import FakeServices
+from fakes import FakeBroker, FakeServices
 
 from tidelog.broker.transaction_markers import BACKOFF_MAX_MS, WRITE_TXN_MARKERS, MarkerOrder, MarkerSender
+from tidelog.broker.transaction_marking import write_marker
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.groups.offsets import Committed
+from tidelog.groups.shard import GroupShard
 from tidelog.protocol import requests
+from tidelog.protocol.markers import Marker
 from tidelog.transactions.effects import SendMarkers
 from tidelog.types import TopicPartition
 
@@ -49,7 +53,7 @@ class Cluster:
         done: list[str] = []
         places = frozenset(TopicPartition(*each) for each in partitions)
         markers = SendMarkers("id", producer_id, 3, True, 2, places)
-        order = MarkerOrder(markers, 5, lambda: done.append("done"))
+        order = MarkerOrder(markers, 5, 4711, lambda: done.append("done"))
         self.sender.send(order)
         self.services.settle()
         return order, done
@@ -222,3 +226,56 @@ def test_an_answer_that_leaves_a_partition_out_is_no_yes(cluster: Cluster) -> No
     cluster.services.advance(1000)
     cluster.answer()
     assert done == ["done"]
+
+
+class TestOffsetsOfATransaction:
+    """Offsets that were sent as part of a transaction count with its marker, and with no other."""
+
+    PLACE = TopicPartition("__consumer_offsets", 0)
+
+    @pytest.fixture
+    def broker(self) -> FakeBroker:
+        broker = FakeBroker()
+        broker.create("t")
+        broker.create("__consumer_offsets", 1)
+        broker.services.settle()
+        return broker
+
+    def groups(self, broker: FakeBroker) -> GroupShard:
+        return broker.broker.coordinators.groups.machine_of("g").groups
+
+    def send(self, broker: FakeBroker, offset: int) -> None:
+        self.groups(broker).offsets.commit_pending(7, "g", "t", 0, Committed(offset, -1, "", 0))
+
+    def found(self, broker: FakeBroker) -> int | None:
+        committed = self.groups(broker).offsets.get("g", "t", 0)
+        return None if committed is None else committed.offset
+
+    def mark(self, broker: FakeBroker, marker: Marker, epoch: int = 0, version: int = 0) -> list[ErrorCode]:
+        told: list[ErrorCode] = []
+        write_marker(broker.broker, self.PLACE, 7, epoch, marker, version, told.append)
+        broker.services.settle()
+        return told
+
+    @pytest.mark.parametrize("version", [0, 2])
+    @pytest.mark.parametrize("commits", [True, False])
+    def test_a_late_copy_leaves_those_of_the_next_one_alone(
+        self, broker: FakeBroker, commits: bool, version: int
+    ) -> None:
+        epoch = 1 if version else 0
+        marker = Marker(commits, 0, 10)
+        self.send(broker, 5)
+        assert self.mark(broker, marker, epoch, version) == [ErrorCode.NONE]
+        before = 5 if commits else None
+        assert self.found(broker) == before
+        self.send(broker, 6)
+        assert self.mark(broker, marker, epoch, version) == [ErrorCode.NONE]
+        assert self.found(broker) == before
+        assert self.groups(broker).offsets.is_pending("g", "t", 0)
+
+    def test_a_marker_that_is_not_acknowledged_is_read_from_the_log(self, broker: FakeBroker) -> None:
+        """It may be committed yet, and a copy would not be written."""
+        before = self.groups(broker)
+        broker.broker.coordinators.groups.load_again(0)
+        broker.services.settle()
+        assert self.groups(broker) is not before

@@ -74,7 +74,21 @@ class TestBytes:
         found = restored(encode(states)).get(7)
         assert found is not None
         assert (found.epoch, found.next_sequence, found.batches) == (4, 0, [])
-        assert found.coordinator_epoch == 12
+        assert (found.coordinator_epoch, found.coordinator_offset) == (12, -1)
+
+    def test_late_markers_are_told_after_a_restart(self) -> None:
+        states = states_of(Sent(8, 0, 0, 1, 0))
+        marker = Marker(True, 12, 4711)
+        batch = encode_marker(marker, 7, 4, offset=9, now_ms=NOW_MS)
+        states.note_marker(parse_header(batch), batch, NOW_MS)
+        for found in (states, restored(encode(states))):
+            assert found.is_late(7, 4, marker)
+            assert found.is_late(7, 4, marker._replace(coordinator_offset=4000))
+            assert not found.is_late(7, 4, marker._replace(coordinator_offset=4712))
+            assert not found.is_late(7, 4, marker._replace(coordinator_epoch=13))
+            assert not found.is_late(7, 4, Marker(True, 12))
+            assert not found.is_late(7, 5, marker)
+            assert not found.is_late(8, 0, marker)
 
     def test_append_times_and_the_time_of_the_last_write_are_kept(self) -> None:
         states = states_of(Sent(8, 0, 0, 1, 0))

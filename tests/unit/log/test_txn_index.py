@@ -95,6 +95,20 @@ class TestMarkers:
         assert (header.is_control, header.is_transactional, header.count) == (True, True, 1)
         assert decode_marker(batch, header) == Marker(commits, 5)
 
+    def test_with_the_place_in_the_coordinators_log(self) -> None:
+        marker = Marker(True, 5, 1 << 40)
+        batch = encode_marker(marker, 7, 3, offset=12, now_ms=1000)
+        assert decode_marker(batch, parse_header(batch)) == marker
+        value = bytes.fromhex("0000 00000005 0000010000000000")
+        record = Record(12, 1000, control_key(ControlType.COMMIT), value)
+        assert list(decode_batch(batch)) == [record]
+        later = Record(12, 5000, record.key, value)
+        header = parse_header(batch)
+        payload = bytearray()
+        append_record(payload, later, 12, 1000)
+        moved = batches.rebuild(header, payload, base_timestamp=1000)
+        assert decode_marker(moved, parse_header(moved)) == marker
+
     @pytest.mark.parametrize("commits", [True, False])
     def test_as_the_general_code_writes_and_reads_it(self, commits: bool) -> None:
         kind = ControlType.COMMIT if commits else ControlType.ABORT

@@ -433,6 +433,7 @@ class TestSuccessors:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
         leader.successors = frozenset({FOLLOWER})
+        pair.clock.advance(400)
         for _ in range(20):
             pair.append()
             pair.clock.advance(7)
@@ -459,7 +460,89 @@ class TestSuccessors:
 
     def test_nobody_can_replace_the_last_one(self) -> None:
         pair = Pair()
-        assert pair.at(LEADER, pair.keys[0]).is_followed_by_all_successors()
+        leader = pair.at(LEADER, pair.keys[0])
+        leader.lead(1, (1, 2), (1,), 1)
+        assert leader.is_followed_by_all_successors()
+
+    def test_not_one_that_said_so_long_ago(self) -> None:
+        """The leader was frozen: what has waited in its socket is no news."""
+        pair = Pair()
+        leader, serving = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].serving
+        leader.successors = frozenset({FOLLOWER})
+        pair.clock.advance(5000)
+        (standing,) = serving._standing.values()
+        ask, generation = pair.asks()[-1], standing.generation
+        pair.deaf = True
+        pair.clock.advance(3000)
+        serving.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
+        assert pair.clock.uptime_ms() - standing.heard_ms < 10
+        assert not leader.is_followed_by_all_successors()
+
+    def certain(self, pair: Pair) -> list[bool]:
+        """What is said of the leader, later."""
+        told: list[bool] = []
+        leader = pair.at(LEADER, pair.keys[0])
+        leader.successors = frozenset({FOLLOWER})
+        leader.when_followed(told.append)
+        return told
+
+    def test_one_round_trip_makes_it_certain(self) -> None:
+        pair = Pair()
+        pair.clock.advance(5000)
+        before = len(pair.asks())
+        told = self.certain(pair)
+        assert told == []
+        pair.clock.advance(50)
+        assert told == [True]
+        assert len(pair.asks()) == before + 1, "it was prompted"
+        pair.clock.advance(2000)
+        assert told == [True]
+
+    def test_under_load_it_becomes_certain(self) -> None:
+        pair = Pair()
+        pair.one_way_ms = 5
+        pair.clock.advance(1000)
+        told = self.certain(pair)
+        for _ in range(20):
+            pair.append()
+            pair.clock.advance(2)
+        assert told == [True]
+
+    def test_an_ask_that_was_under_way_makes_nothing_certain(self) -> None:
+        pair = Pair()
+        serving = pair.hosts[LEADER].serving
+        pair.clock.advance(5000)
+        (standing,) = serving._standing.values()
+        ask, generation = pair.asks()[-1], standing.generation
+        pair.deaf = True
+        told = self.certain(pair)
+        serving.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
+        assert told == []
+        pair.clock.advance(1500)
+        assert told == [False]
+
+    def test_a_follower_that_has_turned_away_makes_nothing_certain(self) -> None:
+        pair = Pair(2)
+        pair.clock.advance(1000)
+        pair.at(FOLLOWER, pair.keys[0]).follow(3, 7, (1, 2), 3)
+        told = self.certain(pair)
+        pair.clock.advance(1500)
+        assert told == [False]
+
+    def test_who_has_no_successors_is_certain(self) -> None:
+        pair = Pair()
+        told: list[bool] = []
+        leader = pair.at(LEADER, pair.keys[0])
+        leader.lead(1, (1, 2), (1,), 1)
+        leader.when_followed(told.append)
+        assert told == [True]
+
+    def test_before_it_has_heard_anything(self) -> None:
+        pair = Pair()
+        leader = pair.at(LEADER, pair.keys[0])
+        assert not leader.is_followed_by_all_successors()
+        pair.clock.advance(400)
+        assert leader.is_followed_by_all_successors()
 
 
 def forget_surety(pair: Pair) -> Hosted:

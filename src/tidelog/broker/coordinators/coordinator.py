@@ -62,6 +62,12 @@ class Coordinator(Generic[M]):
         if shard is not None and shard.state is State.ACTIVE:
             shard.machine.marker(producer_id, epoch, committed)
 
+    def load_again(self, index: int) -> None:
+        """It is not known what became of something in partition ``index`` of this topic: read it again."""
+        shard = self._shards.get(index)
+        if shard is not None and shard.state is State.ACTIVE:
+            shard.throw_away()
+
     def role_changed(self, partition: Partition) -> None:
         """This broker began or ended to lead a partition, perhaps not of this topic."""
         if partition.name.topic == self.topic:

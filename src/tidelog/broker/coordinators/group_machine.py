@@ -53,10 +53,14 @@ class GroupMachine:
         self.perform(effects)
         return answer
 
-    def perform(self, effects: Effects) -> None:
+    def perform(self, effects: Effects, *, written: bool = False) -> None:
+        """``written``: they follow from a write that is committed, or refused."""
         for effect in effects:
             if isinstance(effect, Answer):
-                effect.waiter.keep(effect.answer)
+                if written:
+                    effect.waiter.keep(effect.answer)
+                else:
+                    self._shard.answer(effect.waiter, effect.answer)
             elif isinstance(effect, Reload):
                 self._shard.throw_away()
             else:
@@ -66,7 +70,7 @@ class GroupMachine:
 
     def _write(self, write: Write) -> None:
         def done(error: ErrorCode) -> None:
-            self.perform(write.then(error, self.now()))
+            self.perform(write.then(error, self.now()), written=True)
 
         self._shard.append(
             write.records,
@@ -81,6 +85,14 @@ class GroupMachine:
 
     def topics_deleted(self, topics: list[str]) -> None:
         self.perform(self.groups.topics_deleted(topics))
+
+    @property
+    def is_sure(self) -> bool:
+        return self._shard.partition.is_sure
+
+    def when_sure(self, then: Callable[[bool], None]) -> None:
+        """Tell whether nobody coordinated in our place when this was asked."""
+        self._shard.when_sure(then)
 
     # -- what the shard tells ----------------------------------------------------------
 

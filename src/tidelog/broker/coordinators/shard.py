@@ -17,10 +17,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from tidelog.broker.coordinators.failures import coordinator_error
 from tidelog.broker.partition import ACKS_ALL, Partition
+from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant
 from tidelog.log.verification import DamagedSegment
@@ -225,6 +226,21 @@ class Shard(Generic[M]):
             # The records may be in the log all the same. Only reading it again tells.
             self.throw_away()
 
+    # -- answering ---------------------------------------------------------------------
+
+    def answer(self, waiter: Promise[Any], answer: Any) -> None:
+        """Tell what follows from what is committed. A coordinator that may have been replaced first makes
+        sure that it was not: its successor may have committed something else.
+        """
+        if self.partition.is_sure:
+            waiter.keep(answer)
+        else:
+            self.when_sure(lambda sure: waiter.keep(answer if sure else _replaced()))
+
+    def when_sure(self, then: Callable[[bool], None]) -> None:
+        """See :meth:`Partition.when_sure`."""
+        self.partition.when_sure(then)
+
     # -- the end -----------------------------------------------------------------------
 
     def throw_away(self) -> None:
@@ -250,3 +266,7 @@ class Shard(Generic[M]):
                 done(ErrorCode.NOT_COORDINATOR)
         for _, done in queue:
             done(ErrorCode.NOT_COORDINATOR)
+
+
+def _replaced() -> TidelogError:
+    return TidelogError("another broker may coordinate this now", ErrorCode.NOT_COORDINATOR)

@@ -90,9 +90,11 @@ def _carry_out(broker: Broker, wish: _Wish, client_version: int) -> Promise[Erro
     try:
         machine = machine_of(broker, wish.transactional_id)
         if wish.verify_only:
-            errors.keep(
-                machine.transactions.verify_partitions(wish.transactional_id, wish.producer, wish.partitions)
+            verified = machine.transactions.verify_partitions(
+                wish.transactional_id, wish.producer, wish.partitions
             )
+            replaced = dict.fromkeys(wish.partitions, ErrorCode.NOT_COORDINATOR)
+            machine.when_sure(lambda sure: errors.keep(verified if sure else replaced))
             return errors
     except TidelogError as refusal:
         errors.keep(dict.fromkeys(wish.partitions, refusal.code))

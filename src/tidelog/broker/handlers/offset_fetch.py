@@ -5,9 +5,11 @@ from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.coordinators.group_machine import GroupMachine
 from tidelog.broker.handlers.committing import topic_name
 from tidelog.broker.handlers.coordination import machine_of
-from tidelog.broker.request import RequestContext
+from tidelog.broker.promise import Gather, Promise
+from tidelog.broker.request import Outcome, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.offset_requests import FetchedOffset
 from tidelog.protocol.messages import Fields
@@ -17,12 +19,37 @@ GROUP_ERROR_FROM = 2  # Older answers have room for errors only beside each part
 NO_OFFSET = -1
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+def handle(broker: Broker, request: Any, context: RequestContext) -> Outcome:
     groups = getattr(request, "groups", None)
     require_stable = getattr(request, "require_stable", False)
-    if groups is None:
-        return _group(broker, request, require_stable, context.version)
-    return {"groups": [_group(broker, group, require_stable, context.version) for group in groups]}
+    wanted = [request] if groups is None else list(groups)
+    found = [_group(broker, group, require_stable, context.version) for group in wanted]
+    unsure = {
+        number: machine for number in range(len(wanted)) if (machine := _unsure(broker, wanted[number]))
+    }
+    if not unsure:
+        return found[0] if groups is None else {"groups": found}
+    gather = Gather(len(unsure))
+    for number, machine in unsure.items():
+
+        def heard(sure: bool, number: int = number) -> None:
+            if not sure:
+                found[number] = _refused(wanted[number], ErrorCode.NOT_COORDINATOR, context.version)
+            gather.one_done()
+
+        machine.when_sure(heard)
+    answer: Promise[Fields] = Promise()
+    gather.promise.then(lambda _: answer.keep(found[0] if groups is None else {"groups": found}))
+    return answer
+
+
+def _unsure(broker: Broker, wanted: Any) -> GroupMachine | None:
+    """The machine of the group, if it may have been replaced: then it may know less than its successor."""
+    try:
+        machine = machine_of(broker, wanted.group_id, may_be_empty=True)
+    except TidelogError:
+        return None
+    return None if machine.is_sure else machine
 
 
 def _group(broker: Broker, wanted: Any, require_stable: bool, version: int) -> Fields:

@@ -2,7 +2,8 @@
 that this broker leads.
 
 Answered when the markers are committed: a coordinator calls a transaction complete only when no change of
-leaders can undo its end.
+leaders can undo its end. A marker that comes late, when it or a later one is in the log, is answered like a
+new one and not written. An administrator's does not tell where its sender's log ended, and is always written.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import RequestContext
 from tidelog.broker.transaction_marking import write_marker
 from tidelog.errors import ErrorCode
-from tidelog.protocol.markers import Marker
+from tidelog.protocol.markers import NO_COORDINATOR_OFFSET, Marker
 from tidelog.protocol.messages import Fields
 from tidelog.types import TopicPartition
 
@@ -33,7 +34,11 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fie
             name,
             marker.producer_id,
             marker.producer_epoch,
-            Marker(marker.transaction_result, marker.coordinator_epoch),
+            Marker(
+                marker.transaction_result,
+                marker.coordinator_epoch,
+                getattr(marker, "coordinator_offset", NO_COORDINATOR_OFFSET),
+            ),
             getattr(marker, "transaction_version", 0),
             _note(errors, (number, name), gather),
         )

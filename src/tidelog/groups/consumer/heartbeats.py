@@ -1,8 +1,8 @@
 """ConsumerGroupHeartbeat: joining, staying, leaving, and being thrown out.
 
 A member joins with epoch 0, tells what it owns when that changes, and leaves with -1, or with -2 when it is a
-static member that will be back. Every answer carries its epoch, and its assignment when that changed or the
-member asked for all of it. Everything is checked before anything changes.
+static member that will be back. Every answer carries its epoch, and its assignment when that changed, when
+the member asked for all of it, or owns something else. Everything is checked before anything changes.
 """
 
 from typing import Any, NamedTuple
@@ -99,7 +99,9 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat, view: View) -> Heartbeat
     progress.advance(group, member_id, request.owned, view)
     _expect_heartbeat(group, member_id, view)
     current = group.current(member_id)
-    tell = request.asks_for_everything or current.held != held_before
+    # It owns what it must give up: the answer that told it so was lost, with its coordinator perhaps.
+    unaware = request.owned is not None and not within(request.owned, current.held)
+    tell = request.asks_for_everything or current.held != held_before or unaware
     return HeartbeatAnswer(member_id, current.epoch, interval_ms(group, view), current.held if tell else None)
 
 

@@ -1,8 +1,9 @@
 """Consumer groups in a shard: their requests, their records, their deadlines.
 
 A consumer group decides on top of what is still being written, because its members' heartbeats must not wait
-for each other. So it is ahead of the log, and answers wait for the log instead; when a write fails, the shard
-is loaded again.
+for each other. So it is ahead of the log, and answers wait for the log instead: also those to requests that
+change nothing, as long as a change of their group is being written. When a write fails, the shard is loaded
+again.
 """
 
 import logging
@@ -164,7 +165,7 @@ class ConsumerRequests(ShardState):
         if records and migration.must_downgrade(group, view.config):
             return self._downgrade(group, records, waiter, answer, view)
         self._watch(group)
-        return _written(records, waiter, answer)
+        return _written(group, records, waiter, answer)
 
     def _downgrade(
         self,
@@ -180,7 +181,7 @@ class ConsumerRequests(ShardState):
         classic = self._new_classic(group.group_id)
         self.groups[group.group_id] = classic
         records = [*records, *group.tombstones(), group_record(group.group_id, state)]
-        return [*_written(records, waiter, answer), *classic.adopt(state, view.now)]
+        return [*_written(group, records, waiter, answer), *classic.adopt(state, view.now)]
 
 
 def _put(group: ConsumerGroup) -> list[KeyValue]:
@@ -201,17 +202,25 @@ def _fitting(group: ConsumerGroup) -> list[KeyValue]:
     return records
 
 
-def _written(records: Sequence[KeyValue], waiter: Waiter | None, answer: Any) -> Effects:
-    answered: Effects = [] if waiter is None else [Answer(waiter, answer)]
+def _written(
+    group: ConsumerGroup, records: Sequence[KeyValue], waiter: Waiter | None, answer: Any
+) -> Effects:
+    answers: list[Answer] = [] if waiter is None else [Answer(waiter, answer)]
     if not records:
-        return answered
+        if group.waiting is None:
+            return list(answers)
+        # It tells of the change before: a coordinator that was replaced would give away what it could not
+        # write down, to a member that only asks twice.
+        group.waiting += answers
+        return []
+    group.waiting = answers
 
     def then(error: ErrorCode, now: Now) -> Effects:
+        if group.waiting is answers:
+            group.waiting = None
         if not error:
-            return answered
-        refused: Effects = []
-        if waiter is not None:
-            refused.append(Answer(waiter, TidelogError("the group could not be written down", error)))
-        return [*refused, Reload()]
+            return list(answers)
+        refusal = TidelogError("the group could not be written down", error)
+        return [*(Answer(each.waiter, refusal) for each in answers), Reload()]
 
     return [Write(records, then)]

@@ -12,6 +12,7 @@ partition.
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from tidelog.sim.checkers.sent_offsets import SentOffsets
 from tidelog.sim.checkers.violation import Violation
 
 Producer = tuple[int, int]
@@ -48,6 +49,7 @@ class TransactionHistory:
         self._by_value: dict[bytes, Transaction] = {}
         self._newest: dict[str, Producer] = {}  # transactional id → who has taken over last
         self._seen: set[bytes] = set()
+        self._offsets: dict[str, SentOffsets] = {}  # by transactional id
         # The coordinators' own log was given up: nobody knows any more who was fenced and what has ended.
         self.void = False
 
@@ -65,6 +67,15 @@ class TransactionHistory:
     def taken_over(self, name: str, producer: Producer) -> None:
         """Somebody was given the transactional id. The answer may come after that of a successor."""
         self._newest[name] = max(producer, self._newest.get(name, producer))
+
+    def is_newest(self, name: str, producer: Producer) -> bool:
+        return self._newest.get(name) == producer
+
+    def offsets(self, name: str) -> SentOffsets:
+        """That the producers with this transactional id send."""
+        if name not in self._offsets:
+            self._offsets[name] = SentOffsets(name)
+        return self._offsets[name]
 
     def ending(self, transaction: Transaction, *, commit: bool) -> None:
         transaction.commit_asked = commit

@@ -13,6 +13,7 @@ from tidelog.sim.network import Network
 from tidelog.sim.world import World
 
 REQUEST_TIMEOUT_MS = 2000.0
+PRODUCE_VERSION = 12
 BACKOFF_MS = (20.0, 120.0)
 
 RETRIABLE = frozenset(
@@ -40,6 +41,7 @@ class ProduceCall(NamedTuple):
     acks: int
     timeout_ms: int
     transactional_id: str | None = None
+    version: int = PRODUCE_VERSION
 
 
 class ReadCall(NamedTuple):
@@ -61,6 +63,7 @@ class RequestCall(NamedTuple):
     number: int
     api_key: int
     body: Fields
+    version: int | None = None  # None: the newest
 
 
 class LookupCall(NamedTuple):

@@ -42,14 +42,16 @@ class CoordinatorLink:
         code_of: Callable[[Any], ErrorCode],
         heard: Heard,
         patience_ms: float = REQUEST_TIMEOUT_MS,
+        version: int | None = None,
     ) -> None:
-        """``code_of``: the error in an answer."""
+        """``code_of``: the error in an answer. ``version``: of the request, the newest where none is told."""
         if self.closed:
             return
 
         def again() -> None:
             self._client.world.after(
-                self._client.backoff_ms(), lambda: self.ask(api_key, body, code_of, heard, patience_ms)
+                self._client.backoff_ms(),
+                lambda: self.ask(api_key, body, code_of, heard, patience_ms, version),
             )
 
         def answered(reply: Reply) -> None:
@@ -64,7 +66,7 @@ class CoordinatorLink:
         if self._coordinator < 0:
             self._find(again)
         else:
-            self._request(self._coordinator, api_key, body(), answered, patience_ms)
+            self._request(self._coordinator, api_key, body(), answered, patience_ms, version)
 
     def _find(self, done: Callable[[], None]) -> None:
         def found(reply: Reply) -> None:
@@ -83,7 +85,8 @@ class CoordinatorLink:
         body: Fields,
         done: Callable[[Reply], None],
         patience_ms: float = REQUEST_TIMEOUT_MS,
+        version: int | None = None,
     ) -> None:
         client = self._client
-        call = RequestCall(client.client_id, client.next_number(), api_key, body)
+        call = RequestCall(client.client_id, client.next_number(), api_key, body, version)
         client.ask(broker, call, done, patience_ms)

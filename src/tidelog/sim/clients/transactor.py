@@ -12,8 +12,9 @@ from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.checkers.batches import entries
 from tidelog.sim.checkers.history import PartitionHistory, Write
 from tidelog.sim.checkers.transactions import Transaction, TransactionHistory, Value
-from tidelog.sim.clients.client import RETRIABLE, Client, ProduceCall, ReadCall, Reply
+from tidelog.sim.clients.client import PRODUCE_VERSION, RETRIABLE, Client, ProduceCall, ReadCall, Reply
 from tidelog.sim.clients.coordinator import TRANSACTION, CoordinatorLink
+from tidelog.sim.clients.offset_sender import OffsetSender
 from tidelog.sim.clients.reader import AbortedBatches
 
 INIT_PRODUCER_ID, END_TXN = 22, 26
@@ -24,6 +25,7 @@ ABORTS = 0.25  # how often it changes its mind
 PATIENCE_MS = 4000.0  # for one value
 READS = 0.5  # how often a transaction reads before it writes
 READ_BYTES = 4096
+SENDS = 0.4  # how often it sends an offset before it ends
 ADMISSION = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -36,6 +38,10 @@ ADMISSION = frozenset(
 
 
 class Transactor:
+    produce_version = PRODUCE_VERSION
+    end_version: int | None = None  # of EndTxn
+    offset_version: int | None = None  # of TxnOffsetCommit
+
     def __init__(
         self,
         client: Client,
@@ -44,7 +50,9 @@ class Transactor:
         partitions: int,
         histories: Callable[[str, int], PartitionHistory],
         transactions: TransactionHistory,
+        offsets: OffsetSender | None = None,
     ) -> None:
+        """``offsets``: through which it sends some as part of its transactions."""
         self._client = client
         self._world = client.world
         self._name = name  # transactional.id
@@ -58,6 +66,8 @@ class Transactor:
         self._numbers = 0
         self._positions: dict[int, int] = {}  # up to where it has read what others wrote
         self._open: Transaction | None = None
+        self._offsets = offsets
+        self._sent: int | None = None  # the offset that is part of the open transaction
         self.ended = 0
         self.stopped = False  # begins no more transactions
         self.gone = False  # somebody else has its transactional id for good
@@ -80,6 +90,15 @@ class Transactor:
             return
         self._become(answer)
         self._transactions.taken_over(self._name, self._producer)
+        if self._offsets is None:
+            self._later(self._begin)
+        else:
+            self._offsets.fetch(self._found)
+
+    def _found(self, offset: int) -> None:
+        """Where its predecessors have got to."""
+        if self._transactions.is_newest(self._name, self._producer) and self._offsets_count:
+            self._transactions.offsets(self._name).found(offset)
         self._later(self._begin)
 
     def _become(self, answer: Any) -> None:
@@ -150,7 +169,25 @@ class Transactor:
             done = lambda: self._write_next(transaction, rest)  # noqa: E731
             self._send(partition, value, self._world.now_ms, done)
         else:
-            self._end(commit=self._world.chance.random() >= ABORTS)
+            commit = self._world.chance.random() >= ABORTS
+            if self._offsets is not None and transaction.values and self._world.chance.random() < SENDS:
+                self._send_offset(commit=commit)
+            else:
+                self._end(commit=commit)
+
+    def _send_offset(self, *, commit: bool) -> None:
+        offset = self._transactions.offsets(self._name).next()
+
+        def heard(code: ErrorCode) -> None:
+            if code is ErrorCode.NONE:
+                self._sent = offset
+                self._end(commit=commit)
+            else:
+                self._note(f"offset {offset} {code.name}")
+                self._end(commit=False)
+
+        if self._offsets is not None:
+            self._offsets.send(self._producer, offset, self.offset_version, heard)
 
     def _send(self, partition: int, value: bytes, born_ms: float, done: Callable[[], None]) -> None:
         def again() -> None:
@@ -181,7 +218,7 @@ class Transactor:
             return
         call = ProduceCall(
             self._client.client_id, self._client.next_number(), self._topic, partition,
-            self._encode(partition, value), -1, BROKER_TIMEOUT_MS, self._name,
+            self._encode(partition, value), -1, BROKER_TIMEOUT_MS, self._name, self.produce_version,
         )  # fmt: skip
         self._client.ask(known[0], call, answered)
 
@@ -204,6 +241,9 @@ class Transactor:
         if transaction is None:
             return
         self._transactions.ending(transaction, commit=commit)
+        sent, self._sent = self._sent, None
+        if commit and sent is not None:
+            self._transactions.offsets(self._name).committing(sent)
         producer_id, epoch = self._producer
         body = {
             "transactional_id": self._name, "producer_id": producer_id, "producer_epoch": epoch,
@@ -215,15 +255,27 @@ class Transactor:
             self._open = None
             if code is ErrorCode.NONE:
                 self._transactions.ended(transaction, commit=commit)
+                if commit and sent is not None and self._offsets_count:
+                    self._transactions.offsets(self._name).committed(sent)
                 self.ended += 1
-                self._become(answer)
-                self._later(self._begin)
+                self._go_on(answer)
             elif self.gone:
                 self._link.closed = True
             else:
                 self._later(self.start)  # Its epoch is over, or nothing was ever written: it begins anew.
 
-        self._link.ask(END_TXN, lambda: body, _code, heard)
+        self._link.ask(END_TXN, lambda: body, _code, heard, version=self.end_version)
+
+    def _go_on(self, answer: Any) -> None:
+        """With an epoch for the next transaction."""
+        self._become(answer)
+        self._later(self._begin)
+
+    @property
+    def _offsets_count(self) -> bool:
+        """Whether no coordinator has lost anything."""
+        offsets = self._offsets
+        return offsets is not None and not offsets.is_given_up() and not self._transactions.void
 
     @property
     def busy(self) -> bool:

@@ -11,8 +11,11 @@ from tidelog.sim.stories import (
     damage,
     durability,
     failed_logs,
+    group_owners,
     isr,
     known_holes,
+    late_markers,
+    old_mail,
     operations,
     primary_backup,
     primary_backup_async,
@@ -43,6 +46,9 @@ STORIES: dict[str, Told] = (
     | _named("damage", damage.STORIES)
     | _named("durability", durability.STORIES)
     | _named("failed_log", failed_logs.STORIES)
+    | _named("group", group_owners.STORIES)
+    | _named("late_marker", late_markers.STORIES)
+    | _named("old_mail", old_mail.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)
     | _named("seam", seams.STORIES)

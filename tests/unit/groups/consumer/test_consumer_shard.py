@@ -13,9 +13,36 @@ def test_answers_wait_for_the_log() -> None:
     groups.held = True
     joining = groups.enter("a")
     assert joining.waits
-    assert groups.beat("a", 1).answer.epoch == 1, "nothing to write, nothing to wait for"
+    again = groups.beat("a", 1)
+    assert again.waits, "nothing to write, but what it would tell is not written yet"
     groups.commit()
-    assert joining.answer.epoch == 1
+    assert joining.answer.epoch == again.answer.epoch == 1
+    assert groups.beat("a", 1).answer.epoch == 1, "nothing to write, nothing to wait for"
+
+
+def test_answers_wait_for_the_newest_change() -> None:
+    groups = MixedGroups()
+    groups.held = True
+    groups.enter("a")
+    second = groups.enter("b")
+    again = groups.enter("b")
+    groups.commit(1)
+    assert second.waits
+    assert again.waits
+    groups.commit()
+    assert second.answer.epoch == again.answer.epoch == 2
+
+
+def test_who_asks_again_is_refused_with_the_write() -> None:
+    """A coordinator that was replaced has given away in vain what it could not write down."""
+    groups = MixedGroups()
+    groups.held = True
+    joining = groups.enter("a")
+    again = groups.enter("a")
+    groups.refusal = ErrorCode.NOT_COORDINATOR
+    groups.commit()
+    assert joining.answer.code == again.answer.code == ErrorCode.NOT_COORDINATOR
+    assert groups.reloads == 1
 
 
 def test_a_failed_write_is_told_and_the_shard_read_again() -> None:

@@ -1,0 +1,76 @@
+"""Stories about coordinators can fail: each mutation takes one rule away, and the story that tells why the
+rule is there must notice.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tidelog.broker.partition import Partition
+from tidelog.errors import InvariantViolation
+from tidelog.groups.consumer import requests
+from tidelog.groups.consumer.group import ConsumerGroup
+from tidelog.groups.effects import Answer, Effects, KeyValue
+from tidelog.log.producers import ProducerStates
+from tidelog.replication.serving import Serving
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import group_owners, late_markers, old_mail
+from tidelog.sim.story import Story
+from tidelog.sim.telling import StoryFailed
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def answer_ahead_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    """A request that changes nothing is answered at once, whatever is being written."""
+    original = requests._written
+
+    def written(group: ConsumerGroup, records: Sequence[KeyValue], waiter: Any, answer: Any) -> Effects:
+        if not records and waiter is not None:
+            return [Answer(waiter, answer)]
+        return original(group, records, waiter, answer)
+
+    patch.setattr(requests, "_written", written)
+
+
+def take_old_asks_for_new_ones(patch: pytest.MonkeyPatch) -> None:
+    """Whatever arrives from a follower shows that it follows now."""
+
+    def followed_until_ms(self: Serving, hosted: Any, follower: int) -> int:
+        standing = self._standing.get(follower)
+        return -1 if standing is None else standing.heard_ms
+
+    patch.setattr(Serving, "followed_until_ms", followed_until_ms)
+
+
+def trust_what_was_so_a_moment_ago(patch: pytest.MonkeyPatch) -> None:
+    """Whoever was followed a moment ago tells what it knows."""
+    patch.setattr(Partition, "is_sure", True)
+
+
+def take_old_asks_and_trust(patch: pytest.MonkeyPatch) -> None:
+    """Both: each of the two rules alone keeps a thawed coordinator from telling what is old."""
+    take_old_asks_for_new_ones(patch)
+    trust_what_was_so_a_moment_ago(patch)
+
+
+def take_late_markers(patch: pytest.MonkeyPatch) -> None:
+    """A marker ends whatever its producer has open."""
+    patch.setattr(ProducerStates, "is_late", lambda self, producer_id, epoch, marker: False)
+
+
+MUTATIONS: list[tuple[Patch, Callable[[], Story]]] = [
+    (answer_ahead_of_the_log, group_owners.member_that_was_thrown_out_in_vain),
+    (take_old_asks_for_new_ones, old_mail.frozen_leader_is_not_followed_still),
+    (take_old_asks_and_trust, group_owners.thawed_coordinator_reads_old_mail),
+    (trust_what_was_so_a_moment_ago, group_owners.coordinator_that_the_controllers_do_not_hear),
+    (take_late_markers, late_markers.copy_that_arrives_in_the_next_transaction),
+]
+
+
+@pytest.mark.parametrize(("mutate", "story"), MUTATIONS, ids=lambda each: each.__name__)
+def test_a_story_notices(mutate: Patch, story: Callable[[], Story], monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch)
+    with pytest.raises((StoryFailed, Violation, InvariantViolation)):
+        story()
