@@ -103,7 +103,7 @@ def fill(partition: Partition, count: int = 12) -> None:
 def flip_a_bit(partition: Partition, offset: int, place: int) -> None:
     """In the batch at ``offset``, as a disk does it: nobody is told."""
     segment = next(each for each in reversed(partition.log.segments) if each.base_offset <= offset)
-    position, size = segment.locate(offset)
+    position, size, *_ = segment.locate(offset)
     segment.trusted_from = segment.size
     batch = bytearray(segment.file().read_at(position, size))
     batch[place] ^= 0x40

@@ -1,13 +1,16 @@
 """Damage in old segments: found when it is read, and by who walks over everything."""
 
+from typing import Any
+
 import pytest
 
 from tidelog.config import TopicConfig
-from tidelog.log import verification
+from tidelog.log import reading
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
-from tidelog.log.verification import Checked, DamagedSegment, check, pieces
+from tidelog.log.verification import Checked, DamagedSegment, check, pieces, verify_read
 from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.disk import SimulatedDisk
 
@@ -153,14 +156,15 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
-        plain = verification.verify_read
 
-        def counted(segment: Segment, position: int, size: int, offset: int, end_offset: int) -> None:
+        def counted(
+            segment: Segment, position: int, size: int, *rest: int, **more: Any
+        ) -> BatchHeader | None:
             self.sizes.append(size)
-            plain(segment, position, size, offset, end_offset)
+            return verify_read(segment, position, size, *rest, **how)
 
-        monkeypatch.setattr(verification, "verify_read", counted)
-        monkeypatch.setattr(verification, "SLICE_BYTES", 400)
+        monkeypatch.setattr(reading, "verify_read", counted)
+        monkeypatch.setattr(reading, "SLICE_BYTES", 400)
 
 
 def test_a_reader_gets_what_was_checked_a_slice_at_a_time(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +201,7 @@ def test_what_is_read_from_the_middle_again_is_not_checked_again(
 
 def test_a_batch_that_is_larger_than_a_slice_is_read_whole(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     Reads(monkeypatch)
-    monkeypatch.setattr(verification, "SLICE_BYTES", 10)
+    monkeypatch.setattr(reading, "SLICE_BYTES", 10)
     assert len(read(log, 4)) == size_of(log, 0)
 
 
