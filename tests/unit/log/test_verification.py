@@ -158,7 +158,7 @@ class Reads:
         self.sizes: list[int] = []
 
         def counted(
-            segment: Segment, position: int, size: int, *rest: int, **more: Any
+            segment: Segment, position: int, size: int, *rest: int, **how: Any
         ) -> BatchHeader | None:
             self.sizes.append(size)
             return verify_read(segment, position, size, *rest, **how)
