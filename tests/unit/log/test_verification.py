@@ -157,9 +157,7 @@ class Reads:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
 
-        def counted(
-            segment: Segment, position: int, size: int, *rest: int, **how: Any
-        ) -> BatchHeader | None:
+        def counted(segment: Segment, position: int, size: int, *rest: int, **how: Any) -> BatchHeader | None:
             self.sizes.append(size)
             return verify_read(segment, position, size, *rest, **how)
 
