@@ -17,6 +17,8 @@ from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
 from tidelog.log.storage import EMPTY_REGION, Region
 from tidelog.log.verification import SLICE_BYTES, DamagedSegment, verify_read
+from tidelog.protocol.batch import BatchHeader
+from tidelog.types import NO_EPOCH
 
 _logger = logging.getLogger(__name__)
 
@@ -82,15 +84,22 @@ class Reading(LogState):
         return size
 
     def _verify(self, segment: Segment, position: int, size: int, offset: int, *, is_whole: bool) -> None:
-        if position + size > segment.verified_from(position):
-            end_offset, epoch_max = self._row.bounds_of(segment, self.end_offset)
-            verify_read(segment, position, size, offset, end_offset, is_whole=is_whole, epoch_max=epoch_max)
-            self._verify_epoch(segment, position, offset)
+        if position + size <= segment.verified_from(position):
+            return
+        end_offset, following = self._row.end_of(segment, self.end_offset)
+        epoch_max: int = NO_EPOCH
+        if following is not None and position + size >= segment.size:
+            first = following.header_at(0)
+            epoch_max = first.leader_epoch if first is not None else NO_EPOCH
+        header = verify_read(
+            segment, position, size, offset, end_offset, is_whole=is_whole, epoch_max=epoch_max
+        )
+        if header is not None and position:
+            self._verify_epoch(segment, header, offset)
 
-    def _verify_epoch(self, segment: Segment, position: int, offset: int) -> None:
+    def _verify_epoch(self, segment: Segment, header: BatchHeader, offset: int) -> None:
         """Of the first batch that is read: the batches behind it were held against each other."""
-        header = segment.header_at(position)
-        if header is None or not position or header.leader_epoch == self.epochs.epoch_at(header.base_offset):
+        if header.leader_epoch == self.epochs.epoch_at(header.base_offset):
             return
         previous = segment.header_at(segment.locate(header.base_offset - 1).position)
         if previous is not None and previous.leader_epoch > header.leader_epoch:

@@ -12,7 +12,6 @@ from tidelog.log import layout
 from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.swap import swap_in
-from tidelog.types import NO_EPOCH
 
 
 class SegmentRow:
@@ -45,14 +44,12 @@ class SegmentRow:
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
 
-    def bounds_of(self, segment: Segment, log_end_offset: int) -> tuple[int, int]:
-        """(exclusive end offset of what a segment holds, leader epoch of what follows or -1)."""
+    def end_of(self, segment: Segment, log_end_offset: int) -> tuple[int, Segment | None]:
+        """(exclusive end offset of what a segment holds, the next segment or None)."""
         number = self.number_of(segment.base_offset) + 1
         if number >= len(self._segments):
-            return log_end_offset, NO_EPOCH
-        following = self._segments[number]
-        header = following.header_at(0)
-        return following.base_offset, header.leader_epoch if header is not None else NO_EPOCH
+            return log_end_offset, None
+        return self._bases[number], self._segments[number]
 
     def number_of(self, offset: int) -> int:
         """Number of the segment that holds ``offset``, or would."""

@@ -12,6 +12,7 @@ from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.segment import Segment
 from tidelog.log.storage import Region
 from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader
 from tidelog.types import NO_EPOCH
 
 PIECE_BYTES = 1 << 20
@@ -105,13 +106,11 @@ def _check_order(base_offset: int, epoch: int, offset_min: int, epoch_min: int) 
 def verify_read(
     segment: Segment, position: int, size: int, offset: int, end_offset: int, *, is_whole: bool,
     epoch_max: int,
-) -> None:  # fmt: skip
+) -> BatchHeader | None:  # fmt: skip
     """Check what a reader of ``offset`` is about to get from a segment whose records end before
-    ``end_offset``; raises :class:`DamagedSegment`. ``is_whole``: it ends with a batch. ``epoch_max``: the
-    epoch of what follows the segment.
+    ``end_offset``; the first batch's header. Raises :class:`DamagedSegment`. ``is_whole``: it ends with a
+    batch. ``epoch_max``: the epoch of what follows the segment.
     """
-    if position + size <= segment.verified_from(position):
-        return
     # And the beginning of the batch behind: neither offset nor length nor epoch of a batch are under its CRC.
     end = min(position + size + _ORDER_SIZE, segment.size)
     data = memoryview(segment.file().read_at(position, end - position))
@@ -124,6 +123,7 @@ def verify_read(
         raise DamagedSegment(f"{segment!r} is damaged: {found.damage}", damaged_from)
     if (whole_bytes := min(found.whole_bytes, size)) > 0:
         segment.note_verified(position, position + whole_bytes)
+    return batches.parse_header(data) if len(data) >= batches.HEADER_SIZE else None
 
 
 def pieces(

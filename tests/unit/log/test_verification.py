@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from tidelog.config import TopicConfig
-from tidelog.log import reading, verification
+from tidelog.log import reading
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
-from tidelog.log.verification import Checked, DamagedSegment, check, pieces
+from tidelog.log.verification import Checked, DamagedSegment, check, pieces, verify_read
 from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.disk import SimulatedDisk
 
@@ -155,13 +156,10 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
-        plain = verification.verify_read
 
-        def counted(
-            segment: Segment, position: int, size: int, offset: int, end_offset: int, **more: Any
-        ) -> None:
+        def counted(segment: Segment, position: int, size: int, *rest: int, **how: Any) -> BatchHeader | None:
             self.sizes.append(size)
-            plain(segment, position, size, offset, end_offset, **more)
+            return verify_read(segment, position, size, *rest, **how)
 
         monkeypatch.setattr(reading, "verify_read", counted)
         monkeypatch.setattr(reading, "SLICE_BYTES", 400)
