@@ -13,6 +13,7 @@ from tidelog.broker.quorum_voters import FORGOT
 from tidelog.replication.effects import Commit
 from tidelog.replication.election import Election
 from tidelog.replication.replica import Replica, Role
+from tidelog.replication.sealing import Sealing
 from tidelog.sim.explore import SCOPES
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -91,6 +92,11 @@ def join_before_it_is_confirmed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "_maybe_join", maybe_join)
 
 
+def everybody_holds_the_seal(patch: pytest.MonkeyPatch) -> None:
+    """All replicas are members when a log is sealed, whatever they hold of it."""
+    patch.setattr(Sealing, "_holders", lambda self: (self._hosted.replica.me, *self._hosted.replica.progress))
+
+
 class Mutation(NamedTuple):
     patch: Patch
     scope: str
@@ -104,6 +110,7 @@ MUTATIONS = [
     Mutation(refusals_leave_no_trace, "proposals", 9),
     Mutation(vote_for_anybody, "repair", 5),
     Mutation(join_before_it_is_confirmed, "proposals", 5),
+    Mutation(everybody_holds_the_seal, "seals", 2),
 ]
 
 

@@ -138,6 +138,18 @@ def _second_leads() -> World:
     return world
 
 
+def _to_be_sealed() -> World:
+    """Voters: node 1 leads, node 3 has everything, node 2 lacks the last record, and the topic is to be
+    replicated by isr.
+    """
+    world = _all_have_one()
+    _do(world, "node 1 takes r2", *["node 3 fetches from node 1"] * 2)
+    world.configure({REPLICATION_MODE: ISR})
+    world.settle()
+    world.budgets = {"records": 1, "kills": 1, "elections": 1}
+    return world
+
+
 _MODES = actions.all_of(
     actions.produce, actions.fetch, actions.stand, actions.kill, actions.start, actions.change_mode,
     actions.pass_time,
@@ -153,5 +165,6 @@ SCOPES: dict[str, Scope] = {
     "repair": Scope("voters that are damaged, repaired and readmitted", _repair, _VOTERS, 5),
     "repair-again": Scope("a voter that was readmitted and is damaged again", _repair_again, _VOTERS, 4),
     "modes": Scope("seals, changes of mode and stand-ins", _second_leads, _MODES, 30),
+    "seals": Scope("voters whose log is sealed, elections and kills meanwhile", _to_be_sealed, _MODES, 5),
 }
 """Each with the depth that a test run can afford; a search may be asked to go deeper."""
