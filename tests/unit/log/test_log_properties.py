@@ -114,6 +114,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def close_and_open(self) -> None:
         assert self.log.close()
+        self.write_checkpoint()  # As a data directory does before it calls the stop a clean one.
         self._reopen(clean=True)
 
     @rule()
