@@ -77,7 +77,8 @@ class Reading(LogState):
         again.
         """
         known = segment.verified_from(position)
-        if known > position:
+        # What is known may end within a batch. Less than a whole one is of no use to a reader.
+        if known - position >= min(first_size, available):
             return min(available, known - position)
         size = min(available, max(SLICE_BYTES, first_size))
         self._verify(segment, position, size, offset, is_whole=is_whole and size == available)

@@ -203,6 +203,14 @@ def test_a_batch_that_is_larger_than_a_slice_is_read_whole(log: Log, monkeypatch
     assert len(read(log, 4)) == size_of(log, 0)
 
 
+def test_a_reader_gets_a_whole_batch_where_what_was_checked_ends_within_it(log: Log) -> None:
+    """Less than one whole batch would be asked for again and again."""
+    first = size_of(log, 0)
+    for end in (1, first - 1, first, first + 1):
+        log.segments[0].verified_to, log.segments[0].verified_parts = end, []
+        assert len(read(log, 0)) >= first
+
+
 def test_ranges_that_were_checked_grow_together_and_are_cut(log: Log) -> None:
     segment = log.segments[0]
     segment.note_verified(100, 200)
