@@ -4,8 +4,8 @@ import pytest
 
 from tidelog.config import TopicConfig
 from tidelog.log.log import Log
-from tidelog.protocol.records import Record, encode_batch
-from tidelog.sim.checkers.batches import batches_between, records_between
+from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
+from tidelog.sim.checkers.batches import batches_between, newest_of, records_between
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
 
@@ -33,3 +33,22 @@ def test_the_watermark_may_lie_inside_of_what_was_compacted_later(
 def test_not_inside_of_a_batch_that_nobody_compacts(log: Log) -> None:
     with pytest.raises(Violation, match="no batch begins"):
         batches_between(log, 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "newest"),
+    [(ControlType.COMMIT, (1, b"in")), (ControlType.ABORT, (0, b"before")), (None, (0, b"before"))],
+)
+def test_the_newest_value_is_one_that_counts(kind: ControlType | None, newest: tuple[int, bytes]) -> None:
+    log = Log.open(SimulatedDisk(), "t-0", TopicConfig(), clean=False, now_ms=NOW_MS)
+    transaction = {"leader_epoch": 0, "producer_id": 7, "producer_epoch": 0, "transactional": True}
+    batches = [
+        encode_batch([Record(0, NOW_MS, b"k", b"before", ())], leader_epoch=0),
+        encode_batch([Record(1, NOW_MS, b"k", b"in", ())], base_sequence=0, **transaction),
+    ]
+    if kind is not None:
+        marker = Record(2, NOW_MS, control_key(kind), b"\0" * 6, ())
+        batches.append(encode_batch([marker], control=True, **transaction))
+    for batch in batches:
+        log.append_batches(memoryview(batch), NOW_MS)
+    assert newest_of(log) == {b"k": newest}

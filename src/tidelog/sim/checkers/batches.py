@@ -9,7 +9,7 @@ from tidelog.errors import CorruptBatch
 from tidelog.log.log import Log
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.batch import check, iterate, parse_header
-from tidelog.protocol.records import Record, decode_batch
+from tidelog.protocol.records import ControlType, Record, control_type, decode_batch
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.disk import SimulatedDisk
 
@@ -52,16 +52,41 @@ def records_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
 
 def newest_of(log: Log) -> dict[bytes | None, tuple[int, bytes]]:
     """By key: where its newest record lies, and what it is. Whether one that says that its key is gone is
-    still there, each node decides for itself.
+    still there, each node decides for itself; so it is with records of aborted transactions, which count for
+    nothing.
     """
     found: dict[bytes | None, tuple[int, bytes]] = {}
-    for data in pieces(log, log.start_offset, log.end_offset):
-        for _, records in _keyed(data):
-            for record in records:
-                found.pop(record.key, None)
-                if record.value is not None:
-                    found[record.key] = record.offset, record.value
+    for records in _counting(log):
+        for record in records:
+            found.pop(record.key, None)
+            if record.value is not None:
+                found[record.key] = record.offset, record.value
     return found
+
+
+def _counting(log: Log) -> Iterator[list[Record]]:
+    """The records of each batch that belongs to no transaction, or to one that was committed."""
+    batches: list[list[Record]] = []
+    undecided: dict[int, list[int]] = {}  # By producer: the places of its batches since its last marker.
+    for data in pieces(log, log.start_offset, log.end_offset):
+        for position, header in iterate(data):
+            records = list(decode_batch(data[position : position + header.size]))
+            if not header.is_control:
+                if header.is_transactional:
+                    undecided.setdefault(header.producer_id, []).append(len(batches))
+                batches.append(records)
+            elif header.is_transactional:
+                mine = undecided.pop(header.producer_id, [])
+                if records and control_type(records[0].key) is ControlType.ABORT:
+                    _forget(batches, mine)
+    for mine in undecided.values():
+        _forget(batches, mine)
+    yield from batches
+
+
+def _forget(batches: list[list[Record]], places: list[int]) -> None:
+    for place in places:
+        batches[place] = []
 
 
 def _keyed(data: bytes) -> Iterator[tuple[int, list[Record]]]:
