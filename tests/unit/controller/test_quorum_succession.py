@@ -11,6 +11,7 @@ from tidelog.controller import brokers, leadership, logs, reassignment
 from tidelog.controller.elections import InSyncWish, change_in_sync
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.records import (
+    BrokerConfigChanged,
     BrokerFencingChanged,
     BrokerRegistered,
     Loss,
@@ -195,6 +196,15 @@ def test_a_leader_that_wants_to_stop_gets_an_heir(image: ClusterImage) -> None:
     after = told(after, partition(after).heir, 8, 1, 2, 3)
     assert partition(after).heir == -1
     assert not brokers.is_needed(after, 2)
+
+
+def test_a_damaged_leader_hands_over_even_to_a_drained_broker(image: ClusterImage) -> None:
+    """It is repaired only once another replica leads."""
+    after = told(image, 2, 7, 1, 2, 3)
+    after = after.apply([BrokerConfigChanged(str(each), {"broker.drain": "true"}) for each in (1, 3)])
+    assert partition(after).heir == -1
+    after = after.apply(logs.take_offline(after, 2, 0, [(topic_id(1), 0)], rules_of))
+    assert partition(after).heir in (1, 3)
 
 
 def test_the_preferred_leader_is_asked_for(image: ClusterImage) -> None:

@@ -48,7 +48,12 @@ def _heir(partition: PartitionImage, standing: Standing) -> int:
     leader = partition.leader
     if leader == NO_BROKER:
         return NO_BROKER
-    able = [voter for voter in partition.in_sync if voter in standing.willing and voter != leader]
+    others = [voter for voter in partition.in_sync if voter != leader]
+    able = [voter for voter in others if voter in standing.willing]
+    if not able and leader in partition.offline:
+        # A damaged log is repaired only once another replica leads. One that would rather not lead, because
+        # its broker is drained or stops, is better than a leader that stays damaged for ever.
+        able = others
     if partition.heir in able:
         return partition.heir
     stays = leader in standing.willing and leader not in partition.offline
