@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tidelog.cli.modes import QUESTIONS
 from tidelog.config.promises import EXAMPLES, Terms, describe, may_lose, reads_go_on, writes_go_on
 from tidelog.controller.mode_changes import STEPS
 from tidelog.replication.policies import BY_NAME
@@ -19,20 +20,6 @@ TITLES = {
     "async": "`primary-backup`, 2 replicas, 1 copy",
     "double": "`primary-backup`, 2 replicas, 2 copies",
     "quorum": "`quorum`, 3 replicas",
-}
-_QUESTIONS = {
-    "copies": "copies before ok (acks=all)",
-    "survives_writing": "any so many dead: writes go on",
-    "survives_reading": "any so many dead: reads go on",
-    "survives_destruction": "any so many disks lost: nothing lost",
-    "writes_stop_when": "writes stop when",
-    "can_lose_when": "acknowledged records are lost only with",
-    "order": "order",
-    "who_leads": "who leads",
-    "leader_dead": "leader dead",
-    "needs_controllers": "controllers needed",
-    "acks_1": "acks=1 means",
-    "least_replicas": "replicas at least",
 }
 HELD = {1: 7, 2: 5, 3: 3}  # broker → end offset, in the picture of what is committed
 
@@ -53,7 +40,11 @@ def promises() -> str:
     """The table that ``tidelog modes`` prints."""
     columns = {TITLES[name]: describe(terms) for name, terms in EXAMPLES.items()}
     rows = [["", *columns]]
-    rows += [[words, *(_cell(each[key]) for each in columns.values())] for key, words in _QUESTIONS.items()]
+    rows += [
+        [words, *(_cell(each[key]) for each in columns.values())]
+        for key, words in QUESTIONS.items()
+        if key != "replicas"
+    ]
     return _table(rows)
 
 
@@ -68,7 +59,7 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def committed() -> str:
-    """Three replicas that are not equally far, and where each mode's policy puts the high watermark."""
+    """Three replicas with logs of different lengths, and where each mode's policy puts the high watermark."""
     lines = ["offset        " + " ".join(str(offset) for offset in range(max(HELD.values())))]
     for broker, end in HELD.items():
         role = "leader" if broker == 1 else "follower"
@@ -111,8 +102,8 @@ def _leader(min_in_sync: int) -> Any:
 
 
 def faults() -> str:
-    """Every set of dead replicas, and what goes on; A is the leader or primary."""
-    rows = [["dead", *TITLES.values()]]
+    """Every set of failed replicas, and what continues; A is the leader or primary."""
+    rows = [["failed", *TITLES.values()]]
     for size in range(1, 4):
         for dead in combinations("ABC", size):
             rows.append([" ".join(dead), *(_outcome(terms, dead) for terms in EXAMPLES.values())])
@@ -128,7 +119,7 @@ def _outcome(terms: Terms, dead: tuple[str, ...]) -> str:
         for word, goes in (("writes", writes_go_on(terms, places)), ("reads", reads_go_on(terms, places)))
         if goes
     ]
-    lost = "; lost for good: may lose" if may_lose(terms, destroyed=places) else ""
+    lost = "; data loss possible if lost for good" if may_lose(terms, destroyed=places) else ""
     return (" and ".join(going_on) or "nothing") + lost
 
 
@@ -147,7 +138,7 @@ def _story(path: Path) -> Callable[[], str]:
 
 
 def fill(text: str, drawn: Mapping[str, Callable[[], str]]) -> str:
-    """A page with every block that it names drawn anew. Raises KeyError for one that nothing draws."""
+    """A page with all its blocks redrawn. Raises KeyError for an unknown block."""
     return "".join(_pieces(text, drawn))
 
 

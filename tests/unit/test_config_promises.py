@@ -109,7 +109,7 @@ def test_2n_plus_1_against_n_plus_1(failures: int):
 
 
 def test_the_exercise_with_five_nodes():
-    """Any two dead: both go on; three dead: both refuse; an ok means three copies in both."""
+    """Any two dead: both go on; three dead: both refuse; an acknowledged record has three copies in both."""
     for terms in DLEDGER_OF_FIVE:
         assert (terms.copies, survives_writing(terms), survives_destruction(terms)) == (3, 2, 2)
 
@@ -117,23 +117,23 @@ def test_the_exercise_with_five_nodes():
 def test_what_is_said_follows_the_settings():
     said = losses(Terms(ISR, 3, min_in_sync=1, unclean=True))
     assert said == [
-        "the leader lost for good, with records that nobody else had yet",
-        "the leader without power, with records neither synced to disk nor copied yet",
-        "all in-sync replicas down, and another one made leader",
+        "the leader is lost for good with records that were not yet copied",
+        "the leader loses power with records that were neither synced to disk nor copied",
+        "all in-sync replicas are down and another replica becomes leader (unclean election)",
     ]
-    assert losses(Terms(QUORUM, 3, synced=True)) == ["2 of 3 replicas lost for good"]
-    assert losses(Terms(ISR, 1, unclean=True))[-1].startswith("the leader without power")
-    assert "late" not in " ".join(losses(Terms(PRIMARY_BACKUP, 2)))
+    assert losses(Terms(QUORUM, 3, synced=True)) == ["2 of 3 replicas are lost for good"]
+    assert losses(Terms(ISR, 1, unclean=True))[-1].startswith("the leader loses power")
+    assert "slow" not in " ".join(losses(Terms(PRIMARY_BACKUP, 2)))
     assert losses(Terms(PRIMARY_BACKUP, 2, degrades=True))[-1] == (
-        "backups late or away, writes gone on without them, and then the primary lost for good or without "
-        "power"
+        "backups are slow or down, writes continue without them, and then the primary is lost for good or "
+        "loses power"
     )
     assert describe(EXAMPLES["double"])["writes_stop_when"] == "the primary or its backup is down"
     assert describe(EXAMPLES["isr"])["writes_stop_when"] == "2 of 3 replicas are down"
 
 
-# What an operator may have set → (copies before ok, dead survived writing, dead survived reading, disks that
-# may be lost, replicas at least, when writes stop), worked out by hand from the truth table of faults.
+# What an operator may have set → (copies before acknowledgement, failures tolerated for writes and for reads,
+# disks that may be lost, minimum replicas, when writes stop), worked out by hand from the truth table of faults.
 SETTINGS = {
     Terms(ISR, 3, min_in_sync=2): (2, 1, 2, 1, 2, "2 of 3 replicas are down"),
     Terms(ISR, 3, min_in_sync=1): (1, 2, 2, 0, 1, "3 of 3 replicas are down"),
@@ -143,7 +143,7 @@ SETTINGS = {
     Terms(PRIMARY_BACKUP, 3, min_in_sync=2): (2, 0, 2, 1, 2, "the primary is down, or 2 of its 2 backups"),
     Terms(PRIMARY_BACKUP, 2, min_in_sync=2, degrades=True): (
         *(2, 0, 1, 0, 2),
-        "the primary is down; without its backups they wait for replication.degrade.after.ms",
+        "the primary is down; without backups, writes pause for replication.degrade.after.ms",
     ),
     Terms(QUORUM, 3, synced=True): (2, 1, 2, 1, 3, "2 of 3 replicas are down"),
     Terms(QUORUM, 5, synced=True): (3, 2, 4, 2, 3, "3 of 5 replicas are down"),
@@ -174,8 +174,8 @@ def test_without_syncing_a_majority_can_forget():
     assert not may_lose(unsynced, without_power={A})
     assert may_lose(unsynced, without_power={B, C})
     assert losses(unsynced) == [
-        "2 of 3 replicas lost for good",
-        "2 of 3 replicas without power at once, and what was not synced to disk gone",
+        "2 of 3 replicas are lost for good",
+        "2 of 3 replicas lose power at once, before records were synced to disk",
     ]
 
 

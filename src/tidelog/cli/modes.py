@@ -13,21 +13,21 @@ from tidelog.cli.topic.mode_changes import print_change, print_unconfirmed
 from tidelog.config import TOPIC_SETTINGS
 from tidelog.config.promises import EXAMPLES, SYNC_EVERY_MESSAGE, Terms, describe
 
-# Key of a promise → what it answers.
+# Key of a promise → its row heading.
 QUESTIONS = {
     "replicas": "replicas",
-    "copies": "copies before ok (acks=all)",
-    "survives_writing": "dead replicas survived, writing",
-    "survives_reading": "dead replicas survived, reading",
-    "survives_destruction": "lost disks survived",
+    "copies": "copies before acknowledgement (acks=all)",
+    "survives_writing": "failures tolerated for writes",
+    "survives_reading": "failures tolerated for reads",
+    "survives_destruction": "lost disks tolerated without data loss",
     "writes_stop_when": "writes stop when",
-    "can_lose_when": "acknowledged records lost only with",
+    "can_lose_when": "acknowledged records are lost only if",
     "order": "order",
-    "who_leads": "who leads",
-    "leader_dead": "leader dead",
+    "who_leads": "leader",
+    "leader_dead": "when the leader fails",
     "needs_controllers": "controllers needed",
     "acks_1": "acks=1 means",
-    "least_replicas": "replicas at least",
+    "least_replicas": "minimum replicas",
 }
 HEADINGS = {
     "isr": "isr",
@@ -41,16 +41,16 @@ def modes(
     topic: Annotated[
         str | None,
         typer.Option(
-            "--topic", metavar="TOPIC", help="What this topic promises, with the settings it has now."
+            "--topic", metavar="TOPIC", help="Show the promises of this topic with its current settings."
         ),
     ] = None,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Show what the replication modes promise: copies, faults survived, what can be lost, order, elections.
+    """Show what the replication modes promise: copies, failures tolerated, possible loss, order, elections.
 
-    Without --topic this is a comparison with usual settings and needs no cluster; with it, the promise of one
-    topic, worked out from its replicas and settings.
+    Without --topic, this compares the modes with their usual settings and needs no cluster. With --topic, it
+    shows the promises of one topic, computed from its replicas and settings.
 
     Example: tidelog modes --topic orders
     """

@@ -1,8 +1,8 @@
 """What each replication mode promises, as data and as arithmetic over a topic's settings.
 
-``tidelog modes`` prints it, the documentation shows it, and whoever has to choose settings can ask the same
-functions. Nothing here looks at a cluster: replicas are numbered by their place, 0 is the leader or
-primary, and all of them live when the faults come.
+``tidelog modes`` prints it, the documentation shows it, and a planner can call the same functions. Nothing
+here looks at a cluster: replicas are numbered by their position, 0 is the leader or primary, and all of them
+are alive before the faults.
 """
 
 from collections.abc import Callable, Set
@@ -27,12 +27,12 @@ class Terms(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """How many replicas hold a record for which a producer with acks=all was told ok."""
+        """How many replicas hold a record that was acknowledged with acks=all."""
         return COPIES[self.mode](self.min_in_sync, self.replicas)
 
     @property
     def may_degrade(self) -> bool:
-        """Whether an ok may mean fewer copies, because backups were late or away for a while."""
+        """Whether an acknowledgement may mean fewer copies, because backups were slow or down."""
         return self.degrades and self.copies > 1
 
 
@@ -40,8 +40,8 @@ class Rule(NamedTuple):
     """The part of a promise that differs from mode to mode."""
 
     writes_go_on: Callable[[Terms, Set[int]], bool]
-    keeps: Callable[[Terms], int]  # Any so many replicas may lose what they held, and nothing is lost.
-    leader_holds_all: bool  # what was acknowledged, whoever else does
+    keeps: Callable[[Terms], int]  # how many replicas may lose their data without losing a record
+    leader_holds_all: bool  # The leader holds every acknowledged record.
     least_replicas: Callable[[Terms], int]  # with which these settings are accepted
     leader: str  # what users call it
     leader_can_be_replaced: bool  # when it is down
@@ -50,7 +50,7 @@ class Rule(NamedTuple):
     acks_1: str  # what acks=1 means
     order: str
     needs_controllers: str
-    nodes_for: Callable[[int], int]  # how many replicas let writes go on with so many of them dead
+    nodes_for: Callable[[int], int]  # failures to tolerate → replicas needed, for writes
 
 
 def _enough_left(terms: Terms, dead: Set[int]) -> bool:
@@ -66,8 +66,8 @@ def _all_but_one_copy(terms: Terms) -> int:
 
 
 def _minority(terms: Terms) -> int:
-    """Who lost its data does not vote. When those that remember are no majority any more, nobody leads, and
-    an operator decides; with an even number of replicas that is one loss before all copies are gone.
+    """A replica that lost its data does not vote. If the others are no majority, there is no leader until an
+    operator decides. With an even number of replicas that is one loss before all copies are gone.
     """
     return terms.replicas - terms.copies
 
@@ -86,9 +86,9 @@ RULES: dict[str, Rule] = {
         least_replicas=_as_many_as_copies,
         leader="leader",
         leader_can_be_replaced=True,
-        who_leads="the controllers name a member of the in-sync set",
+        who_leads="a member of the in-sync set, appointed by the controllers",
         without_leader="a new leader at once",
-        acks_1="the leader alone: lost if it dies before a follower has the record",
+        acks_1="only the leader has the record; it is lost if the leader fails before a follower has it",
         order=_STRICT,
         needs_controllers="for every change of leader or in-sync set",
         # Down to a set of one, with min.insync.replicas=1.
@@ -101,12 +101,12 @@ RULES: dict[str, Rule] = {
         least_replicas=_as_many_as_copies,
         leader="primary",
         leader_can_be_replaced=False,
-        who_leads="the first replica, always; an operator can promote another",
+        who_leads="always the first replica; an operator can promote another",
         without_leader="no writes until it is back; backups serve readers",
-        acks_1="as acks=all",
-        order=f"{_STRICT}; who needs it waits for the primary, others write elsewhere",
-        needs_controllers="to send readers to a backup, and to take back who was away",
-        nodes_for=lambda failures: failures + 1,  # As long as it is not the primary that fails.
+        acks_1="same as acks=all",
+        order=f"{_STRICT}; producers that need it wait for the primary, others use other partitions",
+        needs_controllers="to send readers to a backup and to readmit replicas",
+        nodes_for=lambda failures: failures + 1,  # provided that the primary does not fail
     ),
     QUORUM: Rule(
         writes_go_on=_enough_left,
@@ -115,11 +115,11 @@ RULES: dict[str, Rule] = {
         least_replicas=lambda terms: LEAST_REPLICAS[QUORUM],
         leader="leader",
         leader_can_be_replaced=True,
-        who_leads="the replicas vote, the most complete log wins",
-        without_leader="an election, and no writes while it lasts",
-        acks_1="as acks=all",
+        who_leads="elected by the replicas; the most complete log wins",
+        without_leader="a leader election, without writes until it ends",
+        acks_1="same as acks=all",
         order=_STRICT,
-        needs_controllers="for none of this",
+        needs_controllers="no",
         nodes_for=lambda failures: 2 * failures + 1,
     ),
 }
@@ -129,20 +129,20 @@ RULES: dict[str, Rule] = {
 
 
 def writes_go_on(terms: Terms, dead: Set[int]) -> bool:
-    """Whether acks=all is still answered ok with these replicas dead, after a change of leader at most."""
+    """Whether acks=all writes are still acknowledged with these replicas dead, after a failover at most."""
     return RULES[terms.mode].writes_go_on(terms, dead)
 
 
 def reads_go_on(terms: Terms, dead: Set[int]) -> bool:
-    """What is committed can be read as long as any replica lives."""
+    """Committed records can be read while any replica is alive."""
     return len(dead) < terms.replicas
 
 
 def may_lose(
     terms: Terms, *, destroyed: Set[int] = frozenset(), without_power: Set[int] = frozenset()
 ) -> bool:
-    """Whether an acknowledged record can be gone for good when these disks are destroyed and those machines
-    lose power, all at once. The worst case: no more replicas hold it than had to, and they are among these.
+    """Whether an acknowledged record can be lost when these disks are destroyed and those machines lose
+    power, all at once. The worst case: only as many replicas hold it as required, and all of them are hit.
     """
     gone = destroyed | (frozenset() if terms.synced else without_power)
     rule = RULES[terms.mode]
@@ -150,7 +150,7 @@ def may_lose(
 
 
 def survives_writing(terms: Terms) -> int:
-    """So many dead replicas, whichever they are, do not stop writes."""
+    """How many failures are tolerated for writes, whichever replicas fail."""
     return _most(terms, lambda dead: writes_go_on(terms, dead))
 
 
@@ -159,12 +159,12 @@ def survives_reading(terms: Terms) -> int:
 
 
 def survives_destruction(terms: Terms) -> int:
-    """So many destroyed disks, whichever they are, lose no acknowledged record."""
+    """How many destroyed disks lose no acknowledged record, whichever disks they are."""
     return RULES[terms.mode].keeps(terms)
 
 
 def _most(terms: Terms, holds: Callable[[Set[int]], bool]) -> int:
-    """The leader is in every fault set: no other is worse."""
+    """The leader is in every fault set, because no other set is worse."""
     count = 0
     while count < terms.replicas and holds(frozenset(range(count + 1))):
         count += 1
@@ -175,26 +175,26 @@ def _most(terms: Terms, holds: Callable[[Set[int]], bool]) -> int:
 
 
 def losses(terms: Terms) -> list[str]:
-    """When acknowledged records can be lost, in sentences without their stop."""
+    """When acknowledged records can be lost: clauses that follow "lost only if"."""
     leader = f"the {RULES[terms.mode].leader}"
     if terms.copies == 1:
-        found = [f"{leader} lost for good, with records that nobody else had yet"]
-        power = f"{leader} without power, with records neither synced to disk nor copied yet"
+        found = [f"{leader} is lost for good with records that were not yet copied"]
+        power = f"{leader} loses power with records that were neither synced to disk nor copied"
     else:
-        found = [f"{_holders(terms)} lost for good"]
-        power = f"{_holders(terms)} without power at once, and what was not synced to disk gone"
+        found = [f"{_holders(terms)} are lost for good"]
+        power = f"{_holders(terms)} lose power at once, before records were synced to disk"
     if not terms.synced:
         found.append(power)
     if terms.unclean and terms.replicas > 1:
-        found.append("all in-sync replicas down, and another one made leader")
+        found.append("all in-sync replicas are down and another replica becomes leader (unclean election)")
     if terms.may_degrade:
-        ends = "lost for good" if terms.synced else "lost for good or without power"
-        found.append(f"backups late or away, writes gone on without them, and then {leader} {ends}")
+        ends = "is lost for good" if terms.synced else "is lost for good or loses power"
+        found.append(f"backups are slow or down, writes continue without them, and then {leader} {ends}")
     return found
 
 
 def _holders(terms: Terms) -> str:
-    """Those who hold an acknowledged record, when there are as few as allowed."""
+    """The replicas that hold an acknowledged record, if they are as few as allowed."""
     if not RULES[terms.mode].leader_holds_all:
         return f"{survives_destruction(terms) + 1} of {terms.replicas} replicas"
     if terms.copies == terms.replicas:
@@ -229,7 +229,7 @@ def _stop(terms: Terms, backups: int) -> str:
         down = survives_writing(terms) + 1
         return f"{down} of {terms.replicas} replicas {'is' if down == 1 else 'are'} down"
     if terms.may_degrade:
-        return "the primary is down; without its backups they wait for replication.degrade.after.ms"
+        return "the primary is down; without backups, writes pause for replication.degrade.after.ms"
     spare = terms.replicas - terms.copies
     if backups == 0 or spare >= backups:
         return "the primary is down"
@@ -244,7 +244,7 @@ EXAMPLES: dict[str, Terms] = {
     "double": Terms(PRIMARY_BACKUP, 2, min_in_sync=2),
     "quorum": Terms(QUORUM, 3, synced=True),
 }
-"""The modes as most people will use them."""
+"""The modes with their usual settings."""
 
 DLEDGER_OF_FIVE = (Terms(QUORUM, 5, synced=True), Terms(ISR, 5, min_in_sync=majority(5)))
-"""The classic exercise: five nodes with five replicas, and the isr settings that give the same."""
+"""Five nodes with five replicas, and the isr settings with the same promises."""
