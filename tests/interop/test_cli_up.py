@@ -138,7 +138,7 @@ def test_a_killed_broker_is_reported_and_its_successor_stopped_with_the_rest(sta
     tidelog(up.port, "produce", "greetings", given="hello\n")
     os.kill(up.broker_pid, signal.SIGKILL)
     report = up.error_line()
-    assert "broker 1 was ended by SIGKILL" in report
+    assert "broker 1 was killed by SIGKILL" in report
     config = up.directory / "broker-1" / "broker.toml"
     assert f"tidelog broker --config {config}" in report
     log = (up.directory / "second.log").open("wb")
@@ -159,7 +159,7 @@ def test_a_port_that_is_taken(start_up: StartUp) -> None:
         port = taken.getsockname()[1]
         code, output, errors = start_up(port=port).result()
     assert (code, output) == (1, "")
-    assert errors == f"tidelog: Port {port} is taken; choose another one with --port.\n"
+    assert errors == f"tidelog: Port {port} is in use; choose another one with --port.\n"
 
 
 def test_a_directory_that_is_in_use(start_up: StartUp) -> None:
@@ -209,6 +209,6 @@ def test_a_broker_that_dies_while_starting_is_explained_by_its_log(start_up: Sta
     up = start_up("--set", f"log.dir={tmp_path / 'not-a-directory'}")
     code, output, errors = up.result()
     assert (code, output) == (1, "")
-    assert "Broker 1 ended with exit code 1 while starting" in errors
+    assert "Broker 1 exited with code 1 while starting" in errors
     assert "not-a-directory" in errors
     assert "Traceback" not in errors

@@ -133,7 +133,7 @@ def test_a_leader_given_up_by_hand_while_it_lives_acknowledges_nothing_more(
     heir.start()
     cluster.wait_for(lambda: cluster.view("t", of=heir).topics["t"][0].leader == -1, "nobody leads")
     assert main(["topic", "elect", "t", "--unclean", "--execute", "--bootstrap", heir.bootstrap]) == 0
-    assert "1 partition got another leader" in capsys.readouterr().out
+    assert "1 partition got a new leader" in capsys.readouterr().out
     with Wire(old.bootstrap) as wire:
         answer = calls.produce(wire, "t", batch(b"to the old leader"))
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -126,7 +126,7 @@ class TestWithoutMembers:
     def test_of_some_partitions(self, tidelog: Run, group: str, topic: str) -> None:
         words = ("reset-offsets", group, "--topic", f"{topic}:1", "--to-latest")
         assert "Nothing was changed" in tidelog(*words)
-        assert f"Moved group {group}." in tidelog(*words, "--execute")
+        assert f"Reset the offsets of group {group}." in tidelog(*words, "--execute")
         assert offsets(tidelog("describe", group, "--json")) == [3, 10]
 
     def test_a_group_that_never_was(self, tidelog: Run, topic: str) -> None:
@@ -140,8 +140,10 @@ class TestWithoutMembers:
         assert offsets(tidelog("describe", name, "--json")) == [4, 4]
 
     def test_refusals(self, tidelog: Run, group: str, topic: str) -> None:
-        assert "Say where to" in tidelog("reset-offsets", group, code=1)
-        assert "Say where to" in tidelog("reset-offsets", group, "--to-latest", "--shift-by", "1", code=1)
+        assert "Pass exactly one of" in tidelog("reset-offsets", group, code=1)
+        assert "Pass exactly one of" in tidelog(
+            "reset-offsets", group, "--to-latest", "--shift-by", "1", code=1
+        )
         refused = tidelog("reset-offsets", group, "--to-timestamp", "noon", code=1)
         assert "--to-timestamp takes" in refused
         refused = tidelog("reset-offsets", group, "--topic", f"{topic}:9", "--to-latest", code=1)

@@ -145,9 +145,9 @@ def test_a_change_that_has_to_wait_says_why(tidelog: Run, cluster: Cluster) -> N
     _, complaint = tidelog("topic", "alter", "waits", "--mode", "isr", "--timeout", "0.5", code=1)
     assert f"partition 0 (primary-backup) waits for {reason}" in complaint
     told = tidelog("topic", "describe", "waits")[0]
-    assert "On the way to mode isr" in told
+    assert "Changing to mode isr" in told
     assert reason in told
-    assert "On the way to mode isr" in tidelog("modes", "--topic", "waits")[0]
+    assert "Changing to mode isr" in tidelog("modes", "--topic", "waits")[0]
     primary.start()
     tidelog("topic", "alter", "waits", "--mode", "isr")
 

@@ -88,8 +88,8 @@ def test_abort_of_one_that_hangs(broker: Broker) -> None:
     [
         (["describe", "nobody"], "There is no transactional id 'nobody'"),
         (["abort", "nobody"], "There is no transactional id 'nobody'"),
-        (["abort"], "Give either an ID"),
-        (["abort", "x", "--topic", "t"], "Give either an ID"),
+        (["abort"], "Pass either an ID"),
+        (["abort", "x", "--topic", "t"], "Pass either an ID"),
         (["list", "--state", "Sleeping"], "--state takes Empty, Ongoing"),
         (
             ["abort", "--topic", "no-such-topic", "--partition", "0", "--start-offset", "0"],

@@ -245,7 +245,7 @@ class TestCommand:
     def test_what_is_not_there_is_said(self, tmp_path: Path) -> None:
         with pytest.raises(CommandFailed, match="no file or directory"):
             files_in([tmp_path / "nothing"])
-        with pytest.raises(CommandFailed, match="no segments in"):
+        with pytest.raises(CommandFailed, match="contains no segments"):
             files_in([tmp_path])
         (tmp_path / "notes.txt").write_text("hello")
         with pytest.raises(CommandFailed, match=r"is not a \.log"):

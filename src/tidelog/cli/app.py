@@ -59,7 +59,7 @@ class _Commands(TyperGroup):
             sys.stdout.flush()
             return result
         except BrokenPipeError:
-            # Whoever read our output has seen enough (`| head`), which is no failure. Nothing may be left for
+            # The reader has closed the pipe (`| head`), which is no failure. Nothing may be left for
             # Python to write as it closes stdout: it would complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
@@ -75,7 +75,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Tidelog is a replicated message queue that speaks the Kafka protocol.\n\n"
     "First steps: `tidelog up` in one terminal; in another one `echo hello | tidelog produce greetings` and "
-    "`tidelog consume greetings`. Every command explains itself with --help.",
+    "`tidelog consume greetings`. `tidelog COMMAND --help` explains each command.",
 )
 
 
@@ -111,14 +111,14 @@ broker_app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 def broker(
     context: typer.Context,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The broker's settings, a TOML file.")
+        Path | None, typer.Option("--config", metavar="FILE", help="TOML file with the broker's settings.")
     ] = None,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
 ) -> None:
-    """Run one broker in the foreground, with the settings of a file; or look after one that runs.
+    """Run a broker in the foreground, or manage a running one.
 
-    SIGTERM or Ctrl-C stops it cleanly. `tidelog up` writes such files and is the easier way to begin; this is
-    how one of its brokers is started again after it was killed.
+    SIGTERM or Ctrl-C stops it cleanly. `tidelog up` is the easier way to start, and writes the config files.
+    Use this command to restart one of its brokers.
 
     Example: tidelog broker --config .tidelog/broker-1/broker.toml
     """
@@ -136,7 +136,7 @@ app.add_typer(broker_app, name="broker")
 
 @app.command("version")
 def version() -> None:
-    """Print the version of Tidelog and of what it runs on."""
+    """Print the versions of Tidelog and Python."""
     import platform
     from importlib.metadata import version as version_of
 

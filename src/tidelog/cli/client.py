@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 def client_settings(bootstrap: str, **more: Any) -> dict[str, Any]:
-    """Settings every client starts from, after a check that somebody listens at all.
+    """Settings every client starts from, after a check that a broker listens.
 
-    The library would retry a refused connection until its time-out and print each attempt; a person wants to
-    know within a blink that no broker is running.
+    The library would retry a refused connection until its timeout and print each attempt; a user should learn
+    at once that no broker is running.
     """
     try:
         addresses = parse_bootstrap(bootstrap)
@@ -35,8 +35,7 @@ def client_settings(bootstrap: str, **more: Any) -> dict[str, Any]:
     if failure is not None:
         reason = (failure.strerror or str(failure)).lower()
         raise CommandFailed(
-            f"No broker answers at {bootstrap} ({reason}); "
-            "start one with `tidelog up`, or name another one with --bootstrap."
+            f"No broker answers at {bootstrap} ({reason}); start one with `tidelog up`, or pass --bootstrap."
         )
     logger = logging.getLogger("tidelog.cli.client")
     logger.addHandler(logging.NullHandler())
@@ -79,17 +78,17 @@ def explain(error: "KafkaError", topic: str = "") -> str:
     """One sentence for an error of the client or the broker, ending with Kafka's name for it."""
     name = error.name()
     if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC") and topic:
-        return f"Topic '{topic}' does not exist; `tidelog topic list` shows those there are."
+        return f"Topic '{topic}' does not exist; `tidelog topic list` shows the existing ones."
     if name == "MSG_SIZE_TOO_LARGE" and topic:
-        return f"It is larger than max.message.bytes of topic '{topic}' allows ({name})."
+        return f"The record is larger than max.message.bytes of topic '{topic}' ({name})."
     if name == "_UNKNOWN_PARTITION":
         return f"Topic '{topic}' has no such partition."
     if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
         return f"The connection to the broker was lost ({name})."
     if name == "_MSG_TIMED_OUT" and topic:
         return (
-            f"It was not acknowledged in time: a leader or enough copies may be missing; "
-            f"`tidelog topic describe {topic}` shows who is there ({name})."
+            "The record was not acknowledged in time: the leader or too many replicas may be down; "
+            f"`tidelog topic describe {topic}` shows the state ({name})."
         )
     if name in ("_TIMED_OUT", "_MSG_TIMED_OUT", "_TIMED_OUT_QUEUE"):
         return f"The broker did not answer in time ({name})."

@@ -57,8 +57,7 @@ class ClusterClient:
                 failure = error
         reason = (failure.strerror or str(failure)).lower() if failure is not None else "no address"
         raise CommandFailed(
-            f"No broker answers at {bootstrap} ({reason}); "
-            "start one with `tidelog up`, or name another one with --bootstrap."
+            f"No broker answers at {bootstrap} ({reason}); start one with `tidelog up`, or pass --bootstrap."
         )
 
     def _connect(self, address: Address) -> Connection:

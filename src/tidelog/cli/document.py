@@ -17,7 +17,7 @@ _INTRODUCTION = """\
 
 <!-- Written by `python -m tidelog.cli.document`: change the commands in src/tidelog/cli, not this page. -->
 
-A first round, with two terminals. In the first:
+To get started, open two terminals. In the first:
 
 ```console
 $ tidelog up
@@ -32,26 +32,26 @@ $ echo hello | tidelog produce greetings
 $ tidelog consume greetings
 ```
 
-What holds for all commands:
+For all commands:
 
-- Commands that talk to a cluster find it with `--bootstrap` (or the variable `TIDELOG_BOOTSTRAP`); without
-  it, at 127.0.0.1:9092.
+- Commands that talk to a cluster use `--bootstrap` (or the variable `TIDELOG_BOOTSTRAP`). The default is
+  127.0.0.1:9092.
 - Tables are for people; `--json` prints the same for scripts.
-- A command that fails says why in one sentence on standard error. The exit code is 0 for success, 1 for
-  failure, 2 when the command line was not understood, and 130 after Ctrl-C.
+- A command that fails prints the reason on standard error. The exit code is 0 for success, 1 for
+  failure, 2 for an invalid command line, and 130 after Ctrl-C.
 - Settings keep Kafka's names; [configuration.md](configuration.md) lists them.
 
-What `tidelog up --dir DIR` leaves behind, so that scripts can rely on it:
+`tidelog up --dir DIR` creates these files, and scripts can rely on them:
 
 | path | what it is |
 |---|---|
-| `DIR/broker-N/broker.toml` | settings of broker N = 1, 2, …; change them and start again |
-| `DIR/broker-N/broker.log` | what the broker said |
-| `DIR/broker-N/broker.pid` | its process, while it runs |
-| `DIR/broker-N/data/` | its records, laid out as Kafka does |
+| `DIR/broker-N/broker.toml` | settings of broker N = 1, 2, …; change them and restart |
+| `DIR/broker-N/broker.log` | log output of the broker |
+| `DIR/broker-N/broker.pid` | its process id, while it runs |
+| `DIR/broker-N/data/` | its records, in Kafka's file layout |
 
-Broker N listens on PORT + N − 1. A broker that was killed is started again with
-`tidelog broker --config DIR/broker-N/broker.toml`; `tidelog up` goes on meanwhile, and stops it with the
+Broker N listens on PORT + N − 1. Restart a killed broker with
+`tidelog broker --config DIR/broker-N/broker.toml`; `tidelog up` keeps running, and stops it with the
 others.
 """
 

@@ -18,14 +18,12 @@ Bootstrap = Annotated[
         "--bootstrap",
         metavar="HOST:PORT",
         envvar="TIDELOG_BOOTSTRAP",
-        help="A broker of the cluster; several are separated by commas.",
+        help="Address of a broker; separate several with commas.",
     ),
 ]
 Json = Annotated[bool, flag("--json", help="Print JSON for scripts instead of a table.")]
 Settings = Annotated[
     list[str],
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting under Kafka's name; may be given several times."
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, with Kafka's name; may be repeated."),
 ]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]

@@ -30,8 +30,8 @@ CLOSED_PORT = "127.0.0.1:1"
         (["produce", "x", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["consume", "x", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["topic", "list", "--bootstrap", "localhost"], 1, "'localhost' is not an address"),
-        (["topic", "reassign"], 1, "Name the topics to move, or give --all"),
-        (["topic", "reassign", "x", "--all"], 1, "Name the topics to move, or give --all"),
+        (["topic", "reassign"], 1, "Name the topics to move, or pass --all"),
+        (["topic", "reassign", "x", "--all"], 1, "Name the topics to move, or pass --all"),
         (["topic", "reassign", "x", "--throttle", "9"], 1, "--throttle needs --execute and --watch"),
         (["topic", "elect", "x", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["cluster", "status", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
@@ -42,7 +42,7 @@ CLOSED_PORT = "127.0.0.1:1"
         (["broker", "unregister", "1", "--bootstrap", CLOSED_PORT], 1, "start one with `tidelog up`"),
         (["consume", "x", "--from", "yesterday"], 1, "--from takes"),
         (["produce", "x", "--json", "--key-separator", ":"], 1, "--key-separator is for plain lines"),
-        (["up", "--brokers", "2", "--port", "65535"], 1, "ports end at 65535"),
+        (["up", "--brokers", "2", "--port", "65535"], 1, "highest port is 65535"),
     ],
 )
 def test_a_failure_is_one_sentence_on_stderr(
@@ -105,7 +105,7 @@ def test_a_setting_that_nobody_knows_cannot_be_taken_back() -> None:
 
 def test_the_list_of_commands_has_the_broker(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
-    assert "Run one broker in the foreground" in capsys.readouterr().out
+    assert "Run a broker in the foreground" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_stories_are_named() -> None:
 def test_what_is_not_there_is_refused_in_a_sentence(arguments: tuple[str, str]) -> None:
     result = CliRunner().invoke(app, ["sim", *arguments])
     assert isinstance(result.exception, CommandFailed)
-    assert "There is no" in str(result.exception)
+    assert "Unknown" in str(result.exception)
 
 
 def test_a_failure_is_shrunk_and_its_report_says_how_to_repeat_it(

@@ -35,7 +35,7 @@ class Broker(NamedTuple):
 class Partition(NamedTuple):
     topic: str
     partition: int
-    leader: int  # -1: nobody
+    leader: int  # -1: none
     replicas: list[int]
     in_sync: list[int]
 
@@ -75,7 +75,7 @@ class Cluster(NamedTuple):
         for topic in wanted:
             if not any(partition.topic == topic for partition in found):
                 raise CommandFailed(
-                    f"Topic '{topic}' does not exist; `tidelog topic list` shows those there are."
+                    f"Topic '{topic}' does not exist; `tidelog topic list` shows the existing ones."
                 )
         return found
 
@@ -101,7 +101,7 @@ def look(client: ClusterClient) -> Cluster:
 
 
 def _topics(client: ClusterClient) -> Iterator[Any]:
-    """Page by page. Not by Metadata: for readers' sake that calls a backup leader while a primary is away."""
+    """Page by page. Not by Metadata, which names a backup as leader while a primary is down."""
     cursor = None
     while True:
         body = {"topics": [], "response_partition_limit": PAGE_PARTITIONS, "cursor": cursor}
@@ -130,7 +130,7 @@ def moving(client: ClusterClient) -> list[Moving]:
 
 
 def drained(client: ClusterClient, cluster: Cluster) -> set[int]:
-    """Brokers that an operator has told to lead nothing; only each itself knows its settings."""
+    """Drained brokers. Each broker is asked, because only it knows its settings."""
     found = set()
     for broker in cluster.serving:
         resource = {
@@ -141,14 +141,14 @@ def drained(client: ClusterClient, cluster: Cluster) -> set[int]:
         try:
             answer = client.ask(broker.address, DESCRIBE_CONFIGS, {"resources": [resource]})
         except CommandFailed:
-            continue  # It is gone since: the next look will say so.
+            continue  # It has failed since; the next status shows that.
         if any(config.value == "true" for result in answer.results for config in result.configs):
             found.add(broker.broker)
     return found
 
 
 def quorum(client: ClusterClient) -> dict[str, Any]:
-    """The controllers: who leads, who votes, and how far each has the metadata log."""
+    """The controllers: their roles, and how much of the metadata log each has."""
     topics = [{"topic_name": METADATA_LOG, "partitions": [{"partition_index": 0}]}]
     answer = client.ask(None, DESCRIBE_QUORUM, {"topics": topics})
     check(answer.error_code, answer.error_message)
@@ -159,7 +159,7 @@ def quorum(client: ClusterClient) -> dict[str, Any]:
     def row(each: Any, role: str) -> dict[str, Any]:
         return {
             "controller": each.replica_id,
-            "role": "leads" if each.replica_id == partition.leader_id else role,
+            "role": "active" if each.replica_id == partition.leader_id else role,
             "end_offset": each.log_end_offset,
             "lag": max(end - each.log_end_offset, 0) if each.log_end_offset >= 0 else None,
         }
@@ -169,14 +169,14 @@ def quorum(client: ClusterClient) -> dict[str, Any]:
         "epoch": partition.leader_epoch,
         "high_watermark": partition.high_watermark,
         "controllers": [
-            *(row(each, "votes") for each in partition.current_voters),
-            *(row(each, "reads along") for each in partition.observers),
+            *(row(each, "voter") for each in partition.current_voters),
+            *(row(each, "observer") for each in partition.observers),
         ],
     }
 
 
 def status(client: ClusterClient) -> dict[str, Any]:
-    """How the cluster is, in numbers."""
+    """The state of the cluster, in numbers."""
     cluster = look(client)
     resting = drained(client, cluster)
     leads = Counter(partition.leader for partition in cluster.partitions)
@@ -190,7 +190,7 @@ def status(client: ClusterClient) -> dict[str, Any]:
                 "broker": each.broker,
                 "address": f"{each.address.host}:{each.address.port}",
                 "rack": each.rack,
-                "state": "away" if each.fenced else "drained" if each.broker in resting else "serves",
+                "state": "fenced" if each.fenced else "drained" if each.broker in resting else "up",
                 "leads": leads[each.broker],
                 "replicas": holds[each.broker],
                 "in_sync": in_sync[each.broker],
@@ -205,7 +205,7 @@ def status(client: ClusterClient) -> dict[str, Any]:
 
 
 def describe(client: ClusterClient) -> dict[str, Any]:
-    """The numbers, the controllers, and every partition that is not as it should be."""
+    """The numbers, the controllers, and every partition that is offline or under-replicated."""
     cluster = look(client)
     return {
         **status(client),

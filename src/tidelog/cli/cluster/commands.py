@@ -1,4 +1,4 @@
-"""``tidelog cluster``: how the cluster is."""
+"""``tidelog cluster``: the state of the cluster."""
 
 from typing import Any
 
@@ -9,16 +9,18 @@ from tidelog.cli.cluster_client import ClusterClient
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from tidelog.cli.tables import count, print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="See how the cluster is: its brokers, leaders and controllers.")
+app = typer.Typer(
+    no_args_is_help=True, help="Show the state of the cluster: brokers, leaders and controllers."
+)
 
 _NUMBERS = frozenset({"controller", "partition", "leader", "end_offset", "lag"})
 
 
 @app.command("status")
 def status(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Show the brokers, who leads how much, and whether every partition has all its copies.
+    """Show the brokers, how many partitions each leads, and whether all replicas are in sync.
 
-    A broker that is away holds its replicas, but neither leads nor counts until it is back and has caught up.
+    A fenced broker keeps its replicas, but they neither lead nor count until it is back and has caught up.
 
     Example: tidelog cluster status
     """
@@ -32,7 +34,7 @@ def status(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None
 
 @app.command("describe")
 def describe(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Show the same, the controllers, and every partition that is not as it should be.
+    """Show the status, the controllers, and every partition that is offline or under-replicated.
 
     Example: tidelog cluster describe --json
     """
@@ -45,11 +47,11 @@ def describe(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> No
     print(f"\nControllers, epoch {found['quorum']['epoch']}:\n")
     _print(found["quorum"]["controllers"], "controller", "role", "end_offset", "lag")
     if found["troubled"]:
-        print("\nPartitions that are not as they should be:\n")
+        print("\nOffline or under-replicated partitions:\n")
         rows = [row | {"leader": _leader(row["leader"])} for row in found["troubled"]]
         _print(rows, "topic", "partition", "state", "leader", "replicas", "in_sync")
     if found["moves"]:
-        print("\nPartitions on the move:\n")
+        print("\nPartitions being reassigned:\n")
         _print(found["moves"], "topic", "partition", "replicas", "adding", "removing")
 
 
@@ -78,11 +80,11 @@ def health(found: dict[str, Any]) -> str:
     if found["offline"]:
         problems.append(f"{found['offline']} without a leader")
     if found["under_replicated"]:
-        problems.append(f"{found['under_replicated']} with fewer copies in sync than they should have")
+        problems.append(f"{found['under_replicated']} under-replicated")
     if found["moving"]:
-        problems.append(f"{found['moving']} on the move")
+        problems.append(f"{found['moving']} being reassigned")
     if not problems:
-        return f"{partitions}, all led and with all copies in sync."
+        return f"{partitions}, all with a leader and with all replicas in sync."
     return f"{partitions}: {', '.join(problems)}."
 
 

@@ -1,4 +1,4 @@
-"""``tidelog broker drain`` and ``unregister``: a broker that is to rest, or to be forgotten."""
+"""``tidelog broker drain`` and ``unregister``."""
 
 import time
 from typing import Annotated
@@ -16,18 +16,20 @@ POLL_S = 0.05
 PATIENCE_S = 5.0
 SHOWN_MAX = 5
 
-BrokerId = Annotated[int, typer.Argument(metavar="ID", help="Number of the broker.", show_default=False)]
+BrokerId = Annotated[int, typer.Argument(metavar="ID", help="Id of the broker.", show_default=False)]
 
 
 def drain(
     broker: BrokerId,
-    undo: Annotated[bool, flag("--undo", help="Let it lead again what it should.")] = False,
+    undo: Annotated[
+        bool, flag("--undo", help="End the drain: the broker leads its preferred partitions again.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Move everything a broker leads to others, and keep it away until --undo or until the broker restarts.
+    """Move leadership from a broker to others until --undo or until the broker restarts.
 
-    It goes on holding its copies, so nothing is at risk. For a planned stop this is not needed: a broker that
-    is stopped with SIGTERM hands over by itself.
+    The broker keeps its replicas. A planned stop does not need this: a broker that gets SIGTERM hands over
+    its leadership.
 
     Example: tidelog broker drain 2
     """
@@ -42,32 +44,32 @@ def drain(
             return
         stuck = _wait_until_idle(client, broker)
     if not stuck:
-        print(f"Broker {broker} leads nothing now; {count(before, 'partition')} moved to others.")
+        print(f"Broker {broker} leads no partition any more; {count(before, 'partition')} moved.")
         return
     names = ", ".join(f"{each.topic}-{each.partition}" for each in stuck[:SHOWN_MAX])
     more = f" and {len(stuck) - SHOWN_MAX} more" if len(stuck) > SHOWN_MAX else ""
     raise CommandFailed(
-        f"Broker {broker} still leads {names}{more}: no other replica is in sync, and they move as soon as "
-        "one has caught up; or it is their primary, which only `tidelog topic promote` changes."
+        f"Broker {broker} still leads {names}{more}. Either no other replica is in sync: leadership moves "
+        "when one has caught up. Or the broker is the primary, which only `tidelog topic promote` changes."
     )
 
 
 def unregister(broker: BrokerId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Make the cluster forget a broker that is gone for good.
+    """Remove a broker that will not come back from the cluster.
 
-    It must not serve any more, and must have no replicas: move them with `tidelog topic reassign` first.
+    The broker must be stopped and must have no replicas: move them with `tidelog topic reassign` first.
 
     Example: tidelog broker unregister 4
     """
     with ClusterClient(bootstrap) as client:
         cluster_admin.unregister(client, broker)
-    print(f"The cluster has forgotten broker {broker}.")
+    print(f"Removed broker {broker} from the cluster.")
 
 
 def _check_there(client: ClusterClient, broker: int) -> None:
     known = cluster_admin.look(client).brokers
     if broker not in known:
-        raise CommandFailed(f"There is no broker {broker}; there are {', '.join(map(str, known))}.")
+        raise CommandFailed(f"There is no broker {broker}; existing brokers: {', '.join(map(str, known))}.")
 
 
 def _led_by(client: ClusterClient, broker: int) -> list[Partition]:
@@ -75,7 +77,7 @@ def _led_by(client: ClusterClient, broker: int) -> list[Partition]:
 
 
 def _wait_until_idle(client: ClusterClient, broker: int) -> list[Partition]:
-    """What it still leads after a while."""
+    """The partitions that it still leads after a while."""
     deadline = time.monotonic() + PATIENCE_S
     while (led := _led_by(client, broker)) and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -87,4 +89,4 @@ def _bring_back(client: ClusterClient, broker: int) -> None:
     own = [each.name for each in partitions if each.replicas[0] == broker != each.leader]
     outcomes = cluster_admin.elect(client, own) if own else {}
     back = sum(outcome.done for outcome in outcomes.values())
-    print(f"Broker {broker} may lead again; {count(back, 'partition')} came back to it.")
+    print(f"Broker {broker} may lead again; it got back {count(back, 'partition')}.")

@@ -43,9 +43,9 @@ def read(admin: "AdminClient", kind: Kind, names: Iterable[str]) -> dict[str, li
 def change(
     admin: "AdminClient", kind: Kind, name: str, set_: Mapping[str, str], unset: Iterable[str] = ()
 ) -> None:
-    """Set some settings of one topic or broker and put others back to what holds without them."""
+    """Set some settings of one topic or broker and remove others."""
     unset = list(unset)
-    for key in unset:  # Taking back a name that nobody knows succeeds: a typing error would go unnoticed.
+    for key in unset:  # Removing an unknown name would succeed, and hide a typing error.
         (topic_setting if kind == "TOPIC" else broker_setting)(key)
     library = admin_library()
     operations = library.AlterConfigOpType

@@ -17,16 +17,14 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Show and change the settings of running brokers.")
 
 BrokerId = Annotated[
-    int | None, typer.Option("--broker", metavar="ID", help="Only this broker; without it, all of them.")
+    int | None, typer.Option("--broker", metavar="ID", help="Only this broker; default: all brokers.")
 ]
 
 
 @app.command("show")
 def show(
     broker: BrokerId = None,
-    all_settings: Annotated[
-        bool, flag("--all", help="Show all settings, also those left at default.")
-    ] = False,
+    all_settings: Annotated[bool, flag("--all", help="Show all settings, including defaults.")] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -53,9 +51,9 @@ def set_(
     broker: BrokerId = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Change settings of running brokers; they hold from now on, also after a restart.
+    """Change settings of running brokers. They take effect at once and survive a restart.
 
-    Only settings that docs/configuration.md marks as live can change this way; others stand in broker.toml.
+    Only settings that docs/configuration.md marks as live can be changed this way. Set others in broker.toml.
 
     Example: tidelog config set log.retention.ms=86400000
     """
@@ -73,7 +71,7 @@ def unset(
     broker: BrokerId = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Take back what `config set` set: the config file or the default holds again.
+    """Remove settings made by `config set`: the config file or the default applies again.
 
     Example: tidelog config unset log.retention.ms
     """
@@ -81,7 +79,7 @@ def unset(
     brokers = _brokers(admin, broker)
     for name in brokers:
         setting_admin.change(admin, "BROKER", name, {}, names)
-    print(f"Took back {count(len(names), 'setting')} of {count(len(brokers), 'broker')}.")
+    print(f"Removed {count(len(names), 'setting')} of {count(len(brokers), 'broker')}.")
 
 
 def _brokers(admin: "AdminClient", wanted: int | None) -> list[str]:
@@ -94,5 +92,5 @@ def _brokers(admin: "AdminClient", wanted: int | None) -> list[str]:
     if wanted is None:
         return [str(broker_id) for broker_id in there]
     if wanted not in there:
-        raise CommandFailed(f"There is no broker {wanted}, only {', '.join(map(str, there))}.")
+        raise CommandFailed(f"There is no broker {wanted}; existing brokers: {', '.join(map(str, there))}.")
     return [str(wanted)]

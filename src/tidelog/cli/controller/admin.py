@@ -10,7 +10,7 @@ DESCRIBE_QUORUM, ADD_VOTER, REMOVE_VOTER = 55, 80, 81
 METADATA_LOG = "__cluster_metadata"
 LISTENER_NAME = "CONTROLLER"
 ADD_TIMEOUT_MS = 10_000
-ALIVE_MS = 2000  # Whoever was not heard of for longer does not count as alive.
+ALIVE_MS = 2000  # A node that was silent for longer does not count as alive.
 
 ACTIVE, VOTER, OBSERVER = "active", "voter", "observer"
 
@@ -86,14 +86,14 @@ def add(client: ClusterClient, node: int, address: Address | None) -> None:
     found = look(client).find(node)
     if found is None:
         raise CommandFailed(
-            f"Node {node} does not read the metadata log: is it running, and does its "
+            f"Node {node} does not read the metadata log. Is it running, and does its "
             "controller.quorum.voters name the controllers of this cluster?"
         )
     if found.role != OBSERVER:
-        raise CommandFailed(f"Node {node} is a controller that votes already.", "DUPLICATE_VOTER")
+        raise CommandFailed(f"Node {node} is already a voter.", "DUPLICATE_VOTER")
     there = address or found.address
     if there is None:
-        raise CommandFailed(f"The address of node {node} is not known; give it with --address.")
+        raise CommandFailed(f"The address of node {node} is unknown; pass --address.")
     listener = {"name": LISTENER_NAME, "host": there.host, "port": there.port}
     body = {
         "timeout": ADD_TIMEOUT_MS,
@@ -109,6 +109,6 @@ def remove(client: ClusterClient, node: int) -> None:
     """Make a voter an observer."""
     found = look(client).find(node)
     if found is None or found.role == OBSERVER:
-        raise CommandFailed(f"Node {node} is no controller that votes.", "VOTER_NOT_FOUND")
+        raise CommandFailed(f"Node {node} is not a voter.", "VOTER_NOT_FOUND")
     answer = client.ask(None, REMOVE_VOTER, {"voter_id": node, "voter_directory_id": found.directory})
     check(answer.error_code, answer.error_message)

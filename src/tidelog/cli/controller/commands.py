@@ -1,4 +1,4 @@
-"""``tidelog controller``: who keeps and decides about the cluster's metadata."""
+"""``tidelog controller``: the voters and observers of the metadata log."""
 
 from typing import Annotated, Any
 
@@ -13,12 +13,10 @@ from tidelog.cli.tables import count, print_json, print_table
 from tidelog.client.settings import parse_bootstrap
 from tidelog.types import majority
 
-app = typer.Typer(
-    no_args_is_help=True, help="See, add and remove the controllers, which decide about the cluster."
-)
+app = typer.Typer(no_args_is_help=True, help="List, add and remove controllers.")
 
 NodeId = Annotated[
-    int, typer.Argument(metavar="NODE", min=0, help="Number of the node (node.id).", show_default=False)
+    int, typer.Argument(metavar="NODE", min=0, help="Id of the node (node.id).", show_default=False)
 ]
 
 
@@ -26,8 +24,8 @@ NodeId = Annotated[
 def list_(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """List the nodes that keep the metadata log.
 
-    The active controller decides; voters elect it and must agree to every decision by majority; observers
-    (all other brokers) read along. "lag" counts the records a node still lacks.
+    The active controller makes decisions. Voters elect it, and a majority must have every decision. Observers
+    (all other brokers) only read the log. "lag" is the number of records a node still lacks.
 
     Example: tidelog controller list
     """
@@ -50,36 +48,36 @@ def add(
         typer.Option(
             "--address",
             metavar="HOST:PORT",
-            help="Where the other controllers reach it; needed only for a node that is no broker.",
+            help="Address for the other controllers; needed only if the node is not a broker.",
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Let a node vote that reads along so far.
+    """Make an observer a voter.
 
-    It must be running and have caught up. Three voters survive the loss of one, five that of two; an even
-    number survives no more than the odd one below it.
+    The node must be running and have caught up. Three voters tolerate one failure, five tolerate two; an even
+    number tolerates no more than the odd number below it.
 
     Example: tidelog controller add 4
     """
     with ClusterClient(bootstrap) as client:
         controller_admin.add(client, node, _address(address))
         voters = len(controller_admin.look(client).voters)
-    print(f"Node {node} votes now; there are {count(voters, 'voter')}.")
+    print(f"Node {node} is a voter now; the cluster has {count(voters, 'voter')}.")
 
 
 @app.command("remove")
 def remove(node: NodeId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Let a node no longer vote.
+    """Make a voter an observer.
 
-    It goes on as an observer, and as a broker if it is one. Removing the active controller makes another
-    voter the active one. For a node that will never come back, this is how the others stop waiting for it.
+    The node continues as an observer, and as a broker if it is one. If it was the active controller, another
+    voter becomes active. Remove a node that will not come back, so that it no longer counts for a majority.
 
     Example: tidelog controller remove 2
     """
     with ClusterClient(bootstrap) as client:
         controller_admin.remove(client, node)
-    print(f"Node {node} votes no longer.")
+    print(f"Node {node} is no longer a voter.")
 
 
 def _address(text: str | None) -> Address | None:
@@ -99,8 +97,8 @@ def _row(node: Node) -> dict[str, Any]:
 
 
 def _health(quorum: Quorum) -> str:
-    """How many more may fail."""
+    """How many more voters may fail."""
     voters = quorum.voters
     spare = sum(node.alive for node in voters) - majority(len(voters))
-    survive = f"{count(spare, 'failure')} can be survived" if spare > 0 else "no failure can be survived"
-    return f"{count(len(voters), 'voter')}, epoch {quorum.epoch}: {survive}."
+    tolerates = f"tolerates {count(spare, 'failure')}" if spare > 0 else "tolerates no failure"
+    return f"{count(len(voters), 'voter')}, epoch {quorum.epoch}: {tolerates}."

@@ -45,7 +45,7 @@ def describe(admin: "AdminClient", group: str) -> dict[str, Any]:
         for place in (member.assignment.topic_partitions if member.assignment else ())
     }
     if not committed and not found.members and found.state.name == "DEAD":
-        raise CommandFailed(f"There is no group '{group}'; `tidelog group list` shows those there are.")
+        raise CommandFailed(f"There is no group '{group}'; `tidelog group list` shows the existing ones.")
     places = sorted({*committed, *owners})
     ends = offsets_at(admin, places, admin_library().OffsetSpec.latest())
     return {
@@ -142,7 +142,7 @@ def _wait(future: "concurrent.futures.Future[Any]", group: str) -> Any:
     except CommandFailed as failure:
         if failure.kafka_error == "GROUP_ID_NOT_FOUND":
             raise CommandFailed(
-                f"There is no group '{group}'; `tidelog group list` shows those there are."
+                f"There is no group '{group}'; `tidelog group list` shows the existing ones."
             ) from None
         if failure.kafka_error in ("NON_EMPTY_GROUP", "UNKNOWN_MEMBER_ID"):
             raise CommandFailed(f"Group '{group}' has members; stop them first.") from None

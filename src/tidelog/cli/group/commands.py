@@ -12,7 +12,7 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, flag
 from tidelog.cli.tables import count, print_json, print_table
 
 app = typer.Typer(
-    no_args_is_help=True, help="List, describe and delete consumer groups, and move them in their topics."
+    no_args_is_help=True, help="List, describe and delete consumer groups, and reset their offsets."
 )
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.", show_default=False)]
@@ -25,7 +25,7 @@ def list_(
         typer.Option(
             "--state",
             metavar="STATE",
-            help="Only groups in this state (Stable, Empty, …); may be given several times.",
+            help="Only groups in this state (Stable, Empty, …); may be repeated.",
         ),
     ] = [],  # noqa: B006 — typer reads the default and never changes it
     json: Json = False,
@@ -41,7 +41,7 @@ def list_(
     elif rows:
         print_table(rows, {"group": "group", "state": "state", "kind": "kind"})
     else:
-        print("There are no such groups." if states else "There are no consumer groups yet.")
+        print("No such groups." if states else "No consumer groups yet.")
 
 
 @app.command("describe")
@@ -50,10 +50,10 @@ def describe(
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Show a group's members, and how far it has come in each partition.
+    """Show a group's members, and its committed offset and lag in each partition.
 
-    The lag is the number of records behind the committed offset: what the group has still to read, or has
-    read and not yet committed.
+    The lag is the number of records after the committed offset, which the group has not read or not yet
+    committed.
 
     Example: tidelog group describe billing
     """
@@ -75,7 +75,7 @@ def describe(
             right=("partition", "committed", "end_offset", "lag"),
         )
     else:
-        print("It has no committed offsets.")
+        print("The group has no committed offsets.")
     if found["members"]:
         print()
         about = ("member", "instance", "client", "host", "partitions")
@@ -90,12 +90,12 @@ def reset_offsets(
         typer.Option(
             "--topic",
             metavar="TOPIC[:N,…]",
-            help="A topic, or some of its partitions; may be given several times. Without it, everything "
-            "the group has committed.",
+            help="A topic, or some of its partitions; may be repeated. Default: all partitions "
+            "with committed offsets.",
         ),
     ] = [],  # noqa: B006 — typer reads the default and never changes it
-    to_earliest: Annotated[bool, flag("--to-earliest", help="To the first record there is.")] = False,
-    to_latest: Annotated[bool, flag("--to-latest", help="To the end: only what comes from now on.")] = False,
+    to_earliest: Annotated[bool, flag("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, flag("--to-latest", help="To the end: read only new records.")] = False,
     to_timestamp: Annotated[
         str | None,
         typer.Option(
@@ -110,18 +110,16 @@ def reset_offsets(
     ] = None,
     shift_by: Annotated[
         int | None,
-        typer.Option("--shift-by", metavar="N", help="By so many records; a negative number goes back."),
+        typer.Option("--shift-by", metavar="N", help="By N records; a negative number moves back."),
     ] = None,
-    execute: Annotated[
-        bool, flag("--execute", help="Do it; without this, only show what would change.")
-    ] = False,
+    execute: Annotated[bool, flag("--execute", help="Make the change; otherwise only show it.")] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Move a group to another place in its topics.
+    """Reset the committed offsets of a group.
 
-    Shows what would change and changes nothing, unless --execute is given. The group must not have members
-    then. An offset that is gone means the first one left, one that is not there yet means the end.
+    Without --execute, shows what would change and changes nothing. With it, the group must not have members.
+    An offset before the first record means the first record, one after the end means the end.
 
     Example: tidelog group reset-offsets billing --topic orders --to-timestamp 2026-01-31T12:00 --execute
     """
@@ -138,9 +136,9 @@ def reset_offsets(
     print_table(rows, {name: name.replace("_", " ") for name in columns}, right=columns[1:])
     print()
     if execute:
-        print(f"Moved group {group}.")
+        print(f"Reset the offsets of group {group}.")
     else:
-        print("Nothing was changed; --execute does it.")
+        print("Nothing was changed; pass --execute to reset.")
 
 
 @app.command("delete")

@@ -37,7 +37,7 @@ def check(target: Target) -> None:
     given = [value for value in target if value is not None and value is not False]
     if len(given) != 1:
         raise CommandFailed(
-            "Say where to: one of --to-earliest, --to-latest, --to-timestamp, --to-offset and --shift-by."
+            "Pass exactly one of --to-earliest, --to-latest, --to-timestamp, --to-offset and --shift-by."
         )
     if target.timestamp is not None:
         parse_time(target.timestamp)
@@ -122,7 +122,7 @@ def _bounds(admin: "AdminClient", places: Sequence[Place]) -> dict[Place, Bounds
     ends = group_admin.offsets_at(admin, places, specs.latest())
     for topic, partition in places:
         if (topic, partition) not in starts or (topic, partition) not in ends:
-            raise CommandFailed(f"Nobody leads {topic}-{partition} now; try again later.")
+            raise CommandFailed(f"{topic}-{partition} has no leader; try again later.")
     return {place: Bounds(starts[place], ends[place]) for place in places}
 
 
@@ -143,7 +143,7 @@ def _wanted(
         missing = [place for place in places if place not in committed]
         if missing:
             topic, partition = missing[0]
-            raise CommandFailed(f"{topic}-{partition} has no committed offset that could be shifted.")
+            raise CommandFailed(f"{topic}-{partition} has no committed offset to shift.")
         return {place: committed[place] + target.shift for place in places}
     spec = admin_library().OffsetSpec.for_timestamp(parse_time(target.timestamp or ""))
     found = group_admin.offsets_at(admin, places, spec)

@@ -17,7 +17,7 @@ from tidelog.config import BrokerConfig, Raw
 
 HOST = "127.0.0.1"
 LOG_LINES_SHOWN = 5
-HEADING = ("Written by `tidelog up`, which keeps what you change here; names and meanings are Kafka's.",)
+HEADING = ("Written by `tidelog up`, which keeps your changes. Names and meanings are Kafka's.",)
 VOTERS = "controller.quorum.voters"
 
 
@@ -125,5 +125,5 @@ def is_tidelog(pid: int) -> bool:
 
 def describe_exit(code: int) -> str:
     if code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"exited with code {code}"

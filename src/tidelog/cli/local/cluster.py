@@ -68,7 +68,7 @@ class LocalCluster:
     def __init__(self, directory: Path, count: int, port: int, report: Callable[[str], None]) -> None:
         if port + count - 1 > 65535:
             raise CommandFailed(
-                f"Broker {count} would listen on port {port + count - 1}, and ports end at 65535."
+                f"Broker {count} would listen on port {port + count - 1}; the highest port is 65535."
             )
         self._directory = directory
         self._first_port = port
@@ -93,7 +93,7 @@ class LocalCluster:
             broker.settle(settings)
         for broker in self.brokers:
             if not is_free(broker.host, broker.port):
-                raise CommandFailed(f"Port {broker.port} is taken; choose another one with --port.")
+                raise CommandFailed(f"Port {broker.port} is in use; choose another one with --port.")
         self._tell_differences()
         for broker in self.brokers:
             alone = voters == [broker.broker_id]
@@ -110,7 +110,7 @@ class LocalCluster:
 
     def _check_settings(self, settings: Mapping[str, Raw]) -> None:
         if len(self.brokers) > 1 and (ours := [name for name in OF_ONE_BROKER if name in settings]):
-            raise CommandFailed(f"{ours[0]} differs from broker to broker and cannot be set for all of them.")
+            raise CommandFailed(f"{ours[0]} must differ between brokers and cannot be set for all of them.")
 
     def _voters(self) -> list[int]:
         """As DIR knows them; those of a new cluster are chosen."""
@@ -141,8 +141,8 @@ class LocalCluster:
             return
         enough = sorted(voters)[needed - 1]
         raise CommandFailed(
-            f"{self._directory} holds a cluster in which {needed} of brokers {_listed(voters)} must run to "
-            f"decide anything; start at least {enough} with --brokers {enough}, or take another --dir for a "
+            f"{self._directory} holds a cluster that needs {needed} of controllers {_listed(voters)}; start "
+            f"at least {enough} brokers with --brokers {enough}, or choose another --dir for a "
             f"new cluster."
         )
 
@@ -152,13 +152,13 @@ class LocalCluster:
         wanted = [broker.broker_id for broker in self.brokers]
         if known and (new := [number for number in wanted if number not in known]):
             self._report(
-                f"{_brokers(new)} new in this directory: topics made from now on use them, those that are "
-                f"there stay where they are"
+                f"{_brokers(new)} new in this directory: new topics use them, existing topics stay where "
+                "they are"
             )
         if down := [number for number in known if number not in wanted]:
             self._report(
-                f"{_brokers(down)} down: their partitions have fewer copies until "
-                f"--brokers {max(known)} starts all again"
+                f"{_brokers(down)} down: their partitions are under-replicated until "
+                f"--brokers {max(known)} starts them again"
             )
 
     def wait_ready(self) -> bool:

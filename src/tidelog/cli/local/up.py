@@ -20,11 +20,11 @@ def up(
             "--brokers",
             metavar="N",
             min=1,
-            help=f"How many brokers to start: {DEFAULT_BROKERS} unless DIR has another number of them.",
+            help=f"Number of brokers; default: those in DIR, or {DEFAULT_BROKERS} if DIR is new.",
         ),
     ] = None,
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Where settings, logs and data lie.")
+        Path, typer.Option("--dir", metavar="DIR", help="Directory for settings, logs and data.")
     ] = Path(".tidelog"),
     port: Annotated[
         int,
@@ -33,16 +33,16 @@ def up(
             metavar="PORT",
             min=1,
             max=65535,
-            help="Port of broker 1; broker N listens on PORT + N − 1 (and counts http.port up alike).",
+            help="Port of broker 1; broker N listens on PORT + N − 1 (the same holds for http.port).",
         ),
     ] = 9092,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
 ) -> None:
     """Start a cluster on this machine, in the foreground.
 
-    Prints one line that begins with "ready" as soon as all brokers serve and replicated writes work. Ctrl-C
-    stops everything cleanly; the same command goes on with the same data. The first three brokers of a new
-    DIR (five of five or more) also are its controllers; brokers added later are not.
+    Prints one line that begins with "ready" when all brokers are up and replicated writes work. Ctrl-C
+    stops all brokers cleanly; the same command continues with the same data. The first three brokers of a new
+    DIR (five, if there are five or more) are also its controllers; brokers added later are not.
 
     Example: tidelog up --dir /tmp/tide --set num.partitions=3
     """
@@ -72,7 +72,7 @@ def _run(cluster: LocalCluster, settings: dict[str, str], directory: Path) -> No
         _report("stopping")
     finally:
         cluster.stop()
-    _report("stopped; the same command goes on from here")
+    _report("stopped; run the same command to continue with the same data")
 
 
 def _report(sentence: str) -> None:

@@ -20,7 +20,7 @@ from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.codecs import Codec
 from tidelog.protocol.records import Record
 
-app = typer.Typer(no_args_is_help=True, help="Look into the files of a broker.")
+app = typer.Typer(no_args_is_help=True, help="Inspect the files of a broker.")
 
 _ROWS_PER_TABLE = 1000  # a table is laid out as a whole, so long ones come in pieces
 
@@ -40,18 +40,18 @@ _RECORD_COLUMNS = {"offset": "offset", "time": "time", "key": "key", "value": "v
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE|DIR…", help="Segment files, or directories that hold some.", show_default=False
+        metavar="FILE|DIR…", help="Segment files, or directories with segment files.", show_default=False
     ),
 ]
 BatchesOnly = Annotated[
     bool, flag("--batches-only", help="One line per batch; do not open the batches (faster).")
 ]
-Values = Annotated[bool, flag("--values", help="Print what the records hold, not only how much.")]
+Values = Annotated[bool, flag("--values", help="Print the contents of records, not only their sizes.")]
 
 
 @app.callback()
 def _group() -> None:
-    """Look into the files of a broker."""
+    """Inspect the files of a broker."""
 
 
 @app.command("dump")
@@ -60,8 +60,8 @@ def command(
 ) -> None:
     """Print the batches and records of log segments, and check them.
 
-    Every CRC is checked, and index files are compared with the log beside them. The exit code is not zero
-    when something is damaged. Nothing is changed, and the broker may be running.
+    Checks every CRC and compares index files with the log. The exit code is not zero
+    if something is damaged. Nothing is changed, and the broker may be running.
 
     Example: tidelog log dump --values data/orders-0/00000000000000000000.log
     """

@@ -227,7 +227,7 @@ def files_in(paths: Iterable[Path]) -> list[Path]:
             continue
         logs = [log for log in sorted(path.rglob("*.log")) if _base_offset(log) is not None]
         if not logs:
-            raise CommandFailed(f"There are no segments in {path}.")
+            raise CommandFailed(f"{path} contains no segments.")
         for log in logs:
             found.append(log)
             found += [

@@ -23,7 +23,7 @@ from tidelog.cli.tables import count, print_json, print_table
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Run finished pipelines on Spark: embedded on this machine, or on a cluster of yours.",
+    help="Run pipelines on Spark, on this machine or on a cluster.",
 )
 
 Topic = Annotated[
@@ -46,17 +46,17 @@ def archive(
         typer.Option(
             "--schema",
             metavar="SCHEMA",
-            help="Schema of the values, or @FILE; for JSON as Spark has it: 'id long, name string'.",
+            help="Schema of the values, or @FILE; for JSON in Spark's notation: 'id long, name string'.",
         ),
     ] = None,
     drop_value: Annotated[
-        bool, flag("--drop-value", help="Keep only what was decoded, not the bytes as they were.")
+        bool, flag("--drop-value", help="Keep only the decoded values, not the original bytes.")
     ] = False,
     delta: Annotated[bool, flag("--delta", help="Write Delta tables instead of Parquet files.")] = False,
     merge_mb: Annotated[
         int,
         typer.Option(
-            "--merge-mb", metavar="MB", min=0, help="Merge small files into ones of this size; 0: do not."
+            "--merge-mb", metavar="MB", min=0, help="Merge small files into files of this size; 0: never."
         ),
     ] = 128,
     every: Every = None,
@@ -67,7 +67,7 @@ def archive(
     conf: SparkSettings = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Copy topics to tables, each record once, partitioned by topic and date; again: what came since.
+    """Copy topics to tables, each record once, partitioned by topic and date. A repeated run adds new ones.
 
     Example: tidelog pipeline archive orders --to /data/orders --format json --schema 'id long, amount double'
     """
@@ -100,15 +100,20 @@ def restore(
     topic: Annotated[
         str | None,
         typer.Option(
-            "--topic", metavar="NAME", help="Write all records to this topic.", show_default="where they were"
+            "--topic",
+            metavar="NAME",
+            help="Write all records to this topic.",
+            show_default="the original topic",
         ),
     ] = None,
     where: Annotated[
         str,
-        typer.Option("--where", metavar="SQL", help="Only these records, such as \"date >= '2026-05-01'\"."),
+        typer.Option(
+            "--where", metavar="SQL", help="Only matching records, such as \"date >= '2026-05-01'\"."
+        ),
     ] = "",
     by_key: Annotated[
-        bool, flag("--by-key", help="Choose partitions by key instead of those the records had.")
+        bool, flag("--by-key", help="Choose partitions by key instead of the original ones.")
     ] = False,
     options: SourceOptions = [],  # noqa: B006
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -137,7 +142,7 @@ def restore(
 @app.command("transform")
 def transform(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="What to do: YAML, or SQL.", show_default=False)
+        str, typer.Argument(metavar="FILE", help="The transformation, as YAML or SQL.", show_default=False)
     ],
     every: Every = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -146,7 +151,7 @@ def transform(
     conf: SparkSettings = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Run SQL from topics to a topic or a table, exactly once; again: over what came since.
+    """Run SQL from topics to a topic or table, exactly once. A repeated run processes new records.
 
     Example: tidelog pipeline transform totals.yaml --every '5 seconds'
     """
@@ -177,12 +182,12 @@ def audit(
         typer.Option(
             "--dir",
             metavar="DIR",
-            help="A broker's directory, to read segments instead of asking brokers; once for each broker.",
+            help="A broker's directory: read segments instead of asking brokers; repeat for each broker.",
         ),
     ] = [],  # noqa: B006
     compacted: Annotated[
         list[str],
-        typer.Option("--compacted", metavar="TOPIC", help="A topic in which gaps are as they should be."),
+        typer.Option("--compacted", metavar="TOPIC", help="A compacted topic, in which gaps are expected."),
     ] = [],  # noqa: B006
     options: SourceOptions = [],  # noqa: B006
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -191,7 +196,7 @@ def audit(
     conf: SparkSettings = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Compare all replicas of topics; exits with 1 and says where, unless they are sound and equal.
+    """Compare all replicas of topics. Exits with 1 and prints what is damaged or different.
 
     Example: tidelog pipeline audit orders --dir .tidelog/broker-1 --dir .tidelog/broker-2 --dir
     .tidelog/broker-3
@@ -211,7 +216,7 @@ def audit(
     if not report.holds:
         first = report.findings[0]
         raise CommandFailed(
-            f"the replicas are not as they must be; first at {first.topic}-{first.partition}, offset "
+            f"The replicas are damaged or differ, first at {first.topic}-{first.partition}, offset "
             f"{first.offset}, "
             f"broker {first.broker}: {first.detail} ({first.place})."
         )
@@ -224,15 +229,15 @@ def indicators(
         typer.Argument(metavar="HISTORY…", help="Files or directories of events.", show_default=False),
     ],
     target: Annotated[
-        str | None, typer.Option("--to", metavar="DIR", help="Write tables, pictures and index.html there.")
+        str | None, typer.Option("--to", metavar="DIR", help="Write tables, charts and index.html there.")
     ] = None,
     step_s: Annotated[
         float | None,
         typer.Option(
             "--step",
             metavar="SECONDS",
-            help="Width of the figures over time.",
-            show_default="some 100 steps in the longest run",
+            help="Time step of the charts.",
+            show_default="about 100 steps in the longest run",
         ),
     ] = None,
     master: Master = None,
@@ -257,7 +262,7 @@ def indicators(
         return
     print_indicators(report)
     if written:
-        print(f"{written[-1]} shows it all")
+        print(f"{written[-1]} shows the report")
 
 
 def _decoding(value_format: str | None, schema: str | None) -> Any:
@@ -265,7 +270,7 @@ def _decoding(value_format: str | None, schema: str | None) -> Any:
 
     if value_format is None:
         if schema is not None:
-            raise CommandFailed("--schema needs --format, which says what the values are.")
+            raise CommandFailed("--schema needs --format.")
         return None
     if schema is not None and schema.startswith("@"):
         return Decoding.from_file(value_format, schema[1:])
@@ -283,4 +288,4 @@ def _print_audit(report: Any) -> None:
         found = {name: name for name in ("kind", "topic", "partition", "offset", "broker", "detail", "place")}
         print_table([asdict(one) for one in report.findings], found, right=["partition", "offset"])
     else:
-        print("all replicas are sound, and equal below the high watermark")
+        print("all replicas are intact, and equal below the high watermark")

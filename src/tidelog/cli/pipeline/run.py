@@ -35,14 +35,14 @@ Remote = Annotated[
 ]
 SparkSettings = Annotated[
     list[str],
-    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be given several times."),
+    typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
 ]
 SourceOptions = Annotated[
     list[str],
     typer.Option(
         "--option",
         metavar="KEY=VALUE",
-        help="An option of the data source, such as kafka.security.protocol=SSL; may be given several times.",
+        help="An option of the data source, such as kafka.security.protocol=SSL; may be repeated.",
     ),
 ]
 Every = Annotated[
@@ -50,8 +50,8 @@ Every = Annotated[
     typer.Option(
         "--every",
         metavar="TIME",
-        help="Go on until Ctrl-C and look for new records so often, such as '10 seconds'.",
-        show_default="what is there now, and no more",
+        help="Run until Ctrl-C and look for new records at this interval, such as '10 seconds'.",
+        show_default="process the existing records and exit",
     ),
 ]
 

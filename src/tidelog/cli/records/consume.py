@@ -40,7 +40,7 @@ def consume(
         int | None, typer.Option("--partition", metavar="N", min=0, help="Only this partition.")
     ] = None,
     maximum: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=1, help="Stop after so many records.")
+        int | None, typer.Option("--max", metavar="N", min=1, help="Stop after N records.")
     ] = None,
     follow: Annotated[
         bool,
@@ -53,18 +53,18 @@ def consume(
     offsets: Annotated[bool, flag("--offsets", help="Write PARTITION:OFFSET before each value.")] = False,
     separator: Annotated[
         str,
-        typer.Option("--separator", metavar="TEXT", help="What stands between these.", show_default="tab"),
+        typer.Option(
+            "--separator", metavar="TEXT", help="Separator between these parts.", show_default="tab"
+        ),
     ] = "\t",
-    json: Annotated[
-        bool, flag("--json", help="One JSON object per record, with everything it carries.")
-    ] = False,
+    json: Annotated[bool, flag("--json", help="Write each record as a JSON object.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Read records of a topic and write their values to standard output, one per line.
 
-    Starts at the oldest record and stops at what was the end when it started; --follow goes on waiting, and
-    so does --from latest. Within a partition the order is that of writing. Values go out as they are; on a
-    terminal, bytes that are no text are shown as \\xNN.
+    Starts at the oldest record and stops at the end offset of the time it started. --follow and --from latest
+    wait for new records. Records of a partition are in order. Values are written unchanged; on a
+    terminal, bytes that are not text are shown as \\xNN.
 
     Example: tidelog consume chat --from -10 --keys
     """
@@ -163,7 +163,7 @@ def read(
             heard_at = time.monotonic()
         elif not follow and left and time.monotonic() - heard_at > silence_s_max:
             # The library would try for ever to reach a broker that is gone.
-            raise CommandFailed(f"The broker went silent before the end of '{topic}' was reached.")
+            raise CommandFailed(f"The broker stopped answering before the end of '{topic}'.")
         yield records
 
 

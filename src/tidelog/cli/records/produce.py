@@ -49,7 +49,7 @@ def produce(
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", help="Key of every record; records of one key stay in one partition."),
+        typer.Option("--key", help="Key of every record; records with the same key go to one partition."),
     ] = None,
     key_separator: Annotated[
         str | None,
@@ -61,9 +61,7 @@ def produce(
     ] = None,
     headers: Annotated[
         list[str],
-        typer.Option(
-            "--header", metavar="KEY=VALUE", help="A header for every record; may be given several times."
-        ),
+        typer.Option("--header", metavar="KEY=VALUE", help="A header for every record; may be repeated."),
     ] = [],  # noqa: B006 — typer reads the default and never changes it
     partition: Annotated[
         int | None,
@@ -75,11 +73,11 @@ def produce(
         Acks,
         typer.Option(
             "--acks",
-            help="When a record counts as written: all in-sync copies, the leader's (1), or unasked (0).",
+            help="Acknowledgement to wait for: all in-sync replicas, the leader only (1), or none (0).",
         ),
     ] = Acks.ALL,
     compression: Annotated[
-        Compression, typer.Option("--compression", help="Compress batches on the way.")
+        Compression, typer.Option("--compression", help="Compression of batches.")
     ] = Compression.NONE,
     json: Annotated[
         bool,
@@ -89,8 +87,8 @@ def produce(
 ) -> None:
     """Write records to a topic, one per line of standard input or of a file.
 
-    An empty line is an empty record. With --json, a null value is a tombstone, a value that is no string is
-    written as its JSON, and key_base64 and value_base64 carry binary content.
+    An empty line is an empty record. With --json, a null value is a tombstone, a value that is not a string
+    is written as JSON, and key_base64 and value_base64 carry binary content.
 
     Example: printf 'alice:hello\\nbob:hi\\n' | tidelog produce chat --key-separator :
     """

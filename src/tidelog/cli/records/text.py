@@ -50,7 +50,7 @@ def parse_json(line: bytes) -> Record:
         raise BadRecord("not a JSON object")
     if unknown := fields.keys() - _INPUT_FIELDS - _IGNORED_FIELDS:
         allowed = ", ".join(sorted(_INPUT_FIELDS))
-        raise BadRecord(f"unknown field '{min(unknown)}'; known are {allowed}")
+        raise BadRecord(f"unknown field '{min(unknown)}'; known fields: {allowed}")
     return Record(
         _content(fields, "key"),
         _content(fields, "value"),

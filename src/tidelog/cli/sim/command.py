@@ -1,4 +1,4 @@
-"""``tidelog sim``: break a simulated cluster on purpose and see whether Tidelog's promises hold.
+"""``tidelog sim``: run a simulated cluster under faults and check whether Tidelog's promises hold.
 
 The simulator is imported when it is asked for: it brings the whole broker along.
 """
@@ -26,26 +26,24 @@ DEFAULT_SEEDS = 20
 def sim(
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="Run this one seed, and show the end of its trace."),
+        typer.Option("--seed", metavar="N", help="Run only this seed and show the end of its trace."),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", metavar="N", min=1, help=f"How many seeds to run. Default: {DEFAULT_SEEDS}."),
+        typer.Option("--seeds", metavar="N", min=1, help=f"Number of seeds. Default: {DEFAULT_SEEDS}."),
     ] = None,
     first: Annotated[
         int | None,
-        typer.Option(
-            "--first", metavar="N", help="The first of the seeds. Default: 0; a fresh one for a hunt."
-        ),
+        typer.Option("--first", metavar="N", help="First seed. Default: 0; a random one for a hunt."),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option("--minutes", metavar="N", min=0, help="Hunt with fresh seeds for so long instead."),
+        typer.Option("--minutes", metavar="N", min=0, help="Hunt with fresh seeds for N minutes instead."),
     ] = None,
     faults: Annotated[
         int | None,
         typer.Option(
-            "--faults", metavar="N", min=1, help="Hunt with fresh seeds until so many faults have struck."
+            "--faults", metavar="N", min=1, help="Hunt with fresh seeds until N faults were injected."
         ),
     ] = None,
     report: Annotated[
@@ -53,20 +51,20 @@ def sim(
         typer.Option(
             "--report",
             metavar="DIR",
-            help="Keep sums, failures and their shortest stories there; the same directory again goes on "
-            "where it stopped.",
+            help="Store totals, failures and their shortest stories there. A second run with the same "
+            "directory continues.",
         ),
     ] = None,
     workers: Annotated[
-        int, typer.Option("--workers", metavar="N", min=0, help="Processes; 0: one for each core.")
+        int, typer.Option("--workers", metavar="N", min=0, help="Number of processes; 0: one per core.")
     ] = 1,
     mode: Annotated[
         str | None,
         typer.Option(
             "--mode",
             metavar="MODE",
-            help="A replication mode; changes for a topic that goes from mode to mode; controllers for their "
-            "quorum alone. All by default.",
+            help="A replication mode, `changes` (a topic that changes its mode) or `controllers` (only their "
+            "quorum). Default: all.",
         ),
     ] = None,
     brokers: Annotated[
@@ -75,39 +73,37 @@ def sim(
             "--brokers",
             metavar="N",
             min=1,
-            help="So many brokers (or controllers); by default 3 or 5, by the seed.",
+            help="Number of brokers (or controllers). Default: 3 or 5, depending on the seed.",
         ),
     ] = None,
     only_faults: Annotated[
         str | None,
-        typer.Option(
-            "--only-faults", metavar="N,N,…", help="Of the faults that the seed draws, do only these."
-        ),
+        typer.Option("--only-faults", metavar="N,N,…", help="Inject only these of the seed's faults."),
     ] = None,
     plan: Annotated[
         list[str] | None,
         typer.Option(
             "--plan",
             metavar="FIELD=JSON",
-            help="A part of the plan that the seed shall not draw; may be given several times.",
+            help="Fix a part of the plan instead of drawing it from the seed; may be repeated.",
         ),
     ] = None,
     shrink: Annotated[
-        bool, flag("--shrink", help="Find the shortest story of every failure, and tell it.")
+        bool, flag("--shrink", help="Find and print the shortest story of every failure.")
     ] = False,
     trace: Annotated[
         int, typer.Option("--trace", metavar="N", min=0, help="Lines of the trace to show with --seed.")
     ] = 20,
     coverage: Annotated[
         bool,
-        flag("--coverage", help="Say which transitions, effects, error paths and branches were reached."),
+        flag("--coverage", help="Report which transitions, effects, error paths and branches were reached."),
     ] = False,
     story: Annotated[
         str | None,
         typer.Option(
             "--story",
             metavar="NAME",
-            help="Tell what happens in one scripted fault instead; `all` names them.",
+            help="Run one scripted story instead; `all` lists them.",
         ),
     ] = None,
     explore: Annotated[
@@ -115,18 +111,18 @@ def sim(
         typer.Option(
             "--explore",
             metavar="SCOPE",
-            help="Visit all states of one small world instead; `all` names them.",
+            help="Explore all states of one small scope instead; `all` lists them.",
         ),
     ] = None,
     depth: Annotated[
         int | None,
-        typer.Option("--depth", metavar="N", min=1, help="With --explore: no more than so many steps."),
+        typer.Option("--depth", metavar="N", min=1, help="With --explore: at most N steps."),
     ] = None,
 ) -> None:
-    """Simulate a cluster under crashes, power failures, cuts and freezes, and check what Tidelog promises.
+    """Simulate a cluster under crashes, power failures, partitions and freezes, and check Tidelog's promises.
 
-    The same seed gives the same run. Exit code 0 when everything held; a failure is printed with the command
-    that repeats it. The last line is a JSON summary.
+    The same seed gives the same run. The exit code is 0 if all promises held. A failure is printed with the
+    command that repeats it. The last line is a JSON summary.
 
     Example: tidelog sim --seeds 100
     """
@@ -203,7 +199,7 @@ def _modes(wanted: str | None) -> tuple[str, ...]:
     if wanted is None:
         return MODES
     if wanted not in MODES:
-        raise CommandFailed(f"There is no mode {wanted!r} to simulate; the modes are {', '.join(MODES)}.")
+        raise CommandFailed(f"Unknown mode {wanted!r}; the modes are {', '.join(MODES)}.")
     return (wanted,)
 
 
@@ -213,7 +209,7 @@ def _tell(name: str) -> None:
     if name == "all":
         print("\n".join(STORIES))
     elif name not in STORIES:
-        raise CommandFailed(f"There is no story {name!r}; `tidelog sim --story all` names them.")
+        raise CommandFailed(f"Unknown story {name!r}; `tidelog sim --story all` lists them.")
     else:
         print("\n".join(tell(name)))
 

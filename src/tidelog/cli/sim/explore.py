@@ -15,7 +15,7 @@ def explore(name: str, depth: int | None) -> None:
             print(f"{each}: {scope.about}")
         return
     if name not in SCOPES:
-        raise CommandFailed(f"There is no scope {name!r}; `tidelog sim --explore all` names them.")
+        raise CommandFailed(f"Unknown scope {name!r}; `tidelog sim --explore all` lists them.")
     began = time.process_time()
     found = SCOPES[name].search(depth_max=depth)
     if found.problem:

@@ -39,7 +39,7 @@ class Report:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise CommandFailed(
-                f"Another process writes to {self._path}; give a directory of its own."
+                f"Another process writes to {self._path}; choose another directory."
             ) from error
         return lock
 
@@ -61,7 +61,7 @@ class Report:
         for name in asked:
             if name != "first" and asked[name] != began.get(name):
                 raise CommandFailed(
-                    f"{self._path} was begun with another {name}; give a new directory, or the same {name}."
+                    f"{self._path} was started with another {name}; choose a new directory or the same {name}."
                 )
         return began
 

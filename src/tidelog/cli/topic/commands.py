@@ -1,4 +1,4 @@
-"""``tidelog topic``: create, list, describe, alter, delete; reassign and elect have modules of their own."""
+"""``tidelog topic``: create, list, describe, alter, delete; the other commands have their own modules."""
 
 from typing import Annotated
 
@@ -45,7 +45,7 @@ def create(
             metavar="N",
             min=1,
             max=PARTITIONS_MAX,
-            help="How many partitions; without it the broker's num.partitions.",
+            help="Number of partitions; default: the broker's num.partitions.",
         ),
     ] = None,
     replicas: Annotated[
@@ -54,14 +54,14 @@ def create(
             "--replicas",
             metavar="N",
             min=1,
-            help="How many copies; without it the broker's default.replication.factor.",
+            help="Number of replicas; default: the broker's default.replication.factor.",
         ),
     ] = None,
     mode: Mode = None,
     copies: Copies = None,
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
     if_not_exists: Annotated[
-        bool, flag("--if-not-exists", help="Succeed without a change if the topic is already there.")
+        bool, flag("--if-not-exists", help="Succeed without a change if the topic exists.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -83,7 +83,7 @@ def create(
         )
     except CommandFailed as failure:
         if if_not_exists and failure.kafka_error == "TOPIC_ALREADY_EXISTS":
-            print(f"Topic {topic} exists already.")
+            print(f"Topic {topic} already exists.")
             return
         raise
     print(f"Created topic {topic}.")
@@ -93,9 +93,7 @@ def create(
 
 @app.command("list")
 def list_(
-    internal: Annotated[
-        bool, flag("--internal", help="Also show topics that Tidelog keeps for itself (__…).")
-    ] = False,
+    internal: Annotated[bool, flag("--internal", help="Include internal topics (__…).")] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -113,22 +111,20 @@ def list_(
             right=("partitions", "replicas"),
         )
     else:
-        print("There are no topics yet; create one with `tidelog topic create NAME`.")
+        print("No topics yet; create one with `tidelog topic create NAME`.")
 
 
 @app.command("describe")
 def describe(
     topic: TopicName,
-    all_settings: Annotated[
-        bool, flag("--all", help="Show all settings, also those left at default.")
-    ] = False,
+    all_settings: Annotated[bool, flag("--all", help="Show all settings, including defaults.")] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Show a topic's partitions, where they lie, and its settings.
+    """Show a topic's partitions, their replicas and its settings.
 
-    "in sync" are the replicas that have everything; offsets count records from 0, and the end offset is the
-    one the next record gets.
+    "in sync" lists the members of the in-sync set. Offsets start at 0; the end offset is that of the next
+    record.
 
     Example: tidelog topic describe orders
     """
@@ -165,9 +161,7 @@ def alter(
     assignments: Settings = [],  # noqa: B006 — typer reads the default and never changes it
     unset: Annotated[
         list[str],
-        typer.Option(
-            "--unset", metavar="KEY", help="Put a setting back to its default; may be given several times."
-        ),
+        typer.Option("--unset", metavar="KEY", help="Reset a setting to its default; may be repeated."),
     ] = [],  # noqa: B006
     mode: Mode = None,
     copies: Copies = None,
@@ -181,19 +175,19 @@ def alter(
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Change a topic's settings, also how it is replicated, or give it more partitions.
+    """Change a topic's settings or replication mode, or add partitions.
 
-    A change of mode happens while the topic is used: producers and consumers see errors that they retry at
-    most, and nothing is lost. Each partition changes when that is safe; the command waits for all of them.
-    Settings of the topic that mean nothing in the new mode have to go: the command names them and asks.
+    The mode can be changed while the topic is in use: at most, producers and consumers see retriable errors,
+    and nothing is lost. Each partition changes when that is safe; the command waits for all of them. Settings
+    without a meaning in the new mode must be removed: the command lists them and asks.
 
-    With more partitions, a key may go to another one from now on; what is already written stays where it is.
+    With more partitions, new records of a key may go to another partition; existing records stay.
 
     Example: tidelog topic alter orders --set retention.ms=3600000 --unset segment.bytes
     """
     settings = with_mode(parse_assignments(assignments), mode, copies)
     if not settings and not unset and partitions is None:
-        raise CommandFailed("Nothing to change: give --set, --unset, --mode, --copies or --partitions.")
+        raise CommandFailed("Nothing to change: pass --set, --unset, --mode, --copies or --partitions.")
     admin = connect_admin(bootstrap)
     if mode is not None:
         unset = [*unset, *unset_for(admin, topic, mode, settings, unset, yes=yes)]
@@ -215,7 +209,7 @@ def delete(
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Delete topics with all their records. There is no way back.
+    """Delete topics with all their records. This cannot be undone.
 
     Example: tidelog topic delete orders
     """

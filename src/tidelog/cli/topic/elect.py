@@ -1,4 +1,4 @@
-"""``tidelog topic elect``: leaders by an operator's wish."""
+"""``tidelog topic elect``: leader election on request."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -21,25 +21,26 @@ def elect(
     topic: TopicName,
     partitions: Annotated[
         list[int],
-        typer.Option("--partition", metavar="N", help="Only this one; may be given several times."),
+        typer.Option("--partition", metavar="N", help="Only this partition; may be repeated."),
     ] = [],  # noqa: B006 — typer reads the default and never changes it
     unclean: Annotated[
         bool,
         flag(
             "--unclean",
-            help="Where nobody leads, take any replica that is there: what it lacks is lost for good.",
+            help="For partitions without a leader: elect any replica that is up. What it lacks is lost.",
         ),
     ] = False,
     execute: Annotated[
-        bool, flag("--execute", help="With --unclean: do it; without this, only show what would be lost.")
+        bool,
+        flag("--execute", help="With --unclean: make the change; otherwise only show what would be lost."),
     ] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Make the first replica of each partition its leader again, if it is in sync.
 
-    With --unclean, give partitions a leader whose complete replicas are all gone. This is for when they will
-    not come back: whoever holds records that the new leader lacks drops them when it returns.
+    With --unclean, elect a leader for partitions whose complete replicas are all down. Use it only if these
+    will not come back: a replica that returns drops the records that the new leader lacks.
 
     Example: tidelog topic elect orders
     """
@@ -54,10 +55,10 @@ def elect(
 
 
 def _check_mode(client: ClusterClient, topic: str) -> None:
-    """A backup's in-sync set does not say that it has everything, and a vote is forced by its longest log."""
+    """A backup in the in-sync set may lack records, and a quorum is recovered from its longest log."""
     other = {"primary-backup": "promote", "quorum": "recover"}.get(mode := topic_mode(client, topic))
     if other is not None:
-        raise CommandFailed(f"Topic '{topic}' is replicated by {mode}: `tidelog topic {other}` is for it.")
+        raise CommandFailed(f"Topic '{topic}' has mode {mode}; use `tidelog topic {other}`.")
 
 
 def _wanted(cluster: Cluster, topic: str, numbers: Sequence[int]) -> list[Partition]:
@@ -87,7 +88,7 @@ def _elect_unclean(
 ) -> None:
     waiting = [each for each in wanted if each.leader == NOBODY]
     if not waiting:
-        print("Every partition has a leader; there is nothing to give up." if not as_json else "[]")
+        print("Every partition has a leader; nothing to do." if not as_json else "[]")
         return
     if not execute:
         _show_candidates(client, cluster, waiting, as_json=as_json)
@@ -102,8 +103,8 @@ def _elect_unclean(
 def _show_candidates(
     client: ClusterClient, cluster: Cluster, waiting: Sequence[Partition], *, as_json: bool
 ) -> None:
-    """What is known about the replicas that are there. How much they lack is known only as far as they heard
-    of it before the leader was lost.
+    """What is known about the replicas that are up. The records they lack are known only up to what they
+    heard of before the leader was lost.
     """
     rows = []
     lags = _lags(client, cluster)
@@ -133,13 +134,13 @@ def _show_candidates(
         right=("partition",),
     )
     print(
-        "\nAn unclean election gives up every record that only the replicas known to be complete hold: bring"
-        "\none of them back if you can. Nothing was changed; --execute does it."
+        "\nAn unclean election loses every record that only the replicas known to be complete hold. Start one"
+        "\nof them first if you can. Nothing was changed; pass --execute to elect."
     )
 
 
 def _lags(client: ClusterClient, cluster: Cluster) -> dict[int, dict[Name, int]]:
-    """Of every replica on the brokers that serve: by how many records it is known to be behind."""
+    """By how many records each replica on the brokers that are up is known to lag."""
     found: dict[int, dict[Name, int]] = {}
     for broker in cluster.serving:
         answer = client.ask(broker.address, DESCRIBE_LOG_DIRS, {"topics": None})
@@ -174,4 +175,4 @@ def _report(
         columns = ("topic", "partition", "before", "leader")
         print_table(changed, {name: name for name in columns}, right=("partition", "before", "leader"))
         print()
-    print(f"{count(len(changed), 'partition')} got another leader.")
+    print(f"{count(len(changed), 'partition')} got a new leader.")

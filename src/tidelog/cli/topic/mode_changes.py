@@ -25,7 +25,7 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         metavar="MODE",
-        help="How copies are kept: isr, primary-backup or quorum (sets replication.mode); "
+        help="Replication mode: isr, primary-backup or quorum (sets replication.mode). "
         "`tidelog modes` compares them.",
     ),
 ]
@@ -41,7 +41,10 @@ Copies = Annotated[
 Timeout = Annotated[
     float,
     typer.Option(
-        "--timeout", metavar="SECONDS", min=0, help="With --mode: how long to wait until all have changed."
+        "--timeout",
+        metavar="SECONDS",
+        min=0,
+        help="With --mode: how long to wait for all partitions to change.",
     ),
 ]
 
@@ -49,13 +52,13 @@ Yes = Annotated[
     bool,
     flag(
         "--yes",
-        help="With --mode: unset the topic's settings that mean nothing in the new mode without asking.",
+        help="With --mode: unset settings that have no meaning in the new mode, without asking.",
     ),
 ]
 
 
 def with_mode(settings: Mapping[str, str], mode: str | None, copies: int | None) -> dict[str, str]:
-    """The settings of a command with what its own options stand for."""
+    """The settings of a command, including those that its options set."""
     wanted = dict(settings)
     if mode is not None:
         wanted[REPLICATION_MODE] = mode
@@ -67,8 +70,8 @@ def with_mode(settings: Mapping[str, str], mode: str | None, copies: int | None)
 def without_meaning(
     own: Mapping[str, str], mode: str, settings: Mapping[str, str], unset: Iterable[str]
 ) -> dict[str, str]:
-    """Which of a topic's own settings would stand in the way of a mode, with the reason. What the command
-    itself sets is left to the cluster, which refuses the contradiction.
+    """Which of a topic's own settings have no meaning in a mode, with the reason. Settings of the command
+    itself are left to the cluster, which refuses the contradiction.
     """
     mentioned = {*settings, *unset}
     reasons = WITHOUT_MEANING.get(mode, {})
@@ -84,7 +87,7 @@ def unset_for(
     *,
     yes: bool,
 ) -> list[str]:
-    """Settings that have to go with the change of mode. They are the user's own, so the user agrees first."""
+    """Settings that must be removed with the change of mode. The user set them, so the user agrees first."""
     own = topic_admin.own_settings(admin, topic)
     found = without_meaning(own, mode, settings, unset)
     if not found or yes:
@@ -103,29 +106,29 @@ def unset_for(
 
 
 def tell_warnings(admin: "AdminClient", topic: str) -> None:
-    """What the settings cost, on stderr: the command has done what was asked for."""
+    """Warnings about the settings go to stderr: the command itself has succeeded."""
     try:
         warnings = topic_admin.warnings(admin, topic)
     except CommandFailed:
-        return  # The broker that was asked has not heard of the topic yet.
+        return  # The broker does not know the topic yet.
     for warning in warnings:
         print(f"Note: {warning}", file=sys.stderr)
 
 
 def follow_change(admin: "AdminClient", topic: str, mode: str, timeout_s: float) -> None:
-    """Wait until every partition has come to the mode, telling how many have."""
+    """Wait until every partition has changed its mode, and print how many are left."""
     deadline = time.monotonic() + timeout_s
     told: int | None = None
     while True:
         state = topic_admin.mode_state(admin, topic)
-        # A broker that has not heard of the wish yet knows of nothing that is left to do.
+        # A broker that does not know of the change yet reports nothing left to do.
         known = state.wanted == mode
         if known and not state.waiting:
             return
         left = len(state.waiting)
         if known and left != told:
             told = left
-            print(f"{count(left, 'partition')} still on the way to mode {mode}.", flush=True)
+            print(f"{count(left, 'partition')} still changing to mode {mode}.", flush=True)
         if time.monotonic() >= deadline:
             raise CommandFailed(_late(topic, mode, state.waiting))
         time.sleep(LOOK_AGAIN_S)
@@ -133,26 +136,26 @@ def follow_change(admin: "AdminClient", topic: str, mode: str, timeout_s: float)
 
 def _late(topic: str, mode: str, waiting: list[dict[str, Any]]) -> str:
     if not waiting:
-        return f"The cluster has not taken up the change of {topic} to mode {mode} in time."
+        return f"The cluster did not start the change of {topic} to mode {mode} in time."
     first = waiting[0]
     return (
-        f"{count(len(waiting), 'partition')} of {topic} did not come to mode {mode} in time, and will when "
-        f"possible; partition {first['partition']} ({first['mode']}) waits for {first['waits_for']}."
+        f"{count(len(waiting), 'partition')} of {topic} did not change to mode {mode} in time and will do so "
+        f"when possible. Partition {first['partition']} ({first['mode']}) waits for {first['waits_for']}."
     )
 
 
 def print_change(mode: str | None, waiting: Iterable[Mapping[str, Any]]) -> None:
-    """Of a topic whose mode is changing: which partitions are not there yet, and why."""
+    """Which partitions have not changed their mode yet, and why."""
     rows = list(waiting)
     if rows:
-        print(f"\nOn the way to mode {mode}, still to come:\n")
+        print(f"\nChanging to mode {mode}; partitions that have not changed yet:\n")
         columns = {"partition": "partition", "mode": "mode now", "waits_for": "waits for"}
         print_table(rows, columns, right=("partition",))
 
 
 def print_unconfirmed(waiting: Iterable[Mapping[str, Any]]) -> None:
-    """Of a topic whose settings promise more than before: which partitions do not keep it yet, and why."""
+    """Which partitions have not confirmed a stronger setting yet, and why."""
     rows = list(waiting)
     if rows:
-        print("\nWhat the settings promise does not yet hold for everything acknowledged before:\n")
+        print("\nNot confirmed yet; the settings do not cover all earlier acknowledged records:\n")
         print_table(rows, {"partition": "partition", "waits_for": "waits for"}, right=("partition",))

@@ -1,9 +1,9 @@
-"""``tidelog topic promote``: another primary, by an operator's word.
+"""``tidelog topic promote``: another primary, on an operator's request.
 
-The order of a partition's replicas says who its primary is, so a promotion is a reassignment to the same
-replicas in another order (AlterPartitionReassignments, which any Kafka admin client can send). The new
-primary copies what others hold before it leads. Where those who would have to be asked are away, it waits;
-only an unclean election (ElectLeaders) makes it lead without them.
+The first replica of a partition is its primary, so a promotion is a reassignment to the same replicas in
+another order (AlterPartitionReassignments, which any Kafka admin client can send). The new primary copies
+what others hold before it leads. If replicas that it has to ask are down, it waits; only an unclean election
+(ElectLeaders) makes it lead without them.
 """
 
 import time
@@ -20,7 +20,7 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, f
 from tidelog.cli.tables import count, print_json, print_table
 
 LIST_OFFSETS, DESCRIBE_LOG_DIRS = 2, 35
-ANY_REPLICA = -2  # as the asker's id: whoever has the log shall answer, how far it goes
+ANY_REPLICA = -2  # as replica id: any replica answers with its own log end offset
 LATEST = -1
 POLL_S = 0.05
 COPIED_WITHIN_S = 30.0
@@ -29,37 +29,40 @@ LEADS_WITHIN_S = 15.0
 
 
 class Copy(NamedTuple):
-    """One replica as it answers; None where it does not."""
+    """What one replica answered; None if it did not."""
 
     broker: int
     role: str
     end_offset: int | None
-    lacks: int | None  # confirmed records that it has heard of and does not have
+    lacks: int | None  # committed records that it knows of and does not have
 
 
 def promote(
     topic: TopicName,
-    partition: Annotated[int, typer.Option("--partition", metavar="N", min=0, help="Which partition.")],
+    partition: Annotated[
+        int, typer.Option("--partition", metavar="N", min=0, help="Number of the partition.")
+    ],
     to: Annotated[
         int,
         typer.Option(
             "--to",
             metavar="BROKER",
-            help="Which of its replicas is the primary from then on. The present one: it leads with what it "
-            "can get, if it stopped for something that it cannot get.",
+            help="The replica that becomes primary. Naming the present primary makes it lead with what it "
+            "can copy, if it stopped because records are missing.",
         ),
     ],
     yes: Annotated[
-        bool, flag("--yes", help="Do it; without this, only show what would be, and what would be lost.")
+        bool,
+        flag("--yes", help="Make the change; otherwise only show what would happen and what would be lost."),
     ] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Make another replica of a primary-backup topic the primary.
 
-    Shows what every replica holds and what would be lost, and changes nothing, unless --yes is given. While
-    the old primary is there nothing is lost: the new one first copies what it lacks. If it is away, what only
-    it has is given up; it drops that when it returns.
+    Without --yes, shows what every replica holds and what would be lost, and changes nothing. While the old
+    primary is up, nothing is lost: the new one first copies what it lacks. If the old primary is down,
+    records that only it has are lost; it drops them when it returns.
 
     Example: tidelog topic promote orders --partition 0 --to 2
     """
@@ -92,18 +95,19 @@ def _check(client: ClusterClient, cluster: Cluster, partition: Partition, to: in
     mode = next((config.value for result in answer.results for config in result.configs), None)
     if mode != "primary-backup":
         raise CommandFailed(
-            f"Topic '{partition.topic}' is replicated by {mode}, where leaders are found without you; "
-            "`tidelog topic elect` moves them."
+            f"Topic '{partition.topic}' has mode {mode}, where leaders are elected; use "
+            "`tidelog topic elect`."
         )
     if to not in partition.replicas:
         replicas = ", ".join(map(str, partition.replicas))
         raise CommandFailed(
-            f"Broker {to} has no copy of {partition.topic}-{partition.partition}; these have: {replicas}."
+            f"Broker {to} has no replica of {partition.topic}-{partition.partition}; "
+            f"these brokers do: {replicas}."
         )
     if cluster.brokers[to].fenced:
-        raise CommandFailed(f"Broker {to} does not serve at present; nothing could be written there.")
+        raise CommandFailed(f"Broker {to} is fenced; start it first.")
     if partition.leader == to:
-        raise CommandFailed(f"Broker {to} is the primary and leads already.")
+        raise CommandFailed(f"Broker {to} is already the primary and leads.")
 
 
 # --- what there is ------------------------------------------------------------------------------------------
@@ -118,7 +122,7 @@ def _copies(client: ClusterClient, cluster: Cluster, partition: Partition) -> li
 
 def _copy(client: ClusterClient, cluster: Cluster, partition: Partition, replica: int, role: str) -> Copy:
     if cluster.brokers[replica].fenced:
-        return Copy(replica, f"{role}, away", None, None)
+        return Copy(replica, f"{role}, fenced", None, None)
     address = cluster.brokers[replica].address
     body = {
         "replica_id": ANY_REPLICA,
@@ -158,7 +162,7 @@ def _lacks(answer: Any, partition: Partition) -> int | None:
 
 
 def _unheard(copies: Sequence[Copy]) -> list[int]:
-    """Who may have more than anybody knows."""
+    """Brokers whose log end is unknown."""
     return [copy.broker for copy in copies if copy.end_offset is None]
 
 
@@ -169,7 +173,7 @@ def _known_to_lack(copies: Sequence[Copy], to: int) -> int:
 
 
 def _at_least(known: int) -> str:
-    return f", at least {count(known, 'confirmed record')}" if known else ""
+    return f"at least {count(known, 'committed record')}, " if known else ""
 
 
 def _show(partition: Partition, copies: Sequence[Copy], to: int, *, as_json: bool) -> None:
@@ -182,18 +186,18 @@ def _show(partition: Partition, copies: Sequence[Copy], to: int, *, as_json: boo
     print_table(rows, columns, right=("broker", "end_offset", "lacks"))
     name = f"{partition.topic}-{partition.partition}"
     best = max(copy.end_offset or 0 for copy in copies)
-    print(f"\nBroker {to} would be the primary of {name}, and hold everything up to offset {best}.")
+    print(f"\nBroker {to} would become the primary of {name} and hold everything up to offset {best}.")
     if unheard:
         print(
-            f"What only broker {_names(unheard)} has would be lost: how much nobody can say"
-            f"{_at_least(known)}.\nBring it back first if you can."
+            f"Records that only broker {_names(unheard)} has would be lost: {_at_least(known)}the exact "
+            f"number is unknown.\nStart broker {_names(unheard)} first if you can."
         )
     else:
         print(
-            "Nothing would be lost: every replica can be asked. Where two of them have different histories,\n"
+            "Nothing would be lost: all replicas answer. If two of them have different histories,\n"
             f"that of broker {to} would be kept."
         )
-    print("Nothing was changed; --yes does it.")
+    print("Nothing was changed; pass --yes to promote.")
 
 
 def _names(brokers: Sequence[int]) -> str:
@@ -211,8 +215,8 @@ def _promote(client: ClusterClient, partition: Partition, to: int) -> bool:
         outcome = cluster_admin.reassign(client, {name: order})[name]
         if not outcome.done:
             raise CommandFailed(f"{outcome.words or outcome.error} ({outcome.error}).", outcome.error)
-        # While somebody leads, everything is there to be copied. Otherwise somebody is missed, and waiting
-        # for that one is what the operator has decided against.
+        # With a leader, everything can be copied. Without one, a replica is missing, and the operator has
+        # decided not to wait for it.
         if _leads(client, partition, to, STANDSTILL_S if partition.leader < 0 else COPIED_WITHIN_S):
             return False
     outcome = cluster_admin.elect(client, [name], unclean=True)[name]
@@ -220,8 +224,8 @@ def _promote(client: ClusterClient, partition: Partition, to: int) -> bool:
         raise CommandFailed(f"{outcome.words or outcome.error} ({outcome.error}).", outcome.error)
     if not _leads(client, partition, to, LEADS_WITHIN_S):
         raise CommandFailed(
-            f"Broker {to} is told to lead {partition.topic}-{partition.partition}, but does not yet; its log "
-            "says why."
+            f"Broker {to} was made primary of {partition.topic}-{partition.partition} but does not lead yet; "
+            "see its log."
         )
     return True
 
@@ -258,8 +262,8 @@ def _report(
         print("Nothing was lost.")
     elif unheard:
         print(
-            f"Lost: what only broker {_names(unheard)} had{_at_least(known)}. "
-            "When it returns,\nits log says how many it drops."
+            f"Lost: records that only broker {_names(unheard)} had; {_at_least(known)}the exact number is "
+            "unknown.\nWhen the broker returns, its log says how many it drops."
         )
     else:
-        print("What others had and it could not take over is lost; their logs say how much they drop.")
+        print("Records of other replicas that it could not copy are lost; their logs say how many.")

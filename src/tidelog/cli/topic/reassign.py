@@ -24,27 +24,23 @@ def reassign(
     topics: Annotated[
         list[str], typer.Argument(metavar="[TOPIC…]", help="Names of the topics.", show_default=False)
     ] = [],  # noqa: B006 — typer reads the default and never changes it
-    every: Annotated[
-        bool, flag("--all", help="All topics, also those that Tidelog keeps for itself.")
-    ] = False,
+    every: Annotated[bool, flag("--all", help="All topics, including Tidelog's internal ones.")] = False,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to", metavar="ID,ID,…", help="Brokers to move to; without it, all that serve at present."
-        ),
+        typer.Option("--to", metavar="ID,ID,…", help="Brokers to move to; default: all brokers that are up."),
     ] = None,
     replicas: Annotated[
         int | None,
-        typer.Option("--replicas", metavar="N", min=1, help="How many copies there are from then on."),
+        typer.Option("--replicas", metavar="N", min=1, help="New number of replicas."),
     ] = None,
     execute: Annotated[
-        bool, flag("--execute", help="Do it; without this, only show what would move.")
+        bool, flag("--execute", help="Make the change; otherwise only show the plan.")
     ] = False,
     watch: Annotated[
-        bool, flag("--watch", help="Stay until everything has arrived, and show how far it is.")
+        bool, flag("--watch", help="Wait until the reassignment is complete, and show its progress.")
     ] = False,
     cancel: Annotated[
-        bool, flag("--cancel", help="Stop what is under way and go back to the replicas from before.")
+        bool, flag("--cancel", help="Cancel a running reassignment and return to the previous replicas.")
     ] = False,
     throttle: Annotated[
         int | None,
@@ -52,25 +48,25 @@ def reassign(
             "--throttle",
             metavar="BYTES",
             min=1,
-            help="Bytes a second that each broker sends to new copies; lifted at the end: needs --watch.",
+            help="Bytes per second that each broker sends to new replicas; needs --watch.",
         ),
     ] = None,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Move topics to other brokers, or spread them evenly over all.
+    """Move topics to other brokers, or spread them evenly over all brokers.
 
-    Shows the plan and changes nothing, unless --execute is given. As little as possible is moved. The old
-    copies go when every new one is in sync: there are never fewer than before, and nobody stops writing.
+    Without --execute, shows the plan and changes nothing. Moves as little as possible. The old replicas are
+    removed when every new one is in sync, so there are never fewer copies than before. Writes continue.
 
     Example: tidelog topic reassign orders --to 2,3,4 --execute --watch
     """
     if throttle is not None and not (execute and watch):
         raise CommandFailed(
-            "--throttle needs --execute and --watch: it is lifted when everything has arrived."
+            "--throttle needs --execute and --watch: the limit is removed when the reassignment is complete."
         )
     if bool(topics) == every:
-        raise CommandFailed("Name the topics to move, or give --all.")
+        raise CommandFailed("Name the topics to move, or pass --all.")
     with ClusterClient(bootstrap) as client:
         cluster = cluster_admin.look(client)
         if every:
@@ -87,7 +83,7 @@ def reassign(
         if execute and moves:
             _execute(client, moves, topics, throttle, watch=watch)
             if not watch and not json:
-                print("Under way; `tidelog topic reassign … --watch` shows how far it is.")
+                print("Started; `tidelog topic reassign … --watch` shows the progress.")
 
 
 def _racks(cluster: Cluster, to: str | None) -> dict[int, str | None]:
@@ -96,11 +92,11 @@ def _racks(cluster: Cluster, to: str | None) -> dict[int, str | None]:
     brokers = {}
     for word in to.split(","):
         if not word.strip().isdecimal():
-            raise CommandFailed(f"--to takes numbers of brokers like 1,2,3, but got '{to}'.")
+            raise CommandFailed(f"--to takes broker ids like 1,2,3, but got '{to}'.")
         broker = int(word)
         if broker not in cluster.brokers:
             known = ", ".join(map(str, cluster.brokers))
-            raise CommandFailed(f"There is no broker {broker}; there are {known}.")
+            raise CommandFailed(f"There is no broker {broker}; existing brokers: {known}.")
         brokers[broker] = cluster.brokers[broker].rack
     return brokers
 
@@ -111,14 +107,14 @@ def _show(moves: Sequence[Move], *, executed: bool, as_json: bool) -> None:
         print_json({"executed": executed and bool(moves), "partitions": rows})
         return
     if not moves:
-        print("Everything lies where it should; nothing has to move.")
+        print("All replicas are already in place; nothing to move.")
         return
     columns = ("topic", "partition", "before", "after", "copies")
     print_table(rows, {name: name for name in columns}, right=("partition", "copies"))
     copies = sum(len(move.copied) for move in moves)
     print(f"\n{count(len(moves), 'partition')} with {copies} new {'copy' if copies == 1 else 'copies'}.")
     if not executed:
-        print("Nothing was changed; --execute does it.")
+        print("Nothing was changed; pass --execute to reassign.")
 
 
 def _execute(
@@ -152,10 +148,10 @@ def _cancel(client: ClusterClient, names: Sequence[Name]) -> None:
     under_way = [(each.topic, each.partition) for each in cluster_admin.moving(client)]
     targets: Mapping[Name, list[int] | None] = dict.fromkeys(name for name in under_way if name in wanted)
     if not targets:
-        print("Nothing is under way.")
+        print("No reassignment is running.")
         return
     _fail_if_refused(cluster_admin.reassign(client, targets))
-    print(f"Stopped: {count(len(targets), 'partition')} went back to the replicas from before.")
+    print(f"Cancelled: {count(len(targets), 'partition')} returned to the previous replicas.")
 
 
 def _fail_if_refused(outcomes: Mapping[Name, Outcome]) -> None:
@@ -169,7 +165,7 @@ def _fail_if_refused(outcomes: Mapping[Name, Outcome]) -> None:
 
 
 def _watch(client: ClusterClient, names: Sequence[Name]) -> None:
-    """Until nothing of it is on the move; then the first replicas become leaders, as planned."""
+    """Until the reassignment is complete; then the first replicas become leaders, as planned."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     wanted = set(names)
@@ -180,4 +176,4 @@ def _watch(client: ClusterClient, names: Sequence[Name]) -> None:
             progress.update(task, completed=len(wanted) - len(left))
             time.sleep(POLL_S)
     cluster_admin.elect(client, names)
-    print(f"{count(len(wanted), 'partition')} where they should be.")
+    print(f"Reassignment complete: {count(len(wanted), 'partition')}.")

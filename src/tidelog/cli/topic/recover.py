@@ -1,7 +1,7 @@
-"""``tidelog topic recover``: a quorum topic that lost its majority goes on with the longest log that is left.
+"""``tidelog topic recover``: a quorum partition that lost its majority continues with the longest log.
 
-The order of a partition's replicas says whom an unclean election takes: a reassignment to the same replicas
-with the longest log first (AlterPartitionReassignments), then ElectLeaders. Both are Kafka's own requests.
+An unclean election takes the first replica. So this is a reassignment to the same replicas with the longest
+log first (AlterPartitionReassignments), then ElectLeaders. Both are Kafka's own requests.
 The controllers refuse while a majority can vote.
 """
 
@@ -19,17 +19,17 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, TopicName, f
 from tidelog.cli.tables import print_json, print_table
 
 LIST_OFFSETS = 2
-ANY_REPLICA = -2  # as the asker's id: whoever has the log shall answer, how far it goes
+ANY_REPLICA = -2  # as replica id: any replica answers with its own log end offset
 LATEST = -1
 POLL_S = 0.05
 LEADS_WITHIN_S = 15.0
 
 
 class Copy(NamedTuple):
-    """One replica as it answers; None where it does not."""
+    """What one replica answered; None if it did not."""
 
     broker: int
-    remembers: bool  # whether it holds all it ever acknowledged
+    remembers: bool  # whether it holds everything it acknowledged
     last_epoch: int | None
     end_offset: int | None
 
@@ -41,20 +41,25 @@ class Copy(NamedTuple):
 
 def recover(
     topic: TopicName,
-    partition: Annotated[int, typer.Option("--partition", metavar="N", min=0, help="Which partition.")],
+    partition: Annotated[
+        int, typer.Option("--partition", metavar="N", min=0, help="Number of the partition.")
+    ],
     unsafe: Annotated[
-        bool, flag("--unsafe", help="Needed: acknowledged records may be lost, and nobody can say how many.")
+        bool,
+        flag("--unsafe", help="Required: acknowledged records may be lost, and their number is unknown."),
     ] = False,
-    yes: Annotated[bool, flag("--yes", help="Do it; without this, only show what would be.")] = False,
+    yes: Annotated[
+        bool, flag("--yes", help="Make the change; otherwise only show what would happen.")
+    ] = False,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Let a quorum partition whose majority is lost for good go on with the longest log that is left.
+    """Recover a quorum partition whose majority is lost for good, with the longest log that is left.
 
     For a partition without a leader, most of whose replicas are gone, came back empty or dropped damaged
-    records. Shows what every replica holds, and changes nothing, unless --yes is given. The longest log that
-    can be reached leads from then on and the others copy it; what only the others held is lost. Refused while
-    a majority can vote.
+    records. Without --yes, shows what every replica holds and changes nothing. The reachable replica with the
+    longest log becomes leader, and the others copy its log. Records that only the others held are lost.
+    Refused while a majority can vote.
 
     Example: tidelog topic recover orders --partition 0 --unsafe
     """
@@ -64,9 +69,7 @@ def recover(
         _check(client, found, unsafe=unsafe)
         copies = [_copy(client, cluster, found, replica) for replica in found.replicas]
         if not yes and _can_elect(found, copies):
-            raise CommandFailed(
-                f"{topic}-{partition} has a leader, or can elect one: there is nothing to recover."
-            )
+            raise CommandFailed(f"{topic}-{partition} has a leader or can elect one; nothing to recover.")
         there = [copy for copy in copies if copy.end_offset is not None]
         if not there:
             raise CommandFailed(f"No replica of {topic}-{partition} can be reached.")
@@ -97,13 +100,11 @@ def _check(client: ClusterClient, partition: Partition, *, unsafe: bool) -> None
     mode = topic_mode(client, partition.topic)
     if mode != "quorum":
         other = "promote" if mode == "primary-backup" else "elect --unclean"
-        raise CommandFailed(
-            f"Topic '{partition.topic}' is replicated by {mode}: `tidelog topic {other}` is for it."
-        )
+        raise CommandFailed(f"Topic '{partition.topic}' has mode {mode}; use `tidelog topic {other}`.")
     if not unsafe:
         raise CommandFailed(
-            "Acknowledged records may be lost by this, and nobody can say how many; --unsafe says that you "
-            "know."
+            "This may lose acknowledged records, and their number is unknown. Pass --unsafe to confirm that "
+            "you know."
         )
 
 
@@ -127,7 +128,7 @@ def _copy(client: ClusterClient, cluster: Cluster, partition: Partition, replica
 
 
 def _can_elect(partition: Partition, copies: Sequence[Copy]) -> bool:
-    """Whether most of the replicas remember and can be reached: --yes would be refused."""
+    """Whether a majority of the replicas has its data and can be reached: --yes would be refused."""
     able = [copy for copy in copies if copy.remembers and copy.end_offset is not None]
     return 2 * len(able) > len(partition.replicas)
 
@@ -143,8 +144,8 @@ def _force(client: ClusterClient, partition: Partition, to: int) -> None:
     while _find(cluster_admin.look(client), *name).leader != to:
         if time.monotonic() > deadline:
             raise CommandFailed(
-                f"Broker {to} is told to lead {partition.topic}-{partition.partition}, but does not yet; its "
-                "log says why."
+                f"Broker {to} was made leader of {partition.topic}-{partition.partition} but does not lead "
+                "yet; see its log."
             )
         time.sleep(POLL_S)
 
@@ -164,16 +165,18 @@ def _report(
         return
     columns = {
         "broker": "broker",
-        "remembers": "remembers",
+        "remembers": "has all its data",
         "last_epoch": "last epoch",
         "end_offset": "holds up to",
     }
     print_table(rows, columns, right=("broker", "last_epoch", "end_offset"))
     name = f"{partition.topic}-{partition.partition}"
     verb = "leads" if done else "would lead"
-    print(f"\nBroker {longest.broker} {verb} {name} with everything up to offset {longest.end_offset}.")
+    print(f"\nBroker {longest.broker} {verb} {name} with all records up to offset {longest.end_offset}.")
     names = ", ".join(map(str, unheard)) or "the replicas that lost data"
-    lost = "is" if done else "would be"
-    print(f"What only {'broker ' if unheard else ''}{names} had {lost} lost: how much nobody can say.")
+    lost = "are" if done else "would be"
+    print(
+        f"Records that only {'broker ' if unheard else ''}{names} had {lost} lost; their number is unknown."
+    )
     if not done:
-        print("Bring back who can be brought back first. Nothing was changed; --yes does it.")
+        print("Start the missing brokers first if you can. Nothing was changed; pass --yes to recover.")

@@ -1,6 +1,4 @@
-"""Partitions whose primary is away: readers are told that a backup leads, whoever looks after the topic must
-not be.
-"""
+"""Partitions whose primary is down: Metadata names a backup as leader, but operators need the truth."""
 
 from typing import Any
 
@@ -10,7 +8,7 @@ from tidelog.config.modes import PRIMARY_BACKUP
 
 
 def correct(description: dict[str, Any], bootstrap: str) -> None:
-    """Put who really leads into a described topic, and who serves readers meanwhile."""
+    """Put the actual leader into a described topic, and the backup that serves readers."""
     if description["mode"] != PRIMARY_BACKUP:
         return
     with ClusterClient(bootstrap) as client:
@@ -27,4 +25,4 @@ def print_away(description: dict[str, Any]) -> None:
     for row in description["partitions"]:
         if row["leader"] is None and row.get("readers_at") is not None:
             waits = f"Partition {row['partition']} waits for its primary, broker {row['replicas'][0]}"
-            print(f"{waits}: nobody writes, broker {row['readers_at']} serves readers.")
+            print(f"{waits}: no writes, broker {row['readers_at']} serves readers.")

@@ -63,7 +63,7 @@ def describe(client: TxnClient, transactional_id: str) -> dict[str, Any]:
     found = client.describe(address, transactional_id)
     if found.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise CommandFailed(
-            f"There is no transactional id '{transactional_id}'; `tidelog txn list` shows those there are."
+            f"There is no transactional id '{transactional_id}'; `tidelog txn list` shows the existing ones."
         )
     _check(found.error, f"'{transactional_id}' cannot be described")
     running = found.started_ms >= 0 and bool(found.partitions)

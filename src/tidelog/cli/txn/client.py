@@ -32,7 +32,7 @@ class TxnClient(ClusterClient):
         (found,) = self.ask(None, FIND_COORDINATOR, body).coordinators
         if found.error_code:
             name = ErrorCode(found.error_code).name
-            raise CommandFailed(f"'{transactional_id}' has no coordinator now ({name}); try again.", name)
+            raise CommandFailed(f"'{transactional_id}' has no coordinator ({name}); try again.", name)
         return found.node_id, Address(found.host, found.port)
 
     def leader_of(self, topic: str, partition: int) -> Address:
@@ -40,14 +40,14 @@ class TxnClient(ClusterClient):
         described = found.topics[0]
         if described.error_code:
             raise CommandFailed(
-                f"Topic '{topic}' does not exist; `tidelog topic list` shows those there are."
+                f"Topic '{topic}' does not exist; `tidelog topic list` shows the existing ones."
             )
         leaders = {each.partition_index: each.leader_id for each in described.partitions}
         if partition not in leaders:
             raise CommandFailed(f"Topic '{topic}' has no partition {partition}.")
         addresses = {each.node_id: Address(each.host, each.port) for each in found.brokers}
         if leaders[partition] not in addresses:
-            raise CommandFailed(f"Nobody leads {topic}-{partition} now; try again.")
+            raise CommandFailed(f"{topic}-{partition} has no leader; try again.")
         return addresses[leaders[partition]]
 
     def describe(self, address: Address, transactional_id: str) -> Described:

@@ -10,7 +10,7 @@ from tidelog.cli.tables import count, print_json, print_table
 from tidelog.cli.txn import admin as txn_admin
 from tidelog.cli.txn.client import TxnClient
 
-app = typer.Typer(no_args_is_help=True, help="List, describe and abort transactions of producers.")
+app = typer.Typer(no_args_is_help=True, help="List, describe and abort transactions.")
 
 
 @app.command("list")
@@ -20,19 +20,21 @@ def list_(
         typer.Option(
             "--state",
             metavar="STATE",
-            help="Only ids in this state (Ongoing, Empty, …); may be given several times.",
+            help="Only ids in this state (Ongoing, Empty, …); may be repeated.",
         ),
     ] = [],  # noqa: B006 — typer reads the default and never changes it
     longer_than: Annotated[
         float | None,
-        typer.Option("--longer-than", metavar="SECONDS", min=0, help="Only what began longer ago than this."),
+        typer.Option(
+            "--longer-than", metavar="SECONDS", min=0, help="Only transactions that began longer ago."
+        ),
     ] = None,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """List the transactional ids of the cluster and their states.
 
-    An id that is Ongoing has a transaction open: readers of committed records wait for it.
+    Ongoing means an open transaction: read_committed consumers wait for it.
 
     Example: tidelog txn list --state Ongoing --longer-than 60
     """
@@ -52,9 +54,9 @@ def list_(
             right=("producer_id", "coordinator"),
         )
     elif states or longer_than is not None:
-        print("There are no such transactions.")
+        print("No such transactions.")
     else:
-        print("There are no transactional ids yet.")
+        print("No transactional ids yet.")
 
 
 @app.command("describe")
@@ -65,10 +67,10 @@ def describe(
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Show a transactional id: its producer, its transaction, and the partitions that belong to it.
+    """Show the producer, transaction and partitions of a transactional id.
 
-    The start offset is where the open transaction begins in a partition: readers of committed records get no
-    further. Where there is none, nothing was written yet, or the transaction has ended there.
+    The start offset is where the open transaction begins in a partition; read_committed consumers read up to
+    it. Without one, nothing was written yet, or the transaction has ended there.
 
     Example: tidelog txn describe billing-1
     """
@@ -102,24 +104,24 @@ def abort(
         str | None, typer.Argument(metavar="ID", help="The transactional id.", show_default=False)
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="TOPIC", help="Topic of a transaction that hangs.")
+        str | None, typer.Option("--topic", metavar="TOPIC", help="Topic of a hanging transaction.")
     ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", metavar="N", min=0, help="Its partition.")
     ] = None,
     start_offset: Annotated[
         int | None,
-        typer.Option("--start-offset", metavar="OFFSET", min=0, help="Where it begins in the partition."),
+        typer.Option("--start-offset", metavar="OFFSET", min=0, help="Its first offset in the partition."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Abort a transaction.
 
-    With an id, its coordinator aborts what is open, and its producer cannot go on: it must begin anew.
+    With an id, the coordinator aborts its open transaction. The producer is fenced and must start again.
 
-    With --topic, --partition and --start-offset, one that its coordinator knows nothing of is ended in that
-    partition only. Such a transaction hangs and keeps readers of committed records from reading on;
-    `tidelog txn describe` and Kafka's `kafka-transactions.sh find-hanging` show where.
+    With --topic, --partition and --start-offset, a hanging transaction is aborted in that partition only: one
+    that its coordinator does not know, and that blocks read_committed consumers.
+    `tidelog txn describe` and Kafka's `kafka-transactions.sh find-hanging` find such transactions.
 
     Example: tidelog txn abort billing-1
     """
@@ -127,7 +129,7 @@ def abort(
     if transactional_id is not None and by_place == (None, None, None):
         with TxnClient(bootstrap) as client:
             txn_admin.abort_by_id(client, transactional_id)
-        print(f"Aborted what was open under {transactional_id}; its producer must begin anew.")
+        print(f"Aborted the transaction of {transactional_id}; its producer must start again.")
     elif (
         transactional_id is None and topic is not None and partition is not None and start_offset is not None
     ):
@@ -135,4 +137,4 @@ def abort(
             producer_id = txn_admin.abort_by_place(client, topic, partition, start_offset)
         print(f"Aborted the transaction of producer {producer_id} in {topic}-{partition}.")
     else:
-        raise CommandFailed("Give either an ID, or --topic, --partition and --start-offset together.")
+        raise CommandFailed("Pass either an ID, or --topic, --partition and --start-offset together.")
