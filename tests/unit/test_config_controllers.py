@@ -34,7 +34,7 @@ def test_voters_have_numbers_and_addresses() -> None:
         ("1@one", "is not id@host:port"),
         ("1@one:0", "is not id@host:port"),
         ("1@one:70000", "is not id@host:port"),
-        ("1@one:1,1@two:1", "controller 1 is named twice"),
+        ("1@one:1,1@two:1", "controller 1 is listed twice"),
         ("1@one:1,2@one:1", "two controllers have the address one:1"),
         ("", "one or more id@host:port"),
     ],
@@ -58,7 +58,7 @@ def test_clients_are_not_told_of_the_controllers_listener() -> None:
 
 
 def test_a_controllers_listener_is_one_of_the_listeners_and_not_all_of_them() -> None:
-    assert "names that listeners has" in refusal({"controller.listener.names": "CONTROL"})
-    assert "clients need one, too" in refusal({"controller.listener.names": "PLAINTEXT"})
+    assert "a name from listeners" in refusal({"controller.listener.names": "CONTROL"})
+    assert "clients need one" in refusal({"controller.listener.names": "PLAINTEXT"})
     alone = {"process.roles": "controller", "controller.listener.names": "PLAINTEXT"}
     assert BrokerConfig.parse(alone).process_roles == {"controller"}

@@ -52,7 +52,7 @@ def test_what_binding_found_out_goes_into_the_address():
         ({"listeners": "A://a:1,B://a:1"}, "two listeners have the address a:1"),
         ({"listeners": "A://a:1,B://b:1"}, "one listener for clients"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to"),
-        ({"advertised.listeners": "OTHER://a:9092"}, "names that listeners has: PLAINTEXT"),
+        ({"advertised.listeners": "OTHER://a:9092"}, "a name from listeners: PLAINTEXT"),
     ],
 )
 def test_bad_addresses(values: dict, words: str):

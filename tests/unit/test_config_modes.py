@@ -27,7 +27,7 @@ from tidelog.errors import InvalidConfig
             "no meaning in mode quorum: a write is acknowledged",
         ),
         ("quorum", {"unclean.leader.election.enable": "true"}, 3, "only a replica with every acknowledged"),
-        ("primary-backup", {"unclean.leader.election.enable": "false"}, 2, "nobody is elected there"),
+        ("primary-backup", {"unclean.leader.election.enable": "false"}, 2, "there is no leader election"),
         ("primary-backup", {"min.insync.replicas": "3"}, 2, "at most the number of the topic's replicas, 2"),
         ("isr", {"min.insync.replicas": "4"}, 3, "at most the number of the topic's replicas, 3"),
     ],
@@ -44,10 +44,14 @@ def test_what_does_not_fit_is_refused_with_the_reason(mode, more, replicas, reas
         (
             {},
             4,
-            "survives no more failures than with 3: a write waits for 3 copies instead of 2",
+            "tolerates no more failures than with 3: a write waits for 3 copies instead of 2",
         ),
         ({}, 6, "2 may be down either way"),
-        ({"flush.messages": "1000"}, 3, "flush.messages=1000 in mode quorum: an ok no longer means"),
+        (
+            {"flush.messages": "1000"},
+            3,
+            "flush.messages=1000 in mode quorum: an acknowledged record is not always on disk",
+        ),
     ],
 )
 def test_what_fits_but_costs_is_told(more, replicas, warning):

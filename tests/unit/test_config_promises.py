@@ -133,7 +133,7 @@ def test_what_is_said_follows_the_settings():
 
 
 # What an operator may have set → (copies before acknowledgement, failures tolerated for writes and for reads,
-# disks that may be lost, minimum replicas, when writes stop), worked out by hand from the truth table of faults.
+# disks that may be lost, minimum replicas, when writes stop), by hand from the truth table of faults.
 SETTINGS = {
     Terms(ISR, 3, min_in_sync=2): (2, 1, 2, 1, 2, "2 of 3 replicas are down"),
     Terms(ISR, 3, min_in_sync=1): (1, 2, 2, 0, 1, "3 of 3 replicas are down"),

@@ -56,7 +56,7 @@ def test_sensible_overrides_pass_in_silence():
         ),
         (
             {"message.format.version": "2.0"},
-            "message.format.version is no topic setting: Kafka dropped it, and Tidelog stores records in the "
+            "message.format.version is not a topic setting: Kafka dropped it, and Tidelog stores records in the "
             "one current format.",
         ),
     ],
@@ -151,7 +151,7 @@ def test_an_emptied_list_is_refused_by_the_check():
             "APPEND is refused for retention.ms: it is not a list",
         ),
         ([("clean.policy", SUBTRACT, "1")], InvalidConfig, "Did you mean cleanup.policy?"),
-        ([("retention.ms", SET, None)], InvalidRequest, "given no value"),
+        ([("retention.ms", SET, None)], InvalidRequest, "has no value"),
         ([("retention.ms", 7, "1")], InvalidRequest, "unknown operation 7"),
         ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], InvalidRequest, "twice"),
     ],

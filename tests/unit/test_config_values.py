@@ -174,9 +174,9 @@ def test_a_mode_that_does_not_exist_is_refused():
 
 def test_a_mistyped_name_gets_a_suggestion():
     assert refusal({"log.segment.byte": 1}) == (
-        "There is no broker setting log.segment.byte. Did you mean log.segment.bytes?"
+        "Unknown broker setting log.segment.byte. Did you mean log.segment.bytes?"
     )
-    assert refusal({"frobnicate": 1}) == "There is no broker setting frobnicate."
+    assert refusal({"frobnicate": 1}) == "Unknown broker setting frobnicate."
     with pytest.raises(InvalidConfig, match=r"Did you mean retention\.ms\?"):
         topic({"retention.m": "1"})
 
@@ -192,7 +192,10 @@ def test_aliases_mean_the_same_setting():
     assert BrokerConfig.parse({"broker.id": "4"}).node_id == 4
     assert BrokerConfig.parse({"broker.id": 4, "node.id": 4}).node_id == 4
     assert BrokerConfig.parse({"log.dirs": "/var/lib/tidelog"}).log_dir == "/var/lib/tidelog"
-    assert refusal({"node.id": 3, "broker.id": 4}) == "broker.id=4 is refused: node.id is the same, and is 3."
+    assert (
+        refusal({"node.id": 3, "broker.id": 4})
+        == "broker.id=4 is refused: node.id is the same setting, with value 3."
+    )
 
 
 @pytest.mark.parametrize("directories", ["/a,/b", ["/a", "/b"]])
@@ -242,11 +245,11 @@ def test_the_command_line_wins_over_the_file_also_by_an_alias():
     [
         ("node.id = ", "not valid TOML"),
         ("max.connections = 1\nmax.connections.per.ip = 2", "put both in quotes"),
-        ("log.dir = 'a'\n[log]\npreallocate = true", "Names that begin alike"),
-        ('node.id = 1\n"node.id" = 2', "node.id is given twice"),
+        ("log.dir = 'a'\n[log]\npreallocate = true", "names with the same beginning"),
+        ('node.id = 1\n"node.id" = 2', "node.id is set twice"),
         ("node.id = 2020-01-01", "node.id is refused"),
         ("listeners = [1, 2]", "listeners is refused"),
-        ("[log.segment]\nbits = 3", "no broker setting log.segment.bits"),
+        ("[log.segment]\nbits = 3", "Unknown broker setting log.segment.bits"),
     ],
 )
 def test_bad_files_are_refused_in_words(text: str, words: str):
@@ -273,11 +276,11 @@ def test_dynamic_values_win_and_can_be_taken_back():
 
 def test_only_live_settings_change_on_a_running_broker():
     check_dynamic_broker({"log.retention.ms": "5", "max.connections": "10"})
-    with pytest.raises(InvalidConfig, match=r"listeners cannot change while the broker runs"):
+    with pytest.raises(InvalidConfig, match=r"listeners cannot be changed while the broker runs"):
         check_dynamic_broker({"listeners": "PLAINTEXT://127.0.0.1:1"})
     with pytest.raises(InvalidConfig, match=r"max\.connections=many"):
         BrokerConfig.parse({}).with_dynamic({"max.connections": "many"})
-    with pytest.raises(InvalidConfig, match="There is no broker setting"):
+    with pytest.raises(InvalidConfig, match="Unknown broker setting"):
         check_dynamic_broker({"no.such.thing": "1"})
 
 

@@ -71,8 +71,8 @@ BROKER_SETTINGS: Mapping[str, Setting] = settings_of(BrokerConfig)
 
 _ALIASES = {alias: name for name, setting in BROKER_SETTINGS.items() for alias in setting.aliases}
 
-_ONE_LOOP = "one event loop serves all connections, so there are no threads to count"
-_ALL_GROUPS_ALIKE = "all groups have the broker's own value, so there is nothing to bound"
+_ONE_LOOP = "one event loop serves all connections, so it has no threads"
+_ALL_GROUPS_ALIKE = "all groups use the broker's value, so it has no bounds"
 _NOT_HERE: dict[str, str] = {
     **{
         f"group.consumer.{bound}.{name}": _ALL_GROUPS_ALIKE
@@ -106,7 +106,7 @@ def check_dynamic_broker(overrides: Mapping[str, str]) -> None:
         setting = broker_setting(name)
         if not setting.dynamic:
             how = "set it in the config file and restart the broker"
-            raise InvalidConfig(f"{name} cannot change while the broker runs: {how}.")
+            raise InvalidConfig(f"{name} cannot be changed while the broker runs: {how}.")
         setting.parse(text)
 
 
@@ -119,7 +119,7 @@ def _canonical(values: Mapping[str, Raw]) -> dict[str, str]:
         if canonical.setdefault(setting.name, text) != text:
             other = canonical[setting.name]
             raise InvalidConfig(
-                f"{name}={shown(raw)} is refused: {setting.name} is the same, and is {other}."
+                f"{name}={shown(raw)} is refused: {setting.name} is the same setting, with value {other}."
             )
     return canonical
 
@@ -147,16 +147,14 @@ def _check_together(config: BrokerConfig) -> None:
     names = {listener.name for listener in config.listeners}
     for listener in config.advertised_listeners:
         if listener.name not in names:
-            allowed = "names that listeners has: " + ", ".join(sorted(names))
+            allowed = "a name from listeners: " + ", ".join(sorted(names))
             refuse("advertised.listeners", str(listener), allowed)
     _check_controllers(config, names)
     for_clients = names - set(config.controller_listener_names)
     if len(for_clients) > 1:
         # Every client is told the same address, so those of a second listener would be sent elsewhere.
         told = ",".join(map(str, config.listeners))
-        refuse(
-            "listeners", told, "one listener for clients, and besides it those in controller.listener.names"
-        )
+        refuse("listeners", told, "one listener for clients; list all others in controller.listener.names")
     if 0 <= config.queued_max_request_bytes < config.socket_request_max_bytes:
         # One allowed request could never be read, and its connection would hang.
         allowed = f"at least socket.request.max.bytes, which is {config.socket_request_max_bytes}, or -1"
@@ -168,16 +166,16 @@ def _check_controllers(config: BrokerConfig, listener_names: set[str]) -> None:
     told = ",".join(map(str, config.controller_quorum_voters))
     if CONTROLLER_ROLE not in config.process_roles:
         if not voters:
-            how = "at least one controller, since process.roles says that this node is none"
+            how = "at least one controller, because process.roles says that this node is not one"
             refuse("controller.quorum.voters", told, how)
         if config.node_id in voters:
-            how = f"without node {config.node_id}, since process.roles says that it is no controller"
+            how = f"without node {config.node_id}, because process.roles says that it is not a controller"
             refuse("controller.quorum.voters", told, how)
         return
     for name in config.controller_listener_names:
         if name not in listener_names:
-            allowed = "names that listeners has: " + ", ".join(sorted(listener_names))
+            allowed = "a name from listeners: " + ", ".join(sorted(listener_names))
             refuse("controller.listener.names", name, allowed)
     if BROKER_ROLE in config.process_roles and listener_names <= set(config.controller_listener_names):
-        allowed = "some of the names that listeners has, not all of them: clients need one, too"
+        allowed = "some of the names from listeners, but not all: clients need one"
         refuse("controller.listener.names", ",".join(config.controller_listener_names), allowed)

@@ -50,7 +50,7 @@ class _Directory(Text):
         directories = split_list(raw)
         # A comma in the only element of a TOML list counts, too: it would be two when read back.
         if len(directories) > 1 or any("," in directory for directory in directories):
-            raise ExplainedError("Tidelog keeps its data in one directory; run one broker per disk instead")
+            raise ExplainedError("Tidelog stores its data in one directory; run one broker per disk instead")
         return super().parse(directories[0] if directories else "")
 
 
@@ -94,21 +94,21 @@ class BrokerTable:
     node_id: int = row(
         Whole(0),
         1,
-        "Number of this broker, different from every other in the cluster.",
+        "Id of this broker, unique in the cluster.",
         aliases=("broker.id",),
         section="Identity and addresses",
     )
     cluster_id: str | None = row(
         Nullable(Text("up to 64 letters, digits, dots, dashes and underscores", r"[A-Za-z0-9._-]{1,64}")),
         None,
-        "Name of the cluster this broker belongs to; a data directory of another cluster is refused.",
-        unset="taken from the data directory, or made up on the first start",
+        "Id of the broker's cluster; a data directory of another cluster is refused.",
+        unset="taken from the data directory, or generated on the first start",
         ours=True,
     )
     broker_rack: str | None = row(
         Nullable(Text()),
         None,
-        "Rack or zone this broker stands in.",
+        "Rack or zone of this broker.",
         unset="no rack",
     )
     listeners: tuple[Listener, ...] = row(
@@ -119,7 +119,7 @@ class BrokerTable:
     advertised_listeners: tuple[Listener, ...] = row(
         Listeners(advertised=True),
         (),
-        "Addresses that clients are told to use, when they differ from `listeners`.",
+        "Addresses for clients, if they differ from `listeners`.",
         unset="the same as `listeners`",
     )
     log_dir: str = row(
@@ -131,12 +131,12 @@ class BrokerTable:
     logging_level: str = row(
         Choice("debug", "info", "warning", "error"),
         "info",
-        "How much the broker writes to its own log.",
+        "Level of the broker's own log.",
         dynamic=True,
         ours=True,
     )
     logging_format: str = row(
-        Choice("plain", "json"), "plain", "Form of the lines in the broker's own log.", ours=True
+        Choice("plain", "json"), "plain", "Line format of the broker's own log.", ours=True
     )
     http_port: int = row(
         Whole(0, 65535),
@@ -147,46 +147,46 @@ class BrokerTable:
     event_loop_sample_interval_ms: int = row(
         Whole(1, 1000),
         20,
-        "How often the broker looks how late its event loop is, for the histograms in `/metrics`. "
-        "What holds the loop for longer than this is always seen.",
+        "How often the broker measures the lag of its event loop, for the histograms in `/metrics`. "
+        "Anything that blocks the loop for longer than this is always recorded.",
         ours=True,
     )
 
     process_roles: frozenset[str] = row(
         ChoiceSet(BROKER_ROLE, CONTROLLER_ROLE),
         frozenset((BROKER_ROLE, CONTROLLER_ROLE)),
-        "What this node does: serve partitions, take part in the decisions of the cluster, or both.",
+        "Roles of this node: host partitions (broker), vote in the metadata quorum (controller), or both.",
         section="Controllers",
     )
     controller_quorum_voters: tuple[QuorumVoter, ...] = row(
         QuorumVoters(),
         (),
-        "The controllers of the cluster as `id@host:port`. They found it; later the metadata log says who "
-        "votes, and this list is only where a node begins to ask.",
-        unset="this node is the only one",
+        "The controllers of the cluster as `id@host:port`. They create it. Later the voter set is stored in "
+        "the metadata log, and a node uses this list only to find the controllers.",
+        unset="this node is the only controller",
     )
     controller_listener_names: tuple[str, ...] = row(
         ListenerNames(),
         (),
-        "Listeners that controllers use among themselves and that brokers use to reach them; clients are not "
-        "told about them.",
-        unset="all listeners serve everybody",
+        "Listeners for traffic between controllers and from brokers to controllers. They are not advertised "
+        "to clients.",
+        unset="all listeners serve clients, brokers and controllers",
     )
     controller_quorum_fetch_timeout_ms: int = row(
         Whole(200),
         1000,
-        "An active controller that the others have not heard of for so long is replaced, and one that does "
-        "not hear from a majority steps down.",
+        "An active controller that is silent for this time is replaced. One that does not hear from a "
+        "majority for this time steps down.",
     )
     metadata_log_max_record_bytes_between_snapshots: int = row(
         Whole(1, LONG_MAX),
         20 * _MIB,
-        "After so many bytes of new metadata, each node writes a snapshot and drops what came before.",
+        "Each node writes a snapshot after this many bytes of new metadata, and drops older metadata.",
     )
     metadata_log_max_snapshot_interval_ms: int = row(
         Whole(0, LONG_MAX, unit="ms"),
         3_600_000,
-        "New metadata is in a snapshot after this time, however little it is; 0 is off.",
+        "Longest time until new metadata is in a snapshot; 0 is off.",
     )
 
     auto_create_topics_enable: bool = row(
@@ -198,35 +198,35 @@ class BrokerTable:
     )
     delete_topic_enable: bool = row(Bool(), True, "Whether topics can be deleted.", dynamic=True)
     num_partitions: int = row(
-        Whole(1), 1, "Partitions of a topic that is created without a number of them.", dynamic=True
+        Whole(1), 1, "Number of partitions of a topic that is created without one.", dynamic=True
     )
     default_replication_factor: int = row(
         Whole(1, 32767),
         3,
-        "Replicas of a topic that is created without a number of them; a cluster with fewer brokers makes as "
-        "many as it has brokers.",
+        "Number of replicas of a topic that is created without one; at most the number of brokers in the "
+        "cluster.",
         dynamic=True,
     )
     auto_leader_rebalance_enable: bool = row(
         Bool(),
         True,
-        "Whether leadership goes back to the first replica of a partition by itself.",
+        "Whether leadership returns automatically to the preferred leader, the first replica of a partition.",
         dynamic=True,
     )
     leader_imbalance_check_interval_seconds: int = row(
-        Whole(1), 30, "How often that is looked after.", dynamic=True
+        Whole(1), 30, "How often the leaders are checked for that.", dynamic=True
     )
     broker_drain: bool = row(
         Bool(),
         False,
-        "Whether this broker leads nothing, as long as somebody else can; `tidelog broker drain` sets it.",
+        "Whether this broker leaves leadership to other replicas; set by `tidelog broker drain`.",
         dynamic=True,
         ours=True,
     )
     default_replication_mode: str = row(
         TOPIC_SETTINGS["replication.mode"].kind,
         ISR,
-        "Replication mode of new topics that name none. Topics that are there keep theirs.",
+        "Replication mode of new topics that name none. Existing topics keep theirs.",
         dynamic=True,
         ours=True,
     )
@@ -238,17 +238,17 @@ class BrokerTable:
     max_connections: int = row(
         Whole(0),
         INT_MAX,
-        "Connections that may be open at the same time; one more is closed at once.",
+        "Largest number of open connections; further ones are closed at once.",
         dynamic=True,
         section="Limits",
     )
     max_connections_per_ip: int = row(
-        Whole(0), INT_MAX, "Connections that one client address may have open at the same time.", dynamic=True
+        Whole(0), INT_MAX, "Largest number of open connections from one client address.", dynamic=True
     )
     connections_max_idle_ms: int = row(
         Whole(-1, LONG_MAX, unit="ms", note="-1 for no limit"),
         600_000,
-        "How long a connection may stay silent before it is closed.",
+        "Time after which an idle connection is closed.",
     )
     socket_listen_backlog_size: int = row(Whole(1), 1024, "Connections that may wait to be accepted.")
     socket_request_max_bytes: int = row(
@@ -259,24 +259,23 @@ class BrokerTable:
     queued_max_request_bytes: int = row(
         Whole(-1, LONG_MAX, unit="bytes", note="-1 for no limit"),
         256 * _MIB,
-        "Bytes of requests that may wait in memory, all connections together, before reading pauses.",
+        "Bytes of requests of all connections that may wait in memory before reading pauses.",
     )
     queued_max_requests_per_connection: int = row(
         Whole(1),
         1000,
-        "Requests of one connection that may wait for their answer before reading from it pauses.",
+        "Unanswered requests of one connection before reading from it pauses.",
         ours=True,
     )
     fetch_max_bytes: int = row(
         Whole(1024, unit="bytes"),
         55 * _MIB,
-        "Size of the largest answer to a fetch, whatever the client asks for; a first batch that is larger "
-        "is still sent.",
+        "Largest size of a fetch response, whatever the client asks for; a larger first batch is still sent.",
     )
     max_incremental_fetch_session_cache_slots: int = row(
         Whole(0),
         1000,
-        "Fetch sessions the broker remembers; without one a client names all partitions each time.",
+        "Number of cached fetch sessions; without one, a client names all partitions in each fetch.",
     )
     max_request_partition_size_limit: int = row(
         Whole(1), 2000, "Partitions in one answer to DescribeTopicPartitions."
@@ -284,19 +283,17 @@ class BrokerTable:
     broker_session_timeout_ms: int = row(
         Whole(300),
         1500,
-        "A broker that the controllers have not heard of for so long is taken for dead, and its partitions "
-        "get other leaders. The same time after it last heard of them it stops leading by itself, unless "
-        "everybody who could take over still follows it.",
+        "A broker that the controllers do not hear from for this time is fenced, and its partitions get new "
+        "leaders. A leader that does not hear from the controllers for this time stops leading, unless every "
+        "replica that could take over still follows it.",
         section="Replication",
     )
-    broker_heartbeat_interval_ms: int = row(
-        Whole(20), 300, "Time between two signs of life to the controllers."
-    )
+    broker_heartbeat_interval_ms: int = row(Whole(20), 300, "Interval between heartbeats to the controllers.")
     replica_lag_time_max_ms: int = row(
         Whole(100),
         10_000,
-        "A follower that has not been caught up for so long leaves the in-sync set, and is waited for no "
-        "more.",
+        "A follower that has not caught up for this time leaves the in-sync set, and writes no longer wait "
+        "for it.",
         dynamic=True,
     )
     leader_replication_throttled_rate: int = row(
@@ -307,26 +304,28 @@ class BrokerTable:
         dynamic=True,
     )
     follower_replication_throttled_rate: int = row(
-        Whole(1, LONG_MAX), LONG_MAX, "Kept for Kafka's tools; the leader's side limits.", dynamic=True
+        Whole(1, LONG_MAX),
+        LONG_MAX,
+        "Accepted for Kafka's tools; only the leader's setting has an effect.",
+        dynamic=True,
     )
     replica_selector_class: str = row(
         Choice("", "rack-aware", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
         "",
-        "Empty: consumers read from leaders. rack-aware: a consumer that says its `client.rack` reads from "
+        "Empty: consumers read from leaders. rack-aware: a consumer with a `client.rack` reads from "
         "an in-sync replica there.",
     )
     producer_id_expiration_ms: int = row(
         _LONG_MS,
         86_400_000,
-        "How long a partition remembers an idempotent producer that is silent; a retry after that is stored "
+        "How long a partition remembers an idle idempotent producer; a retry after that is stored "
         "a second time.",
         dynamic=True,
     )
     producer_ids_per_partition_max: int = row(
         Whole(1),
         10_000,
-        "Idempotent producers a partition remembers; of more, those that have been silent longest are "
-        "forgotten.",
+        "Number of idempotent producers that a partition remembers; the longest idle ones are forgotten.",
         dynamic=True,
         ours=True,
     )
@@ -354,8 +353,8 @@ class BrokerTable:
     log_scrub_bytes_per_second: int = row(
         Whole(0),
         4 << 20,
-        "How fast old segments are read back in the background to find damaged records before a reader does; "
-        "0: not at all.",
+        "Bytes per second at which old segments are verified in the background, to find damaged records; "
+        "0 is off.",
         dynamic=True,
         ours=True,
     )
@@ -363,13 +362,17 @@ class BrokerTable:
         # Kafka never looks by default, so a topic's flush.ms does nothing there until this is set, too.
         _LONG_MS,
         100,
-        "How often the broker looks for logs that `flush.ms` wants synced.",
+        "How often the broker syncs logs that are due by `flush.ms`.",
     )
     log_flush_offset_checkpoint_interval_ms: int = row(
-        _LONG_MS, 60_000, "How often the broker notes how far its logs are synced, which shortens recovery."
+        _LONG_MS,
+        60_000,
+        "How often the broker checkpoints how far its logs are synced, which shortens recovery.",
     )
     log_flush_start_offset_checkpoint_interval_ms: int = row(
-        _LONG_MS, 60_000, "Kept for Kafka's tools: where logs start is noted together with what was synced."
+        _LONG_MS,
+        60_000,
+        "Accepted for Kafka's tools; log start offsets are checkpointed together with synced offsets.",
     )
     log_message_timestamp_type: str = _default_of("message.timestamp.type")
     log_message_timestamp_before_max_ms: int = _default_of("message.timestamp.before.max.ms")
@@ -392,7 +395,7 @@ class BrokerTable:
     )
     log_retention_bytes: int = _default_of("retention.bytes")
     log_retention_check_interval_ms: int = row(
-        _LONG_MS, 300_000, "How often the broker looks for segments to drop."
+        _LONG_MS, 300_000, "How often the broker checks for segments to delete."
     )
     log_segment_delete_delay_ms: int = _default_of("file.delete.delay.ms")
     log_cleaner_enable: bool = row(
@@ -401,7 +404,7 @@ class BrokerTable:
     log_cleaner_backoff_ms: int = row(
         Whole(0, LONG_MAX, unit="ms"),
         15_000,
-        "How long compaction rests when no log needs it.",
+        "Pause of compaction when no log needs it.",
         dynamic=True,
     )
     log_cleaner_dedupe_buffer_size: int = row(
@@ -416,33 +419,33 @@ class BrokerTable:
     log_cleaner_delete_retention_ms: int = _default_of("delete.retention.ms")
 
     offsets_topic_num_partitions: int = row(
-        Whole(1), 50, "Partitions of `__consumer_offsets`; read when it is created.",
+        Whole(1), 50, "Number of partitions of `__consumer_offsets`; used when it is created.",
         section="Consumer groups",
     )  # fmt: skip
     offsets_topic_replication_factor: int = row(
         Whole(1, 32767),
         3,
-        "Replicas of `__consumer_offsets`, or as many as there are brokers when it is created.",
+        "Number of replicas of `__consumer_offsets`; at most the number of brokers when it is created.",
     )
     offsets_topic_segment_bytes: int = row(
         Whole(1, unit="bytes"),
         100 * _MIB,
-        "Segment size of `__consumer_offsets`: small, so that compaction comes soon.",
+        "Segment size of `__consumer_offsets`; small, so that compaction runs early.",
     )
     offsets_retention_minutes: int = row(
         Whole(1, unit="minutes"),
         10_080,
-        "How long committed offsets outlive the last member of their group, or the last commit where a group "
-        "has no members.",
+        "How long committed offsets are kept after the last member left the group, or after the last commit "
+        "of a group without members.",
         dynamic=True,
     )
     offsets_retention_check_interval_ms: int = row(
-        _LONG_MS, 600_000, "How often the broker looks for offsets that have expired."
+        _LONG_MS, 600_000, "How often the broker checks for expired offsets."
     )
     offset_metadata_max_bytes: int = row(
         Whole(0, 32767, unit="bytes"),
         4096,
-        "Size of the largest metadata a client may attach to a committed offset.",
+        "Largest size of the metadata that a client may attach to a committed offset.",
         dynamic=True,
     )
     group_min_session_timeout_ms: int = row(
@@ -456,36 +459,36 @@ class BrokerTable:
         # enough for members that are started together, and each that joins in it extends it.
         Whole(0, unit="ms"),
         500,
-        "How long the first rebalance of an empty group waits for more members after each one that joins.",
+        "How long the first rebalance of an empty group waits for more members after each join.",
         dynamic=True,
     )
-    group_max_size: int = row(Whole(1), INT_MAX, "Members a group may have.", dynamic=True)
+    group_max_size: int = row(Whole(1), INT_MAX, "Largest number of members of a group.", dynamic=True)
     group_consumer_session_timeout_ms: int = row(
         Whole(1, unit="ms"),
         45_000,
-        "A member that speaks the consumer protocol and was not heard of for so long loses its partitions.",
+        "A member with the consumer protocol that sends no heartbeat for this time loses its partitions.",
         dynamic=True,
     )
     group_consumer_heartbeat_interval_ms: int = row(
         Whole(1, unit="ms"),
         5_000,
-        "How often members that speak the consumer protocol are told to send a heartbeat.",
+        "Heartbeat interval of members with the consumer protocol.",
         dynamic=True,
     )
     group_consumer_rebalance_heartbeat_interval_ms: int = row(
         Whole(1, unit="ms"),
         500,
-        "The same while partitions change hands, so that nobody waits long for what another has given up.",
+        "Heartbeat interval during a rebalance, so that members get revoked partitions quickly.",
         dynamic=True,
         ours=True,
     )
     group_consumer_max_size: int = row(
-        Whole(1), INT_MAX, "Members a group that uses the consumer protocol may have.", dynamic=True
+        Whole(1), INT_MAX, "Largest number of members of a group with the consumer protocol.", dynamic=True
     )
     group_consumer_assignors: tuple[str, ...] = row(
         _Assignors(),
         ("uniform", "range"),
-        "Assignors that members may ask for; the first is taken when nobody asks for one.",
+        "Assignors that members may request; the first one is the default.",
     )
     group_consumer_migration_policy: str = row(
         Choice("bidirectional", "upgrade", "downgrade", "disabled"),
@@ -498,18 +501,18 @@ class BrokerTable:
     transaction_state_log_num_partitions: int = row(
         Whole(1),
         50,
-        "Partitions of `__transaction_state`; read when it is created.",
+        "Number of partitions of `__transaction_state`; used when it is created.",
         section="Transactions",
     )
     transaction_state_log_replication_factor: int = row(
         Whole(1, 32767),
         3,
-        "Replicas of `__transaction_state`, or as many as there are brokers when it is created.",
+        "Number of replicas of `__transaction_state`; at most the number of brokers when it is created.",
     )
     transaction_state_log_min_isr: int = row(
         Whole(1),
         2,
-        "How many replicas of `__transaction_state` must hold a write, where it has more replicas than that.",
+        "Number of replicas of `__transaction_state` that must hold a write; at most the replicas that it has.",
     )
     transaction_state_log_segment_bytes: int = row(
         Whole(1, unit="bytes"), 100 * _MIB, "Segment size of `__transaction_state`."
@@ -517,7 +520,7 @@ class BrokerTable:
     transaction_max_timeout_ms: int = row(
         Whole(1, unit="ms"),
         900_000,
-        "The longest time that a producer may ask for its transactions; one that takes longer is aborted.",
+        "Longest transaction timeout that a producer may request; a longer transaction is aborted.",
     )
     transactional_id_expiration_ms: int = row(
         Whole(1, unit="ms"),
@@ -525,12 +528,12 @@ class BrokerTable:
         "How long a transactional id is remembered after its last transaction.",
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = row(
-        Whole(1, unit="ms"), 3_600_000, "How often transactional ids are looked at that may have expired."
+        Whole(1, unit="ms"), 3_600_000, "How often the broker checks for expired transactional ids."
     )
     transaction_partition_verification_enable: bool = row(
         Bool(),
         True,
-        "Whether a partition asks the coordinator before it takes the first batch of a transaction. Without "
-        "it a late batch can be left behind that nobody ever commits or aborts, and readers stop before it.",
+        "Whether a partition asks the coordinator before it accepts the first batch of a transaction. "
+        "Without it, a late batch can remain that is never committed or aborted and that blocks consumers.",
         dynamic=True,
     )

@@ -57,7 +57,7 @@ def _refuse_too_few(mode: str, replicas: int | None) -> None:
         return
     raise InvalidConfig(
         f"replication.mode={mode} is refused for {replicas} {'replica' if replicas == 1 else 'replicas'}: "
-        "writes need a majority, which is all of them, and would stop with the first failure; give it at "
+        "writes need a majority, which is all of them, and would stop with the first failure; use at "
         f"least {least}, or use isr."
     )
 
@@ -67,15 +67,15 @@ def _quorum_warnings(given: Mapping[str, Any], replicas: int | None) -> list[str
     if replicas is not None and replicas % 2 == 0:
         needed, fewer = majority(replicas), replicas - 1
         warnings.append(
-            f"replication.mode=quorum with {replicas} replicas survives no more failures than with {fewer}: "
+            f"replication.mode=quorum with {replicas} replicas tolerates no more failures than with {fewer}: "
             f"a write waits for {needed} copies instead of {majority(fewer)}, and {replicas - needed} may be "
             "down either way."
         )
     flush = given.get("flush.messages", DEFAULTS[QUORUM]["flush.messages"])
     if flush != DEFAULTS[QUORUM]["flush.messages"]:
         warnings.append(
-            f"flush.messages={flush} in mode quorum: an ok no longer means that a majority has the record on "
-            "disk; when a majority of the replicas lose power together, acknowledged records can be lost."
+            f"flush.messages={flush} in mode quorum: an acknowledged record is not always on disk on a "
+            "majority of the replicas; if a majority loses power together, acknowledged records can be lost."
         )
     return warnings
 

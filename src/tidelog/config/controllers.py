@@ -47,7 +47,7 @@ class QuorumVoters(Kind[tuple[QuorumVoter, ...]]):
             raise ValueError(raw)
         for voter in voters:
             if sum(other.node_id == voter.node_id for other in voters) > 1:
-                raise ExplainedError(f"controller {voter.node_id} is named twice")
+                raise ExplainedError(f"controller {voter.node_id} is listed twice")
             if sum(other[1:] == voter[1:] for other in voters) > 1:
                 raise ExplainedError(f"two controllers have the address {voter.host}:{voter.port}")
         return voters

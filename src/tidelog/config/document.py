@@ -19,21 +19,21 @@ _HEAD = """\
 
 <!-- Written by `python -m tidelog.config`: change the tables in src/tidelog/config, not this page. -->
 
-Settings carry Kafka's names and, where it makes sense, Kafka's defaults. Names that only Tidelog has are
-marked with †. An unknown name or a value out of range is refused with a sentence that says what is allowed;
-nothing is silently ignored.
+Settings have Kafka's names and, where it makes sense, Kafka's defaults. Settings that only Tidelog has are
+marked with †. An unknown name or a value out of range is refused with a message that says what is allowed;
+nothing is ignored silently.
 
 ## Where a value comes from
 
-A broker's settings, the strongest first:
+Sources of a broker's settings, highest precedence first:
 
-1. what a client set for this broker while it runs (AlterConfigs), for settings marked *live*;
-2. what a client set for all brokers in the same way;
+1. a change by a client for this broker at run time (AlterConfigs), for settings marked *live*;
+2. such a change for all brokers;
 3. `--set key=value` on the command line of `tidelog broker` and `tidelog up`;
 4. the config file, `broker.toml`;
 5. the default.
 
-A topic's settings: what was set for the topic (`tidelog topic create … --set key=value`, `tidelog topic
+Sources of a topic's settings: the topic's own value (`tidelog topic create … --set key=value`, `tidelog topic
 alter`, or any Kafka client), else the broker-wide setting in the column *broker-wide*, else the default. All
 of them take effect on a live topic. Where the column names several, the first that is set decides.
 
@@ -53,24 +53,24 @@ segment.bytes = 268435456
 backoff.ms = 5000
 ```
 
-Only where one name continues another do both need quotes, because TOML cannot tell them apart otherwise:
+If one name continues another, quote both, because TOML cannot distinguish them otherwise:
 
 ```toml
 "max.connections" = 2000
 "max.connections.per.ip" = 100
 ```
 
-Sizes are bytes and times are what the name says, as plain numbers without suffix. -1 means "no limit" where
-the table allows it.
+Sizes are in bytes. Times are in the unit that the name ends with. Both are plain numbers. -1 means
+"no limit" where the table allows it.
 """
 
 _LISTENERS = """\
 ### Listeners
 
 A listener is `NAME://host:port`. An empty host listens on every interface, port 0 on any free port. A broker
-has one listener for clients; besides it there may be others that only controllers and brokers use, named in
-`controller.listener.names`. When `listeners` has no host that clients could connect to,
-`advertised.listeners` says what they should use:
+has one listener for clients. It may have others for controllers and brokers only, which are named in
+`controller.listener.names`. If clients cannot connect to a host in `listeners`,
+`advertised.listeners` names the address they use:
 
 ```toml
 listeners = ["PLAINTEXT://:9092", "CONTROLLER://127.0.0.1:9093"]
@@ -90,7 +90,7 @@ def document() -> str:
         *_tables(TOPIC_SETTINGS, "Broker-wide", _broker_wide),
         _modes(),
         "## Broker settings\n",
-        "*live*: takes effect on a running broker; *restart*: needs one.\n",
+        "*live*: takes effect on a running broker; *restart*: needs a restart.\n",
         *_tables(BROKER_SETTINGS, "Change", _change),
         _LISTENERS,
     ]
@@ -168,9 +168,9 @@ def _largest_unit(value: int, units: Sequence[tuple[int, str]]) -> str:
 def _modes() -> str:
     lines = [
         "### Replication modes\n",
-        "A setting without meaning in the topic's mode is refused. Where a mode has a default of its own, it "
-        "is stronger than\na broker-wide setting; the topic's own setting is stronger still.\n",
-        "| Mode | Replicas at least | Defaults of its own | Settings without meaning |",
+        "A setting without a meaning in the topic's mode is refused. The defaults of a mode override "
+        "broker-wide\nsettings; the topic's own setting overrides both.\n",
+        "| Mode | Minimum replicas | Own defaults | Settings without a meaning |",
         "|---|---|---|---|",
     ]
     for mode in MODES:

@@ -54,7 +54,7 @@ def apply_incremental(
             # Nothing to check: an override that this version no longer knows must be removable, too.
             changed.pop(name, None)
         elif value is None:
-            raise InvalidRequest(f"{shown(name)} is given no value.")
+            raise InvalidRequest(f"{shown(name)} has no value.")
         elif operation == AlterOperation.SET:
             changed[name] = value
         elif operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
@@ -62,7 +62,7 @@ def apply_incremental(
                 _list_setting(name, operation, broker), operation, value, changed.get(name), config
             )
         else:
-            raise InvalidRequest(f"{shown(name)} is to be changed by the unknown operation {operation}.")
+            raise InvalidRequest(f"{shown(name)}: unknown operation {operation}.")
     return changed
 
 

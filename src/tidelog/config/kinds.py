@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import Generic, TypeVar
 
 Raw = str | int | float | bool | Sequence[str]
-"""A value as written by somebody: a string from the protocol or ``--set``, or one of TOML's own types."""
+"""A value as a user wrote it: a string from the protocol or ``--set``, or one of TOML's own types."""
 
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ class ThrottledReplicas(Kind[str]):
 class Text(Kind[str]):
     type = ConfigType.STRING
 
-    def __init__(self, allowed: str = "a text that is not empty", pattern: str = r".+") -> None:
+    def __init__(self, allowed: str = "a string that is not empty", pattern: str = r".+") -> None:
         self.allowed = allowed
         self._pattern = re.compile(pattern)
 

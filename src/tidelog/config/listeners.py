@@ -32,7 +32,7 @@ class Listener(NamedTuple):
 
     @property
     def every_interface(self) -> bool:
-        """Nobody can connect *to* such an address: what is advertised needs a host's name."""
+        """Clients cannot connect *to* such an address: an advertised listener needs a host name."""
         return self.host in _EVERY_INTERFACE
 
     def at(self, *, host: str | None = None, port: int | None = None) -> Listener:
@@ -70,7 +70,7 @@ class Listeners(Kind[tuple[Listener, ...]]):
             for listener in listeners:
                 if listener.every_interface:
                     raise ExplainedError(
-                        f"clients cannot connect to {listener}; give the host a name they know"
+                        f"clients cannot connect to {listener}; use a host name that they can resolve"
                     )
         else:
             _refuse_twice("address", [f"{one.host}:{one.port}" for one in listeners if one.port])

@@ -1,8 +1,8 @@
-"""The replication modes as far as settings go: what a mode demands of a topic, what defaults it brings along,
-and what has no meaning in it.
+"""The settings of the replication modes: what a mode requires of a topic, its own defaults, and which
+settings have no meaning in it.
 
-A setting that a mode ignores is refused rather than stored: whoever sets it believes in a protection that
-is not there. Each reason completes the sentence "… has no meaning in mode M: …".
+A setting that a mode ignores is refused rather than stored: a user would rely on a protection that does not
+exist. Each reason completes the sentence "… has no meaning in mode M: …".
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ QUORUM = "quorum"
 
 MODES = (ISR, PRIMARY_BACKUP, QUORUM)
 
-_NO_DEGRADING = "only primary-backup waits for a fixed number of copies that could become fewer"
+_NO_DEGRADING = "only primary-backup waits for a fixed number of copies that could be reduced"
 
 WITHOUT_MEANING: dict[str, dict[str, str]] = {
     ISR: {"replication.degrade.after.ms": _NO_DEGRADING},
     PRIMARY_BACKUP: {
-        "unclean.leader.election.enable": "nobody is elected there; the first replica leads or nobody does",
+        "unclean.leader.election.enable": "there is no leader election; only the first replica leads",
     },
     QUORUM: {
         "min.insync.replicas": "a write is acknowledged when a majority of the replicas has it",
@@ -33,14 +33,14 @@ WITHOUT_MEANING: dict[str, dict[str, str]] = {
 DEFAULTS: dict[str, dict[str, Any]] = {
     ISR: {},
     PRIMARY_BACKUP: {"unclean.leader.election.enable": False},
-    # A majority that forgets is no majority: its ok means "on disk".
+    # Acknowledgements of a majority that loses its data are worth nothing, so they mean "on disk".
     QUORUM: {"flush.messages": 1, "unclean.leader.election.enable": False},
 }
-"""Where a mode has a default of its own. It is stronger than a broker-wide one, which was chosen without
-the mode in mind; only the topic itself can say otherwise."""
+"""Defaults of a mode. They override broker-wide values, which were chosen without
+the mode in mind; only the topic's own setting overrides them."""
 
 LEAST_REPLICAS: dict[str, int] = {ISR: 1, PRIMARY_BACKUP: 1, QUORUM: 3}
-"""With fewer the mode would promise nothing that another one does not."""
+"""With fewer replicas the mode has no advantage over another one."""
 
 
 COPIES: dict[str, Callable[[int, int], int]] = {
@@ -48,4 +48,4 @@ COPIES: dict[str, Callable[[int, int], int]] = {
     PRIMARY_BACKUP: min,
     QUORUM: lambda minimum, replicas: majority(replicas),
 }
-"""How many replicas hold a write that was acknowledged, by ``min.insync.replicas`` and their number."""
+"""How many replicas hold an acknowledged record, by ``min.insync.replicas`` and the number of replicas."""

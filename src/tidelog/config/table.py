@@ -63,7 +63,7 @@ class Setting:
         return self.kind.format(value)
 
     def spell(self, raw: Raw) -> str:
-        """A value as somebody wrote it, checked, in Kafka's spelling."""
+        """A value as a user wrote it, checked, in Kafka's spelling."""
         return self.kind.format(self.parse(raw)) or ""
 
     @property
@@ -137,9 +137,9 @@ def shown(raw: Raw) -> str:
 
 
 def refuse_unknown(name: str, scope: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> NoReturn:
-    """Refuse a name nobody knows: a mistyped setting that is silently ignored is found out in production."""
+    """Refuse an unknown name: a mistyped setting that is silently ignored shows only in production."""
     if name in elsewhere:
-        raise InvalidConfig(f"{shown(name)} is no {scope} setting: {elsewhere[name]}.")
+        raise InvalidConfig(f"{shown(name)} is not a {scope} setting: {elsewhere[name]}.")
     near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.75)
     hint = f" Did you mean {near[0]}?" if near else ""
-    raise InvalidConfig(f"There is no {scope} setting {shown(name)}.{hint}")
+    raise InvalidConfig(f"Unknown {scope} setting {shown(name)}.{hint}")

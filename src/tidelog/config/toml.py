@@ -28,10 +28,10 @@ def _hint(error: Exception) -> str:
     # max.connections and max.connections.per.ip cannot both be bare: the first would be value and table.
     if "overwrite" in str(error):
         return (
-            ' Is a name given twice? Where one continues another, put both in quotes: "max.connections" = 9.'
+            ' Is a name set twice? If one name continues another, put both in quotes: "max.connections" = 9.'
         )
     if "declare" in str(error) or "mutate" in str(error):
-        return " Names that begin alike stand in one table, or all with their dots outside of it, not both."
+        return " Put names with the same beginning in one table, or write all of them with dots, not both."
     return ""
 
 
@@ -41,12 +41,12 @@ def _flatten(table: Mapping[str, Any], prefix: str, values: dict[str, Raw]) -> N
         if isinstance(value, Mapping):
             _flatten(value, name + ".", values)
         elif name in values:
-            raise InvalidConfig(f"{name} is given twice in the config file.")
+            raise InvalidConfig(f"{name} is set twice in the config file.")
         elif isinstance(value, str | int | float | bool) or _is_list_of_text(value):
             values[name] = value
         else:
             raise InvalidConfig(
-                f"{name} is refused: it must be a text, a number, true, false or a list of texts."
+                f"{name} is refused: it must be a string, a number, true, false or a list of strings."
             )
 
 

@@ -34,30 +34,30 @@ class TopicConfig:
     replication_mode: str = row(
         Choice(*MODES),
         ISR,
-        "How the topic's replicas agree on what is committed and who leads. A new topic that names none has "
-        "the broker's `default.replication.mode`, and keeps it.",
+        "The rules for commit and leader election of this topic. A new topic that names none gets "
+        "the broker's `default.replication.mode` and keeps it.",
         ours=True,
         section="Replication",
     )
     min_insync_replicas: int = row(
         Whole(1),
         2,
-        "How many replicas must hold a write before a producer that asked for acks=all is told ok; with "
-        "fewer in sync such writes are refused. A topic with fewer replicas needs as many as it has.",
+        "How many replicas must hold a record before it is acknowledged with acks=all; with "
+        "fewer in sync, such writes are refused. A topic with fewer replicas requires all of them.",
         synonyms=(Synonym("min.insync.replicas"),),
     )
     unclean_leader_election_enable: bool = row(
         Bool(),
         False,
-        "Whether a replica that may lack acknowledged records can become leader when no other is alive; "
-        "trades their loss for being available.",
+        "Whether a replica that may lack acknowledged records can become leader if no other is alive. "
+        "This gives availability at the price of losing these records.",
         synonyms=(Synonym("unclean.leader.election.enable"),),
     )
     replication_degrade_after_ms: int = row(
         Whole(-1, LONG_MAX, unit="ms", note="-1 for never"),
         -1,
-        "Only in mode primary-backup, with two copies or more: after so long without enough backups that "
-        "keep up, writes are acknowledged with the copies there are, until the backups have caught up again. "
+        "Only in mode primary-backup, with two copies or more: if too few backups keep up for this time, "
+        "writes are acknowledged with the available copies, until the backups have caught up again. "
         "Each change is logged and counted. An acknowledged record can then be lost with one broker.",
         ours=True,
     )
@@ -65,19 +65,19 @@ class TopicConfig:
     leader_replication_throttled_replicas: str = row(
         ThrottledReplicas(),
         "",
-        "Replicas that catch up no faster than `leader.replication.throttled.rate`: `partition:broker,…`, or "
-        "`*` for all. Members of the in-sync set are never slowed down.",
+        "Replicas that are throttled to `leader.replication.throttled.rate`: `partition:broker,…`, or "
+        "`*` for all. Members of the in-sync set are never throttled.",
     )
     follower_replication_throttled_replicas: str = row(
         ThrottledReplicas(),
         "",
-        "Kept for Kafka's tools; the leader's side limits.",
+        "Accepted for Kafka's tools; only the leader's setting has an effect.",
     )
 
     cleanup_policy: frozenset[str] = row(
         ChoiceSet("compact", "delete"),
         frozenset({"delete"}),
-        "What happens to old records: `delete` drops old segments by age and size, `compact` keeps the "
+        "What happens to old records: `delete` removes old segments by age and size, `compact` keeps the "
         "newest record of each key.",
         synonyms=(Synonym("log.cleanup.policy"),),
         section="Retention and compaction",
@@ -85,7 +85,7 @@ class TopicConfig:
     retention_ms: int = row(
         Whole(-1, LONG_MAX, unit="ms", note="-1 for no limit"),
         _WEEK_MS,
-        "How long records are kept when the cleanup policy has `delete`.",
+        "How long records are kept if the cleanup policy has `delete`.",
         synonyms=(
             Synonym("log.retention.ms"),
             Synonym("log.retention.minutes", _MINUTE_MS),
@@ -95,7 +95,7 @@ class TopicConfig:
     retention_bytes: int = row(
         Whole(-1, LONG_MAX, unit="bytes", note="-1 for no limit"),
         -1,
-        "How large a partition may grow before its oldest segments are dropped, when the cleanup policy has "
+        "How large a partition may grow before its oldest segments are deleted, if the cleanup policy has "
         "`delete`.",
         synonyms=(Synonym("log.retention.bytes"),),
     )
@@ -109,25 +109,25 @@ class TopicConfig:
     min_compaction_lag_ms: int = row(
         Whole(0, LONG_MAX, unit="ms"),
         0,
-        "How long a record is safe from compaction.",
+        "Minimum age of a record before it can be compacted.",
         synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
     )
     max_compaction_lag_ms: int = row(
         Whole(1, LONG_MAX, unit="ms"),
         LONG_MAX,
-        "How long a record can stay out of compaction's reach at most.",
+        "Maximum age of a record before it becomes eligible for compaction.",
         synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
     )
     min_cleanable_dirty_ratio: float = row(
         Real(0, 1),
         0.5,
-        "Which share of a log must be new since the last compaction before the next one starts.",
+        "Share of a log that must be new since the last compaction before the next one starts.",
         synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
     )
     file_delete_delay_ms: int = row(
         Whole(0, LONG_MAX, unit="ms"),
         _MINUTE_MS,
-        "How long the files of a dropped segment stay on disk, for readers that are still sending them.",
+        "How long the files of a deleted segment stay on disk, for responses that still read them.",
         synonyms=(Synonym("log.segment.delete.delay.ms"),),
     )
 
@@ -160,7 +160,7 @@ class TopicConfig:
     index_interval_bytes: int = row(
         Whole(0, unit="bytes"),
         4096,
-        "How many bytes of records lie between two entries of the index.",
+        "Bytes of records between two entries of the index.",
         synonyms=(Synonym("log.index.interval.bytes"),),
     )
     preallocate: bool = row(
@@ -173,7 +173,7 @@ class TopicConfig:
     flush_messages: int = row(
         Whole(1, LONG_MAX),
         LONG_MAX,
-        "After how many records the log is synced to disk; with 1 no write is acknowledged "
+        "Number of records after which the log is synced to disk; with 1, no write is acknowledged "
         "before it is synced.",
         synonyms=(Synonym("log.flush.interval.messages"),),
         section="Durability",
@@ -188,14 +188,14 @@ class TopicConfig:
     max_message_bytes: int = row(
         Whole(0, unit="bytes"),
         (1 << 20) + 12,
-        "Size of the largest record batch the topic takes, as sent (compressed or not).",
+        "Largest size of a record batch, as sent (compressed or not).",
         synonyms=(Synonym("message.max.bytes"),),
         section="Records",
     )
     compression_type: str = row(
         Choice(*COMPRESSION_TYPES),
         "producer",
-        "Codec in which batches are stored; `producer` stores them as they were sent.",
+        "Codec of stored batches; `producer` stores them as they were sent.",
         synonyms=(Synonym("compression.type"),),
     )
     message_timestamp_type: str = row(
@@ -207,13 +207,13 @@ class TopicConfig:
     message_timestamp_before_max_ms: int = row(
         Whole(0, LONG_MAX, unit="ms"),
         LONG_MAX,
-        "How far a producer's timestamp may lie before the broker's clock.",
+        "How far a producer's timestamp may be behind the broker's clock.",
         synonyms=(Synonym("log.message.timestamp.before.max.ms"),),
     )
     message_timestamp_after_max_ms: int = row(
         Whole(0, LONG_MAX, unit="ms"),
         _HOUR_MS,
-        "How far a producer's timestamp may lie ahead of the broker's clock.",
+        "How far a producer's timestamp may be ahead of the broker's clock.",
         synonyms=(Synonym("log.message.timestamp.after.max.ms"),),
     )
 
@@ -245,9 +245,9 @@ TOPIC_SETTINGS: Mapping[str, Setting] = settings_of(TopicConfig)
 
 REPLICATION_MODE = "replication.mode"
 MODE_CHANGE = "replication.mode.change"
-"""Under this name clients are told what is left of a change of mode."""
+"""Name under which clients read what is left of a change of mode."""
 UNCONFIRMED = "replication.unconfirmed"
-"""Under this name clients are told which promises of the settings do not count yet."""
+"""Name under which clients read which settings are not confirmed yet."""
 
 _REMOVED = "Kafka dropped it, and Tidelog stores records in the one current format"
 _SPLIT = "use message.timestamp.before.max.ms and message.timestamp.after.max.ms"
@@ -259,8 +259,8 @@ _NOT_HERE: dict[str, str] = {
     "remote.storage.enable": _TIERED,
     "local.retention.ms": _TIERED,
     "local.retention.bytes": _TIERED,
-    MODE_CHANGE: "it only tells how far a change of replication.mode has come",
-    UNCONFIRMED: "it only tells which settings do not count yet",
+    MODE_CHANGE: "it only shows the progress of a change of replication.mode",
+    UNCONFIRMED: "it only shows which settings are not confirmed yet",
     "default.replication.mode": f"for a topic it is called {REPLICATION_MODE}",
 } | {
     synonym.name: f"for a topic it is called {setting.name}"

@@ -56,7 +56,7 @@ def test_at_a_terminal_the_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys
     gone = topic_modes.unset_for(ADMIN, "t", "primary-backup", {}, (), yes=False)
     assert gone == ["unclean.leader.election.enable"]
     assert asked == ["Unset unclean.leader.election.enable?"]
-    assert "nobody is elected there" in capsys.readouterr().out
+    assert "there is no leader election" in capsys.readouterr().out
 
 
 def test_a_no_changes_nothing(monkeypatch: pytest.MonkeyPatch):

@@ -61,7 +61,7 @@ class Report:
         for name in asked:
             if name != "first" and asked[name] != began.get(name):
                 raise CommandFailed(
-                    f"{self._path} was started with another {name}; choose a new directory or the same {name}."
+                    f"{self._path} was started with another {name}; choose another directory."
                 )
         return began
 
