@@ -42,7 +42,7 @@ def print_table(
     if not console.is_terminal:
         needed = table.__rich_measure__(console, console.options.update(width=10_000)).maximum
         console = Console(file=sys.stdout, width=PROSE_WIDTH if prose else max(80, needed))
-        # rich fills every line up with blanks; whoever cuts or compares lines wants their text.
+        # rich pads every line with blanks, which scripts that cut or compare lines do not want.
         with console.capture() as drawn:
             console.print(table)
         print("\n".join(line.rstrip() for line in drawn.get().splitlines()))

@@ -4,7 +4,7 @@ A ``BrokerConfig`` comes from a config file (TOML) with ``--set`` on top, and, f
 from AlterConfigs while the broker runs: then a new one replaces the old. It remembers which values were
 given, and at which level, because clients ask.
 
-Opens no file: whoever reads ``broker.toml`` hands the text in.
+Opens no file: the caller reads ``broker.toml`` and passes the text.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ RULES: dict[str, Rule] = {
         without_leader="a leader election, without writes until it ends",
         acks_1="same as acks=all",
         order=_STRICT,
-        needs_controllers="no",
+        needs_controllers="not for writes, reads or elections",
         nodes_for=lambda failures: 2 * failures + 1,
     ),
 }

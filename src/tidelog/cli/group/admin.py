@@ -162,7 +162,7 @@ def _state(state: Any) -> str:
 
 
 def _lag(committed: int | None, end_offset: int | None) -> int | None:
-    """How many records the group has not seen yet; None where nobody can say."""
+    """How many records the group has not seen yet; None if unknown."""
     if committed is None or end_offset is None:
         return None
     return max(0, end_offset - committed)

@@ -124,7 +124,7 @@ class LocalCluster:
         return known[:1] or choose_voters(broker.broker_id for broker in self.brokers)
 
     def _check_alone(self) -> None:
-        """Brokers that somebody started by hand, or that outlived a killed `tidelog up`: not ours to end."""
+        """Brokers that were started by hand, or that outlived a killed `tidelog up`, are not ours to end."""
         running = {broker.broker_id: pid for broker in self.brokers if (pid := broker.running_pid())}
         if not running:
             return

@@ -68,7 +68,7 @@ def rows_of(path: Path, *, records: bool = True) -> Iterator[Row]:
 
 
 def _base_offset(path: Path) -> int | None:
-    """The offset a segment is named by; None for a file somebody named otherwise."""
+    """The offset a segment is named by; None for a file with another name."""
     return int(path.stem) if len(path.stem) == _BASE_OFFSET_DIGITS and path.stem.isdigit() else None
 
 

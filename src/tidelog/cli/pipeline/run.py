@@ -151,7 +151,7 @@ def stop_on_signals() -> Iterator[Event]:
 
 @contextmanager
 def shown_progress(name: str, quiet: bool) -> "Iterator[Callable[[Progress], None]]":
-    """A line on stderr that says how far it is; none where nobody looks."""
+    """A progress line on stderr, if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tidelog.sim.coverage import Coverage
     from tidelog.sim.shrinking import Story
 
-PATIENCE_S = 900.0  # for one run, which takes a second where nobody else wants the processor
+PATIENCE_S = 900.0  # for one run, which takes a second on an idle processor
 STORY_PATIENCE_S = 4 * PATIENCE_S  # for the shortest story, which takes hundreds of runs
-CHECKED_S = 5.0  # how often anybody looks whether a worker takes too long
+CHECKED_S = 5.0  # how often workers are checked for taking too long
 
 
 class Task(NamedTuple):
@@ -80,7 +80,7 @@ class Here:
 
 
 class Pool:
-    """So many tasks at once, each in a process of its own."""
+    """``size`` tasks at once, each in its own process."""
 
     def __init__(self, size: int, coverage: "Coverage | None" = None) -> None:
         self._coverage = coverage
@@ -167,7 +167,7 @@ class _Worker:
 
 
 def _work(pipe: Connection, covers: bool) -> None:
-    """In a worker: do what comes, until there is nothing more or nobody who wants it."""
+    """In a worker: do what comes, until the pool ends."""
     from tidelog.sim.coverage import Coverage
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the pipe.

@@ -5,7 +5,7 @@
 ``runs.jsonl``      one line for each finished run, appended; a torn last line is a run that is done again
 ``failures/``       ``MODE-SEED.txt``: the failure, the end of its trace, the command that repeats it
 ``stories/``        ``MODE-SEED.txt``: the shortest story that was found of it
-``summary.json``    the sums, for people; made anew from ``runs.jsonl``
+``summary.json``    the totals, for people; computed from ``runs.jsonl``
 ==================  ======================================================================================
 
 Files that are written once appear under their name only when they are whole.

@@ -1,6 +1,6 @@
 """Which replicas go where: a plan that spreads partitions over some brokers and moves as little as possible.
 
-Pure. What is where comes in, what should be where goes out; whoever prints or executes it knows the cluster.
+Pure: the present placement comes in, the wanted one goes out. The caller knows the cluster.
 """
 
 from collections import Counter
