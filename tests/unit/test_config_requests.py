@@ -56,8 +56,8 @@ def test_sensible_overrides_pass_in_silence():
         ),
         (
             {"message.format.version": "2.0"},
-            "message.format.version is not a topic setting: Kafka dropped it, and Tidelog stores records in the "
-            "one current format.",
+            "message.format.version is not a topic setting: Kafka dropped it, and Tidelog stores records in "
+            "the one current format.",
         ),
     ],
 )

@@ -512,7 +512,7 @@ class BrokerTable:
     transaction_state_log_min_isr: int = row(
         Whole(1),
         2,
-        "Number of replicas of `__transaction_state` that must hold a write; at most the replicas that it has.",
+        "Number of replicas of `__transaction_state` that must hold a write, if it has that many.",
     )
     transaction_state_log_segment_bytes: int = row(
         Whole(1, unit="bytes"), 100 * _MIB, "Segment size of `__transaction_state`."

@@ -1,8 +1,7 @@
 """Incremental changes to settings, as IncrementalAlterConfigs asks for them.
 
-Turns the overrides of a topic or a broker plus a list of changes into new overrides. It does not say
-whether these may be: ``check_topic_overrides`` and ``check_dynamic_broker`` do, and whoever stores them
-calls those next.
+Turns the overrides of a topic or a broker plus a list of changes into new overrides. It does not check
+them: the caller does, with ``check_topic_overrides`` and ``check_dynamic_broker``, before storing them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Addresses a broker listens on and tells clients to use: ``NAME://host:port``, several separated by commas.
 
 Owns the notation and its rules; opens no socket and resolves no name. An empty host means every interface.
-Port 0 means any free port: whoever binds it knows the number, and puts it into what is advertised with
-``at``.
+Port 0 means any free port: the caller that binds it knows the number, and puts it into the advertised
+listener with ``at``.
 """
 
 from __future__ import annotations
