@@ -214,7 +214,7 @@ class BrokerTable:
         dynamic=True,
     )
     leader_imbalance_check_interval_seconds: int = row(
-        Whole(1), 30, "How often the leaders are checked for that.", dynamic=True
+        Whole(1), 30, "How often leaders are checked and moved back.", dynamic=True
     )
     broker_drain: bool = row(
         Bool(),

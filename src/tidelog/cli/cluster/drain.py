@@ -55,7 +55,7 @@ def drain(
 
 
 def unregister(broker: BrokerId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Remove a broker that will not come back from the cluster.
+    """Remove a permanently failed broker from the cluster.
 
     The broker must be stopped and must have no replicas: move them with `tidelog topic reassign` first.
 

@@ -196,7 +196,7 @@ def audit(
     conf: SparkSettings = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Compare all replicas of topics. Exits with 1 and prints what is damaged or different.
+    """Compare all replicas of topics. Exits with 1 if one is damaged or differs, and prints where.
 
     Example: tidelog pipeline audit orders --dir .tidelog/broker-1 --dir .tidelog/broker-2 --dir
     .tidelog/broker-3

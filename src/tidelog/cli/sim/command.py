@@ -63,8 +63,8 @@ def sim(
         typer.Option(
             "--mode",
             metavar="MODE",
-            help="A replication mode, `changes` (a topic that changes its mode) or `controllers` (only their "
-            "quorum). Default: all.",
+            help="A replication mode, `transactions`, `changes` (a topic that changes its mode) or "
+            "`controllers` (only their quorum). Default: all.",
         ),
     ] = None,
     brokers: Annotated[
@@ -119,7 +119,7 @@ def sim(
         typer.Option("--depth", metavar="N", min=1, help="With --explore: at most N steps."),
     ] = None,
 ) -> None:
-    """Simulate a cluster under crashes, power failures, partitions and freezes, and check Tidelog's promises.
+    """Simulate a cluster under crashes, power failures, network cuts and freezes, and check its promises.
 
     The same seed gives the same run. The exit code is 0 if all promises held. A failure is printed with the
     command that repeats it. The last line is a JSON summary.
