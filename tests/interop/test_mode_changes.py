@@ -143,7 +143,7 @@ def test_a_change_that_has_to_wait_says_why(tidelog: Run, cluster: Cluster) -> N
     reason = f"broker {primary.node_id}, the primary: it may hold what nobody else has"
     calls.eventually(lambda: cluster.partition("waits").in_sync != [], "the primary is given up")
     _, complaint = tidelog("topic", "alter", "waits", "--mode", "isr", "--timeout", "0.5", code=1)
-    assert f"partition 0 (primary-backup) waits for {reason}" in complaint
+    assert f"Partition 0 (primary-backup) waits for {reason}" in complaint
     told = tidelog("topic", "describe", "waits")[0]
     assert "Changing to mode isr" in told
     assert reason in told
