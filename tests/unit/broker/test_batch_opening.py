@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from fakes import FakeBroker, records
 
 from tidelog.broker.validation import AppendRules, is_costly
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.protocol.records import RECORDS_PER_PACE, validate_records
-from unit.broker.fakes import FakeBroker, records
 
 MANY = 1_000
 

@@ -181,7 +181,7 @@ def test_without_syncing_a_majority_can_forget():
 
 # --- what the simulator shows -------------------------------------------------------------------------------
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 TOLD = {
     "isr_leader_killed": EXAMPLES["isr"],
     "isr_follower_killed": EXAMPLES["isr"],

@@ -8,7 +8,7 @@ import pytest
 from tidelog.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig
 from tidelog.config.document import document
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
 
 def test_the_page_is_up_to_date():
