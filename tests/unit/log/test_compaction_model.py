@@ -137,7 +137,9 @@ def test_many_passes_over_a_growing_log(codec: Codec) -> None:
     """Steady updates of few keys: the log stays small, however much is written."""
     pair = Pair()
     for round_number in range(40):
-        pairs = [(f"key-{(round_number * 7 + n) % 20}", f"value {round_number}.{n}") for n in range(10)]
+        pairs: list[tuple[str | None, str | None]] = [
+            (f"key-{(round_number * 7 + n) % 20}", f"value {round_number}.{n}") for n in range(10)
+        ]
         pair.step(Write(pairs, codec))
         pair.step(Roll)
         pair.step(Compact(1000, 0))

@@ -106,10 +106,12 @@ class Driver:
         for write in held:
             self.perform(write.then(error, self.now))
 
-    def pass_ms(self, duration_ms: int) -> None:
+    def pass_ms(self, duration_ms: int) -> State:
+        """The state afterwards."""
         self.uptime_ms += duration_ms
         self.wall_ms += duration_ms
         self.perform(self.shard.pass_to(self.now))
+        return self.state
 
     # -- requests ----------------------------------------------------------------------
 
