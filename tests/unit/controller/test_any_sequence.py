@@ -23,6 +23,8 @@ from tidelog.controller.standing import DRAIN_SETTING, Standing
 from tidelog.controller.successions.steps import RulesOf, minimum
 from tidelog.errors import ErrorCode, TidelogError
 
+pytestmark = pytest.mark.slow
+
 TOPIC_ID = UUID(int=9)
 BROKERS = range(1, 6)
 broker_ids = st.sampled_from(BROKERS)

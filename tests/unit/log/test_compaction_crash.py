@@ -10,6 +10,8 @@ from tidelog.log.log import Log
 from tidelog.sim.disk import EIO, PowerLoss, SimulatedDisk, Survive, everything, nothing
 from tidelog.types import TopicPartition
 
+pytestmark = pytest.mark.slow
+
 NAME = TopicPartition("t", 0)
 EAGER = COMPACT.but(min_cleanable_dirty_ratio=0.0, delete_retention_ms=1000)
 

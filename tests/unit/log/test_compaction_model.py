@@ -101,6 +101,7 @@ class Pair:
         assert self.log.end_offset == end_offset
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(script=st.lists(steps, max_size=30))
 def test_the_log_holds_what_the_model_holds(script: list[Step]) -> None:

@@ -106,11 +106,13 @@ class Driver:
         for write in held:
             self.perform(write.then(error, self.now))
 
-    def pass_ms(self, duration_ms: int) -> State:
-        """The state afterwards."""
+    def pass_ms(self, duration_ms: int) -> None:
         self.uptime_ms += duration_ms
         self.wall_ms += duration_ms
         self.perform(self.shard.pass_to(self.now))
+
+    def state_after(self, duration_ms: int) -> State:
+        self.pass_ms(duration_ms)
         return self.state
 
     # -- requests ----------------------------------------------------------------------

@@ -537,8 +537,8 @@ class TestTimeouts:
         driver = Driver()
         producer = driver.init(timeout_ms=5000).answer
         driver.add(producer)
-        assert driver.pass_ms(4999) is State.ONGOING
-        assert driver.pass_ms(1) is State.PREPARE_ABORT
+        assert driver.state_after(4999) is State.ONGOING
+        assert driver.state_after(1) is State.PREPARE_ABORT
         assert driver.write_markers()[0].epoch == producer.epoch + 1
         for version in (0, 2):
             assert driver.end(producer, version=version).error is ErrorCode.PRODUCER_FENCED
@@ -556,8 +556,8 @@ class TestTimeouts:
             driver.write_markers()
             assert driver.state is State.COMPLETE_COMMIT
         driver.add(producer)
-        assert driver.pass_ms(4999) is State.ONGOING
-        assert driver.pass_ms(1) is State.PREPARE_ABORT
+        assert driver.state_after(4999) is State.ONGOING
+        assert driver.state_after(1) is State.PREPARE_ABORT
 
     def test_the_agenda_does_not_grow_with_transactions(self) -> None:
         driver, producer = in_state(State.EMPTY)
@@ -571,8 +571,8 @@ class TestTimeouts:
         driver = Driver()
         driver.add(driver.init(timeout_ms=5000).answer)
         other = driver.restarted(after_ms=3000)
-        assert other.pass_ms(1999) is State.ONGOING
-        assert other.pass_ms(1) is State.PREPARE_ABORT
+        assert other.state_after(1999) is State.ONGOING
+        assert other.state_after(1) is State.PREPARE_ABORT
         late = driver.restarted(after_ms=10_000)
         late.pass_ms(0)
         assert late.state is State.PREPARE_ABORT
@@ -580,9 +580,9 @@ class TestTimeouts:
     def test_a_jump_of_the_wall_clock_aborts_nothing(self) -> None:
         driver, _ = in_state(State.ONGOING)
         driver.wall_ms += 10_000_000
-        assert driver.pass_ms(1000) is State.ONGOING
+        assert driver.state_after(1000) is State.ONGOING
         driver.wall_ms -= 50_000_000
-        assert driver.pass_ms(60_000) is State.PREPARE_ABORT
+        assert driver.state_after(60_000) is State.PREPARE_ABORT
 
     def test_an_abort_that_cannot_be_written_is_tried_again(self) -> None:
         driver, _ = in_state(State.ONGOING)
