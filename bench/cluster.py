@@ -5,7 +5,7 @@ DescribeQuorum say is read with the same few lines that ``tidelog up`` uses to s
 """
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.kafka import KafkaServer
@@ -110,12 +110,12 @@ class ClusterServer:
 
 
 def tidelog_cluster(
-    directory: Path, brokers: int, profile: Path | None = None, more: dict[str, str] | None = None
+    directory: Path, brokers: int, profile: Path | None = None, more: Mapping[str, str | int] | None = None
 ) -> ClusterServer:
     """With ``profile`` its first broker runs under cProfile."""
     ports = {node: free_port() for node in range(1, brokers + 1)}
     voters = quorum_voters({voter: f"127.0.0.1:{ports[voter]}" for voter in choose_voters(ports)})
-    settings = {"controller.quorum.voters": voters} | (more or {})
+    settings: dict[str, str | int] = {"controller.quorum.voters": voters, **(more or {})}
     members = [
         TidelogServer(
             directory / f"broker-{node}",

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import cramjam
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic
 
 from bench import wire
 from bench.cluster import ClusterServer
@@ -99,11 +100,12 @@ def describe(field: Field) -> None:
         field.topics.admin.list_offsets(_first_offsets(number * 100))  # a few hundred at once
 
 
-def _first_offsets(start: int) -> dict[object, object]:
+def _first_offsets(start: int) -> dict[Any, Any]:
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+    from confluent_kafka.admin import OffsetSpec
 
-    return {TopicPartition(MANY, start + each): OffsetSpec.latest() for each in range(100)}
+    latest: Callable[[], OffsetSpec] = OffsetSpec.latest
+    return {TopicPartition(MANY, start + each): latest() for each in range(100)}
 
 
 def keyed_records(count: int, value_size: int) -> bytes:

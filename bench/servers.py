@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.process import BenchError, Child, free_port, wait_until
 
@@ -123,7 +123,7 @@ class TidelogServer(_ChildServer):
         *,
         node_id: int = 1,
         port: int | None = None,
-        more: dict[str, str] | None = None,
+        more: Mapping[str, str | int] | None = None,
     ) -> None:
         super().__init__(directory, port)
         self.data = directory / "data"

@@ -20,7 +20,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,

@@ -15,6 +15,7 @@ import confluent_kafka
 
 import kafka
 
+from .consumed import headers_of, offset_of
 from .records import Headers, Stored
 
 TIMEOUT_S = 60.0
@@ -74,7 +75,9 @@ class ConfluentClient(Client):
                 offsets.append(message.offset())
 
         for message in messages:
-            timestamp = {} if message.timestamp_ms is None else {"timestamp": message.timestamp_ms}
+            timestamp: dict[str, Any] = (
+                {} if message.timestamp_ms is None else {"timestamp": message.timestamp_ms}
+            )
             producer.produce(
                 topic,
                 message.value,
@@ -111,9 +114,12 @@ class ConfluentClient(Client):
                     continue
                 if message.error():
                     raise confluent_kafka.KafkaException(message.error())
-                headers = message.headers() or []
                 _, timestamp_ms = message.timestamp()
-                found.append(Stored(message.offset(), timestamp_ms, message.key(), message.value(), headers))
+                found.append(
+                    Stored(
+                        offset_of(message), timestamp_ms, message.key(), message.value(), headers_of(message)
+                    )
+                )
         finally:
             consumer.close()
         return found

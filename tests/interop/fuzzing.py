@@ -110,11 +110,12 @@ class Stranger:
     def _number(self, kafka_type: str) -> int:
         chance = self.chance
         bits = int(kafka_type.removeprefix("u").removeprefix("int"))
-        wild = (2 ** (bits - 1) - 1, -(2 ** (bits - 1)), int(time.time() * 1000))
+        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        wild = (high, low, int(time.time() * 1000))
         number = chance.choice(NUMBERS) if chance.random() < 0.8 else chance.choice(wild)
         if kafka_type.startswith("u"):
-            return abs(number) & (2**bits - 1)
-        return max(-(2 ** (bits - 1)), min(2 ** (bits - 1) - 1, number))
+            return abs(number) & ((1 << bits) - 1)
+        return max(low, min(high, number))
 
     def _break(self, body: bytes) -> bytes:
         chance = self.chance

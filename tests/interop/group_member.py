@@ -66,7 +66,7 @@ def confluent(options: dict[str, Any]) -> None:
             if message is None or message.error():
                 continue
             try:
-                consumer.commit(message, asynchronous=False)
+                consumer.commit(message=message, asynchronous=False)
             except confluent_kafka.KafkaException as refusal:
                 say("refused", error=refusal.args[0].name())
                 continue

@@ -22,6 +22,7 @@ from tidelog.testing import Broker, Cluster
 
 from .calls import LATEST, eventually
 from .cluster_load import CLIENT_SETTINGS, admin_client
+from .consumed import value_of
 from .test_java import JARS
 from .wire import Wire
 
@@ -113,7 +114,7 @@ def values(cluster: Cluster, topic: str, count: int, partition: int = 0) -> list
         def enough() -> bool:
             message = consumer.poll(0.5)
             if message is not None and not message.error():
-                found.append(message.value().decode())
+                found.append(value_of(message).decode())
             return len(found) >= count
 
         eventually(enough, f"{count} records of {topic}-{partition} are read")
@@ -154,7 +155,7 @@ class ConfluentFollower(Follower):
         while not self.over:
             message = consumer.poll(0.2)
             if message is not None and not message.error():
-                consumer.commit(message, asynchronous=False)
+                consumer.commit(message=message, asynchronous=False)
                 self.committed([(message.partition(), message.offset())])
         consumer.close()
 

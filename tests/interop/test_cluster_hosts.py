@@ -135,7 +135,7 @@ def test_a_leader_given_up_by_hand_while_it_lives_acknowledges_nothing_more(
     assert main(["topic", "elect", "t", "--unclean", "--execute", "--bootstrap", heir.bootstrap]) == 0
     assert "1 partition got a new leader" in capsys.readouterr().out
     with Wire(old.bootstrap) as wire:
-        answer = calls.produce(wire, "t", batch(b"to the old leader"))
+        answer = calls.produce(wire, "t", bytes(batch(b"to the old leader")))
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     produce(heir.bootstrap, "t", b"to the new leader")
     for other in others:

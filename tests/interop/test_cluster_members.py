@@ -41,7 +41,7 @@ def write(cluster: Cluster, *written: bytes, topic: str = TOPIC, partition: int 
         with Wire(leader.bootstrap) as wire:
             answer = calls.produce(wire, topic, data, partition=partition)
         offset = answer.base_offset
-        return answer.error_code is ErrorCode.none  # type: ignore[no-any-return]
+        return answer.error_code is ErrorCode.none
 
     cluster.wait_for(acknowledged, f"a write to {topic}-{partition} was acknowledged")
     return offset + len(written)

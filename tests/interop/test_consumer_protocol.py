@@ -16,6 +16,7 @@ from tidelog.testing import Broker, Cluster, running_broker
 
 from . import calls
 from .conftest import BOOTSTRAP, KAFKA, broker_kind
+from .consumed import offset_of, topic_of
 from .members import Member, await_shares, members
 from .test_groups import coordinator, produce, topic_with
 from .test_java import CONSUMER, DUMP, JARS, java
@@ -94,7 +95,7 @@ class Reader:
         """What it has, after it has read a little."""
         message = self._consumer.poll(0.05)
         if message is not None and not message.error():
-            self.read.append((message.topic(), message.offset()))
+            self.read.append((topic_of(message), offset_of(message)))
         return {(place.topic, place.partition) for place in self._consumer.assignment()}
 
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import defaultdict
+from functools import partial
 
 import confluent_kafka
 import pytest
@@ -12,6 +13,7 @@ from tidelog.testing import Broker
 
 from . import calls
 from .clients import ConfluentClient
+from .consumed import value_of
 from .records import Stored, batch, records
 from .wire import ConnectionEnded, Wire
 
@@ -76,7 +78,7 @@ def test_acknowledged_records_survive(broker: Broker, kills: int) -> None:
         for writer in writers:
             writer.start()
         calls.eventually(
-            lambda writers=writers: all(len(each.acknowledged) > 40 for each in writers), "all write"
+            partial(lambda all_of: all(len(each.acknowledged) > 40 for each in all_of), writers), "all write"
         )
         broker.kill()
         for writer in writers:
@@ -121,7 +123,7 @@ def test_a_librdkafka_producer_rides_through_a_kill(broker: Broker) -> None:
 
     def on_delivery(error: object, message: confluent_kafka.Message) -> None:
         assert error is None, error
-        delivered.add(message.value())
+        delivered.add(value_of(message))
 
     for n in range(2000):
         producer.produce("t", b"%d" % n, on_delivery=on_delivery)

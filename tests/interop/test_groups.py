@@ -14,6 +14,7 @@ from tidelog.testing import Broker, running_broker
 from . import calls
 from .clients import CLIENTS, Client, Message
 from .conftest import BOOTSTRAP, broker_kind
+from .consumed import offset_of
 from .members import Member, await_shares, members
 from .wire import Wire
 
@@ -280,6 +281,6 @@ def test_many_groups_read_everything(at: str) -> None:
         while len(found) < 10 and time.monotonic() < deadline:
             message = consumer.poll(0.2)
             if message is not None and not message.error():
-                found.append(message.offset())
+                found.append(offset_of(message))
         assert found == list(range(10))
         consumer.close()

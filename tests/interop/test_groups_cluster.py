@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,14 +91,15 @@ def test_the_coordinator_dies(cluster: Cluster) -> None:
             victim = coordinator(cluster, "g")
             strike(victim)
             cluster.wait_for(
-                lambda victim=victim: coordinator(cluster, "g") is not victim, "nobody took over"
+                partial(lambda dead: coordinator(cluster, "g") is not dead, victim), "nobody took over"
             )
             assert committed(cluster, "g") == dict.fromkeys(range(4), end)
             for partition in range(4):
                 produce(cluster.bootstrap, "t", partition, 5)
             end += 5
             calls.eventually(
-                lambda end=end: committed(cluster, "g") == dict.fromkeys(range(4), end), "members read on"
+                partial(lambda offset: committed(cluster, "g") == dict.fromkeys(range(4), offset), end),
+                "members read on",
             )
             victim.start()
             cluster.await_ready()

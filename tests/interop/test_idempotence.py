@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any
 
 import aiokafka
@@ -186,6 +187,10 @@ class Sender(ABC):
     def send_all(self) -> None:
         """Send all records, wait for all answers."""
 
+    def is_past(self, count: int) -> bool:
+        """More than so many records are acknowledged, or none will follow."""
+        return len(self.acknowledged) > count or not self.thread.is_alive()
+
     def finish(self) -> list[int]:
         self.thread.join(TIMEOUT_S)
         assert not self.thread.is_alive(), f"only {len(self.acknowledged)} records were acknowledged"
@@ -277,7 +282,7 @@ def test_exactly_once_over_kills(broker: Broker, kind: type[Sender]) -> None:
     for _ in range(3):
         before = len(sender.acknowledged)
         calls.eventually(
-            lambda before=before: len(sender.acknowledged) > before + 5 or not sender.thread.is_alive(),
+            partial(sender.is_past, before + 5),
             "records are acknowledged",
         )
         assert sender.thread.is_alive(), "the kill comes too late to try anything"

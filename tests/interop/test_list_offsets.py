@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections.abc import Callable
 
 import aiokafka
 import confluent_kafka
@@ -127,7 +128,8 @@ def test_confluent(bootstrap: str, timed_topic: str) -> None:
     finally:
         consumer.close()
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    (newest,) = admin.list_offsets({place: OffsetSpec.max_timestamp()}).values()
+    latest: Callable[[], OffsetSpec] = OffsetSpec.max_timestamp
+    (newest,) = admin.list_offsets({place: latest()}).values()
     assert newest.result().offset == 19
 
 

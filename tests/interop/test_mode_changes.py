@@ -51,7 +51,8 @@ def left_to_do(admin: AdminClient, mode: str) -> list[dict[str, Any]] | None:
     settings = {name: entry.value for name, entry in future.result(ADMIN_TIMEOUT_S).items()}
     if settings["replication.mode"] != mode:
         return None
-    return json.loads(settings.get("replication.mode.change", "[]"))
+    left: list[dict[str, Any]] = json.loads(settings.get("replication.mode.change", "[]"))
+    return left
 
 
 def await_mode(admin: AdminClient, mode: str) -> None:
@@ -141,7 +142,7 @@ def test_a_change_that_has_to_wait_says_why(tidelog: Run, cluster: Cluster) -> N
     primary = cluster.leader_of("waits")
     primary.kill()
     reason = f"broker {primary.node_id}, the primary: it may hold what nobody else has"
-    calls.eventually(lambda: cluster.partition("waits").in_sync != [], "the primary is given up")
+    calls.eventually(lambda: cluster.partition("waits").in_sync != (), "the primary is given up")
     _, complaint = tidelog("topic", "alter", "waits", "--mode", "isr", "--timeout", "0.5", code=1)
     assert f"Partition 0 (primary-backup) waits for {reason}" in complaint
     told = tidelog("topic", "describe", "waits")[0]

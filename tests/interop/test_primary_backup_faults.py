@@ -6,6 +6,7 @@ record: what was acknowledged is where it was said to be, once and in order.
 
 import time
 from itertools import cycle, islice
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ LONG = [(fault, broker) for fault in (KILL, FREEZE, CUT, RESTART, STOP) for brok
 def test_acknowledged_records_survive_every_fault(cluster: Cluster) -> None:
     loads = {}
     for topic, copies in COPIES.items():
-        settings = {"replication_mode": "primary-backup", "min_insync_replicas": copies}
+        settings: dict[str, Any] = {"replication_mode": "primary-backup", "min_insync_replicas": copies}
         create_topic(cluster.bootstrap, topic, PARTITIONS, segment_bytes=1 << 20, **settings)
         loads[topic] = Load(cluster.bootstrap, topic, PARTITIONS, mode=topic)
         loads[topic].start()

@@ -13,7 +13,7 @@ from .wire import Wire, parse_response
 pytestmark = pytest.mark.interop
 
 
-def assert_refused(wire: Wire, topic: str, data: bytes, *errors: ErrorCode) -> None:
+def assert_refused(wire: Wire, topic: str, data: bytes | bytearray, *errors: ErrorCode) -> None:
     """The batch is refused, nothing of it is stored, and the connection goes on."""
     before = calls.end_offset(wire, topic)
     assert calls.produce(wire, topic, bytes(data)).error_code in errors
@@ -50,7 +50,7 @@ def test_other_acks_are_refused(wire: Wire, topic: str, acks: int) -> None:
 
 def test_pipelined_requests_are_answered_in_order(wire: Wire, create_topic: CreateTopic) -> None:
     topic = create_topic(partitions=4)
-    sent = []
+    sent: list[tuple[str, int, int]] = []
     for number in range(200):
         # Quick and slow requests, alternating: an answer must never overtake an earlier one.
         if number % 50 == 49:

@@ -12,6 +12,7 @@ from tidelog.testing import Broker, Cluster, running_cluster
 
 from . import calls
 from .cluster_load import create_topic
+from .consumed import offset_of, value_of
 from .transactional import TIMEOUT_S, find_coordinator, stable_offset
 from .wire import Wire
 
@@ -159,8 +160,8 @@ def read_committed(cluster: Cluster, partition: int) -> list[bytes]:
             message = consumer.poll(30)
             assert message is not None
             if not message.error():
-                found.append(message.value())
-            elif message.offset() >= end_offset:
+                found.append(value_of(message))
+            elif offset_of(message) >= end_offset:
                 return found
     finally:
         consumer.close()

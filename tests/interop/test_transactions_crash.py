@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from tidelog.testing import Broker
 
 from . import calls
+from .consumed import key_of, offset_of, value_of
 from .records import batch
 from .transactional import TRANSACTORS, Confluent, Transactor, await_stable, stable_offset, transactor
 from .wire import ConnectionEnded, Wire
@@ -241,16 +242,16 @@ class KeyedPlayer:
                 "enable.partition.eof": True,
             }
         )
-        found = []
+        found: list[tuple[bytes, bytes]] = []
         try:
             consumer.assign([confluent_kafka.TopicPartition(self._topic, 0, 0)])
             while True:
                 message = consumer.poll(30)
                 assert message is not None
                 if message.error():
-                    if message.offset() >= end_offset:
+                    if offset_of(message) >= end_offset:
                         return found
                 else:
-                    found.append((message.key(), message.value()))
+                    found.append((key_of(message), value_of(message)))
         finally:
             consumer.close()

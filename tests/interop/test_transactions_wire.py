@@ -8,6 +8,7 @@ their epoch; newer ones only write (Produce 12), and get a new epoch with the en
 
 import struct
 import uuid
+from functools import partial
 from typing import Any
 
 import pytest
@@ -100,7 +101,11 @@ class Player:
         key = (topic, partition)
         sequence = self.sequences.get(key, 0)
         data = transactional_batch(*values, producer=(self.producer_id, self.epoch, sequence))
-        place = {"partition": partition, "version": version, "transactional_id": self.transactional_id}
+        place: dict[str, Any] = {
+            "partition": partition,
+            "version": version,
+            "transactional_id": self.transactional_id,
+        }
         answer = calls.produce(self.wire, topic, data, **place)
         if answer.error_code is ErrorCode.none:
             self.sequences[key] = sequence + len(values)
@@ -159,7 +164,7 @@ class TestEveryVersion:
     def test_add_offsets(self, wire: Wire, topic: str, player: Player, name: str) -> None:
         for version in wire.versions()["add_offsets_to_txn"]:
             answer = retried(
-                lambda version=version: wire.call("add_offsets_to_txn", version, **player.who, group_id=name),
+                partial(wire.call, "add_offsets_to_txn", version, **player.who, group_id=name),
                 *PASSING,
             )
             assert answer.error_code is ErrorCode.none
@@ -286,9 +291,7 @@ class TestNewerClients:
             epoch = player.epoch
             for partition in range(3):
                 written = retried(
-                    lambda partition=partition: player.write(
-                        topic, b"x", partition=partition, version=NEW_PRODUCE
-                    ),
+                    partial(player.write, topic, b"x", partition=partition, version=NEW_PRODUCE),
                     ErrorCode.concurrent_transactions,
                 )
                 assert written.error_code is ErrorCode.none

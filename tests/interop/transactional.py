@@ -16,6 +16,7 @@ import kafka.errors
 import kafka
 
 from . import calls
+from .consumed import offset_of, value_of
 from .wire import Wire
 
 TIMEOUT_S = 60.0
@@ -131,12 +132,12 @@ class Confluent(Transactor):
                 message = consumer.poll(0.5)
                 if message is None:
                     continue
-                if message.error():
-                    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
-                    if message.offset() >= end_offset:
+                if error := message.error():
+                    assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF
+                    if offset_of(message) >= end_offset:
                         break
                 else:
-                    found.append(message.value())
+                    found.append(value_of(message))
         finally:
             consumer.close()
         return found

@@ -24,6 +24,7 @@ COUNTS = {  # About two minutes of one core; simulation as a whole may take five
     "changes": 16,
 }
 SEEDS = {mode: range(FIRST, FIRST + count) for mode, count in COUNTS.items()}
+QUICK = 2  # So many of each mode belong to `./dev test quick`.
 
 
 class ModeSeeds:
@@ -33,11 +34,14 @@ class ModeSeeds:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "seed" in metafunc.fixturenames:
-            metafunc.parametrize("seed", SEEDS[self.mode])
+            seeds = SEEDS[self.mode]
+            slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in seeds[QUICK:]]
+            metafunc.parametrize("seed", [*seeds[:QUICK], *slow])
 
     def test_promises_hold(self, seed: int) -> None:
         assert run(self.mode, seed).acknowledged > 0
 
+    @pytest.mark.slow
     def test_the_same_seed_gives_the_same_run(self) -> None:
         first, second = run(self.mode, FIRST + 1), run(self.mode, FIRST + 1)
         assert first.trace == second.trace

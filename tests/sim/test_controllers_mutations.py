@@ -21,7 +21,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.replica import Replica, Role
 from tidelog.replication.view import YES
-from tidelog.replication.voters import VoterSet
+from tidelog.replication.voters import VoterHistory, VoterSet
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.run import CONTROLLERS, run
 
@@ -132,9 +132,7 @@ def forget_the_epoch_before_the_log(patch: pytest.MonkeyPatch) -> None:
 
 def leave_voters_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MetadataVoters, "restarted", lambda self, voters: None)
-    patch.setattr(
-        metadata_opening, "_voters", lambda log, contents, first: metadata_opening.VoterHistory(first)
-    )
+    patch.setattr(metadata_opening, "_voters", lambda log, contents, first: VoterHistory(first))
 
 
 def drop_more_than_the_snapshot_stands_for(patch: pytest.MonkeyPatch) -> None:

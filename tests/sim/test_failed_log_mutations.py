@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from tidelog.controller import brokers, controller, logs
+from tidelog.controller import brokers, logs
 from tidelog.controller.image import PartitionImage
+from tidelog.controller.promises import survives_power_failure
 from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.stories import failed_logs as stories
 from tidelog.sim.telling import StoryFailed
@@ -16,7 +17,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def distrust_all_that_failed(patch: pytest.MonkeyPatch) -> None:
     """Whoever could not write has forgotten its tail, also where all it acknowledged was synced."""
-    original = brokers.survives_power_failure
+    original = survives_power_failure
 
     def survives(partition: PartitionImage, broker_id: int, rules: Any) -> bool:
         return broker_id not in partition.offline and original(partition, broker_id, rules)
@@ -26,7 +27,7 @@ def distrust_all_that_failed(patch: pytest.MonkeyPatch) -> None:
 
 def take_damage_for_a_refused_write(patch: pytest.MonkeyPatch) -> None:
     """What a damaged log held counts on after a restart."""
-    patch.setattr(controller.logs, "take_offline", logs.fail)
+    patch.setattr(logs, "take_offline", logs.fail)
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ def confirm_unseen(patch: pytest.MonkeyPatch) -> None:
 
     def kept(self: Any) -> Any:
         yield from (each._replace(copied=True) for each in original(self))
-        for key, mark in self._open.items():
-            yield Kept(*key, mark.promise_epoch, copied=True)
+        for (topic_id, partition), mark in self._open.items():
+            yield Kept(topic_id, partition, mark.promise_epoch, copied=True)
 
     patch.setattr(KeptPromises, "_kept", kept)
 

@@ -61,8 +61,10 @@ def bind_who_has_not_heard(patch: pytest.MonkeyPatch) -> None:
     """What a process tells of records that were given up binds it, though it cannot know."""
     told = Watermarks.told
 
-    def bound(self: Watermarks, *args: Any) -> None:
-        told(self, *args[:4], ANYWHERE)
+    def bound(
+        self: Watermarks, process: Any, broker: int, watermark: int, stable: int, binding_end: int = ANYWHERE
+    ) -> None:
+        told(self, process, broker, watermark, stable, ANYWHERE)
 
     patch.setattr(Watermarks, "told", bound)
 

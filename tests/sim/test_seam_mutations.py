@@ -12,6 +12,7 @@ from tidelog.broker import quorum_partitions
 from tidelog.broker.partition import Partition
 from tidelog.broker.partitions import PartitionTable
 from tidelog.controller import elections, promises, reassignment, successions
+from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions.promising import promised
 from tidelog.errors import InvariantViolation
@@ -22,6 +23,7 @@ from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import seams
 from tidelog.sim.telling import StoryFailed
+from tidelog.types import NO_BROKER
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -34,10 +36,10 @@ def believe_every_seal(patch: pytest.MonkeyPatch) -> None:
 def overlook_the_elected(patch: pytest.MonkeyPatch) -> None:
     """Who was elected counts only when its voters are settled: behind a seal that is never."""
 
-    class Unnamed(quorum_partitions.InSyncWish):
+    class Unnamed(InSyncWish):
         def __new__(cls, *args: Any, **named: Any) -> Any:
             sender, members, healed = args[0], args[6], args[7]
-            if quorum_partitions.NO_BROKER in members:
+            if NO_BROKER in members:
                 left = [pair for pair in zip(members, healed, strict=True) if pair[0] != sender]
                 args = (*args[:6], tuple(each for each, _ in left), tuple(each for _, each in left))
             return super().__new__(cls, *args, **named)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from seeds import FIRST, SEEDS
 
 from tidelog.sim.run import MODES
@@ -19,6 +20,7 @@ def test_every_mode_has_its_seeds() -> None:
     assert sum(map(len, SEEDS.values())) >= 200
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_run() -> None:
     """Whatever is not drawn from the seed would show: the order of sets and dicts, addresses, the clock."""
     one, other = (_summary_of_process(hash_seed) for hash_seed in ("1", "2"))

@@ -11,6 +11,7 @@ from tidelog.broker import transaction_markers
 from tidelog.broker.coordinators.group_machine import GroupMachine
 from tidelog.broker.handlers import write_txn_markers
 from tidelog.broker.partition import Partition
+from tidelog.broker.transaction_marking import write_marker
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.groups.classic.messages import SyncAnswer
 from tidelog.groups.classic.syncing import Syncing
@@ -59,7 +60,7 @@ def disagree(patch: pytest.MonkeyPatch) -> None:
 
 
 def _change_markers(patch: pytest.MonkeyPatch, change: Callable[[Any, Marker], Marker]) -> None:
-    original = transaction_markers.write_marker
+    original = write_marker
 
     def write(broker: Any, name: Any, producer_id: int, epoch: int, marker: Marker, *rest: Any) -> None:
         original(broker, name, producer_id, epoch, change(name, marker), *rest)

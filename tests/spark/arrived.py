@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
+from interop.consumed import headers_of, offset_of, partition_of
+
 
 class Message(NamedTuple):
     partition: int
@@ -41,15 +43,15 @@ def _to_the_end(consumer: Consumer, topic: str) -> list[Message]:
     while len(ended) < len(partitions):
         for message in consumer.consume(1000, 0.1):
             if message.error() is not None:
-                ended.add(message.partition())
+                ended.add(partition_of(message))
                 continue
             found.append(
                 Message(
-                    message.partition(),
-                    message.offset(),
+                    partition_of(message),
+                    offset_of(message),
                     message.key(),
                     message.value(),
-                    message.headers() or [],
+                    headers_of(message),
                     message.timestamp()[1],
                 )
             )

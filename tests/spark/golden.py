@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
+from interop.consumed import headers_of, offset_of, partition_of, topic_of
+
 POLL_S = 10.0
 
 
@@ -40,19 +42,19 @@ def consume(bootstrap: str, topic: str, partitions: int, *, isolation: str = "re
         if message is None:
             raise AssertionError(f"the consumer hears nothing any more; it has {len(seen)} records")
         if message.error() is not None:
-            at_end.add(message.partition())
+            at_end.add(partition_of(message))
             continue
         kind, timestamp = message.timestamp()
         seen.append(
             Seen(
-                message.topic(),
-                message.partition(),
-                message.offset(),
+                topic_of(message),
+                partition_of(message),
+                offset_of(message),
                 message.key(),
                 message.value(),
                 timestamp,
                 kind - 1,  # the client counts from "not available"
-                tuple(message.headers() or ()),
+                tuple(headers_of(message)),
             )
         )
     consumer.close()

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,9 +153,9 @@ def test_ranges_are_cut_evenly_and_wholly() -> None:
 def test_machine_code_is_kept_where_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read-only install, as in a container: the next directory serves, and nothing is compiled twice."""
     columns._loops()  # there is machine code from now on
-    made = {"module": "tidelog.spark.kernel.loops", "names": ["pack"]}
+    made: dict[str, Any] = {"module": "tidelog.spark.kernel.loops", "names": ["pack"]}
     uses = ["tidelog.spark.kernel.slots", "tidelog.spark.kernel.machine"]
-    sources = [native._source(one) for one in (made["module"], *uses)]  # type: ignore[list-item]
+    sources = [native._source(one) for one in (made["module"], *uses)]
     name = f"loops-{native._fingerprint(sources)}.o"
     kept = (native._kept(one, name) for one in native._directories(sources[0].parent))
     code = next(one for one in kept if one is not None)

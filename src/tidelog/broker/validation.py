@@ -100,7 +100,7 @@ def check_opened(
 def _no_pace() -> None: ...
 
 
-def check_batch(
+def check_batch(  # noqa: C901  # a list of checks; each call of another function would cost every batch
     records: memoryview,
     rules: AppendRules,
     now_ms: int,

@@ -122,6 +122,7 @@ class MemoryStore:
         self.failure: TidelogError | None = None
         self.on_change: Callable[[ClusterImage], None] = lambda image: None
         self._waiting: list[tuple[Sequence[MetadataRecord], Done]] = []
+        self.committed_offset = 0
 
     def submit(self, decide: Decide, done: Done) -> None:
         try:
@@ -140,6 +141,7 @@ class MemoryStore:
         waiting, self._waiting = self._waiting, []
         for records, done in waiting:
             self.image = self.image.apply(records)
+            self.committed_offset += len(records)
             self.on_change(self.image)
             done(None)
 

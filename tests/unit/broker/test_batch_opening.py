@@ -1,15 +1,16 @@
 """Batches whose records must be looked at: in a thread where that takes long, and in order all the same."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
+from fakes import FakeBroker, records
 
 from tidelog.broker.validation import AppendRules, is_costly
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.protocol.records import RECORDS_PER_PACE, validate_records
-from unit.broker.fakes import FakeBroker, records
 
 MANY = 1_000
 
@@ -63,7 +64,7 @@ def test_what_is_costly(batch: bytes, settings: dict[str, Any], costly: bool) ->
 
 def produce(broker: FakeBroker, asker: Asker, batch: bytes, acks: int = -1) -> list[Any]:
     whole = broker.producing.handle
-    broker.producing.handle = lambda *given: whole(*given, asker)  # type: ignore[method-assign]
+    broker.producing.handle = partial(whole, asker=asker)  # type: ignore[method-assign]
     try:
         return broker.produce(("t", 0, batch), acks=acks)
     finally:

@@ -235,7 +235,7 @@ class TestOffsets:
         assert (missing.error_code, missing.committed_offset) == (ErrorCode.UNKNOWN_TOPIC_ID, -1)
 
     def test_one_refusal_for_all(self, broker: FakeBroker) -> None:
-        member = {"member_id": "m", "generation_id_or_member_epoch": 3}
+        member: dict[str, Any] = {"member_id": "m", "generation_id_or_member_epoch": 3}
         assert codes(commit(broker, 8, **member)) == [ErrorCode.ILLEGAL_GENERATION]
         assert codes(commit(broker, 9, **member)) == [ErrorCode.GROUP_ID_NOT_FOUND]
 

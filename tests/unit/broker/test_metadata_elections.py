@@ -1,6 +1,8 @@
 """How fast the controllers agree on an active one, and that nothing but a fault makes them change it."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 from controllers import Controllers, quiet
@@ -10,6 +12,14 @@ from tidelog.sim.controllers import ControllerMachine
 __all__ = ["quiet"]
 
 SEEDS = range(12)
+
+
+def has_leaders(cluster: Controllers, count: int) -> bool:
+    return len(cluster.leaders()) == count
+
+
+def has_stepped_down(machine: Any) -> bool:
+    return not machine.leads
 
 
 def failover_ms(seed: int, fault: Callable[[Controllers, ControllerMachine], None], size: int = 3) -> float:
@@ -78,8 +88,8 @@ class TestFailover:
             cluster = Controllers(seed=seed).begin()
             machine = cluster.active_machine()
             cut_off(cluster, machine)
-            cluster.until(lambda cluster=cluster: len(cluster.leaders()) == 2, 1300)
-            cluster.until(lambda machine=machine: not machine.leads, 1000)
+            cluster.until(partial(has_leaders, cluster, 2), 1300)
+            cluster.until(partial(has_stepped_down, machine), 1000)
             cluster.write_some()  # On the other side.
             cluster.network.heal()
             cluster.until(cluster.is_whole)

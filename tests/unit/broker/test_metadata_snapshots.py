@@ -425,6 +425,7 @@ class TestFollowers:
         cluster.until(cluster.is_whole)
         cluster.check_acknowledged()
 
+    @pytest.mark.slow
     def test_power_lost_at_any_operation_of_receiving_one(self) -> None:
         """Half a file, a whole one, a log that is being dropped, and its new beginning."""
         first, last = self._receiving(None)

@@ -25,8 +25,10 @@ from tidelog.types import TopicPartition
 FIRST, SECOND = UUID(int=0xA1), UUID(int=0xA2)
 
 
-def created(name: str = "orders", topic_id: UUID = FIRST, count: int = 1, **configs: str) -> TopicCreated:
-    return TopicCreated(name, topic_id, [[ME]] * count, configs)
+def created(
+    name: str = "orders", topic_id: UUID = FIRST, configs: dict[str, str] | None = None, count: int = 1
+) -> TopicCreated:
+    return TopicCreated(name, topic_id, [[ME]] * count, configs or {})
 
 
 def error(broker: FakeBroker, key: str | UUID, index: int = 0) -> ErrorCode:
@@ -89,7 +91,7 @@ class TestFollowing:
         assert not any(name.startswith("orders-0") and "delete" not in name for name in directories(broker))
 
     def test_a_deleted_topic_answers_those_who_wait(self, broker: FakeBroker) -> None:
-        broker.submit(created(**{"flush.messages": "1"}))
+        broker.submit(created(configs={"flush.messages": "1"}))
         broker.services.held = True
         sent = broker.produce(("orders", 0, records(b"a")))
         reading = broker.fetch(wanted("orders", 0))
@@ -102,7 +104,7 @@ class TestFollowing:
         broker.services.settle()  # the sync of the log that is gone comes back
 
     def test_a_topic_deleted_before_its_sync_began(self, broker: FakeBroker) -> None:
-        broker.submit(created(**{"flush.messages": "1"}))
+        broker.submit(created(configs={"flush.messages": "1"}))
         broker.produce(("orders", 0, records(b"a")))
         broker.submit(TopicDeleted(FIRST))
         broker.services.settle()
@@ -135,7 +137,7 @@ class TestFollowing:
         assert broker.partition("orders").rules.max_message_bytes == (1 << 20) + 12
 
     def test_settings_of_the_broker_are_defaults_of_its_topics(self, broker: FakeBroker) -> None:
-        broker.submit(created(), created("bills", SECOND, **{"max.message.bytes": "500"}))
+        broker.submit(created(), created("bills", SECOND, {"max.message.bytes": "500"}))
         broker.submit(BrokerConfigChanged("", {"message.max.bytes": "300"}))
         assert broker.partition("orders").rules.max_message_bytes == 300
         assert broker.partition("bills").rules.max_message_bytes == 500

@@ -1,5 +1,6 @@
 """Many partitions are placed in slices before they are decided upon."""
 
+from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -26,7 +27,13 @@ def cluster(count: int = 3) -> ClusterImage:
 @pytest.mark.parametrize("steps", [0, 1, 9, 10, 11, 25])
 def test_all_steps_are_taken_a_few_at_a_time(broker: FakeBroker, steps: int) -> None:
     taken: list[int] = []
-    in_slices(broker.services, (taken.append(each) for each in range(steps)), 10, lambda: taken.append(-1))
+
+    def take() -> Iterator[None]:
+        for each in range(steps):
+            taken.append(each)
+            yield
+
+    in_slices(broker.services, take(), 10, lambda: taken.append(-1))
     assert len(taken) == (steps + 1 if steps < 10 else 10)
     broker.services.settle()
     assert taken == [*range(steps), -1]

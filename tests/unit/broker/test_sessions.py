@@ -1,6 +1,7 @@
 """Fetch sessions by the rules of KIP-227, without any partition behind them."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ def part(index: int, offset: int = 0) -> FetchPartition:
 
 
 def request(session_id: int, epoch: int, *wanted: FetchPartition, forgotten: tuple[int, ...] = ()) -> Any:
-    gone = [("orders", list(forgotten))] if forgotten else []
+    gone: list[tuple[str | UUID, list[int]]] = [("orders", list(forgotten))] if forgotten else []
     return FetchRequest(-1, -1, 0, 0, 0, 0, session_id, epoch, [("orders", list(wanted))], gone, "")
 
 

@@ -205,7 +205,7 @@ def test_after_the_end_it_is_asked_again(room: Room) -> None:
 
 
 def test_partitions_of_one_turn_are_asked_for_together(room: Room) -> None:
-    came = []
+    came: list[TidelogError | None] = []
     for partition in range(2):
         room.admission.admit(room.broker.partition("t", partition), "id", PRODUCER, Client.ADDS, came.append)
     room.broker.services.settle()

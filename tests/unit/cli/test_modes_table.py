@@ -16,14 +16,14 @@ def run(*words: str) -> None:
     assert end.value.code == 0
 
 
-def test_the_comparison_needs_no_cluster(capsys: pytest.CaptureFixture[str]):
+def test_the_comparison_needs_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     run("modes")
     told = capsys.readouterr().out
     assert "primary-backup, 2 copies" in told
     assert max(map(len, told.splitlines())) <= 150
 
 
-def test_as_json_every_question_is_answered_for_every_mode(capsys: pytest.CaptureFixture[str]):
+def test_as_json_every_question_is_answered_for_every_mode(capsys: pytest.CaptureFixture[str]) -> None:
     run("modes", "--json")
     promises = json.loads(capsys.readouterr().out)
     assert [each["mode"] for each in promises] == ["isr", "primary-backup", "primary-backup", "quorum"]
@@ -32,7 +32,7 @@ def test_as_json_every_question_is_answered_for_every_mode(capsys: pytest.Captur
     assert all(QUESTIONS.keys() <= each.keys() for each in promises)
 
 
-def test_the_promise_of_a_topic_is_that_of_its_settings():
+def test_the_promise_of_a_topic_is_that_of_its_settings() -> None:
     settings = {name: setting.default_text for name, setting in TOPIC_SETTINGS.items()}
     settings |= {"min.insync.replicas": "3", "flush.messages": "1", "unclean.leader.election.enable": "true"}
     description = {

@@ -20,8 +20,10 @@ from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.records import BrokerRegistered, MetadataRecord, TopicCreated
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.standing import DRAIN_SETTING, Standing
-from tidelog.controller.successions.steps import minimum
+from tidelog.controller.successions.steps import RulesOf, minimum
 from tidelog.errors import ErrorCode, TidelogError
+
+pytestmark = pytest.mark.slow
 
 TOPIC_ID = UUID(int=9)
 BROKERS = range(1, 6)
@@ -73,7 +75,7 @@ class ClusterMachine(RuleBasedStateMachine):
         return True
 
     @property
-    def rules_of(self) -> elections.RulesOf:
+    def rules_of(self) -> RulesOf:
         return self.rulebook.at(self.image)
 
     # --- brokers --------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import msgspec
 import pytest
 
 from tidelog.controller import brokers, elections, logs
-from tidelog.controller.elections import InSyncWish, Rules, next_state
+from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import BrokerRegistered, PartitionChanged, TopicCreated
 from tidelog.controller.standing import Standing
+from tidelog.controller.successions import next_state
+from tidelog.controller.successions.steps import Rules
 from tidelog.errors import ErrorCode, TidelogError
 
 SAFE = Rules(min_in_sync=2, unclean_allowed=False)

@@ -1,5 +1,6 @@
 """What a replica counts for when its broker starts again after its log had failed, or was damaged."""
 
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -14,12 +15,13 @@ from tidelog.controller.snapshot import image_of, texts_of
 from tidelog.controller.successions.steps import Rules, record_of
 
 SYNCED, UNSYNCED = Rules(2, False, synced=True), Rules(2, False, synced=False)
+MODE: dict[str, Any] = {"replication.mode": QUORUM}
 KEYS = [(topic_id(1), 0)]
 
 
 @pytest.fixture
 def image() -> ClusterImage:
-    topic = created("t", [1, 2, 3], **{"replication.mode": QUORUM})
+    topic = created("t", [1, 2, 3], **MODE)
     return cluster(1, 2, 3, records=[msgspec.structs.replace(topic, mode=QUORUM)])
 
 
@@ -58,7 +60,7 @@ def test_where_all_that_was_acknowledged_is_synced_it_counts_after_a_restart(ima
 @pytest.mark.parametrize("empty", [False, True])
 def test_elsewhere_it_may_lack_its_tail(image: ClusterImage, empty: bool) -> None:
     now = restarted(failed(image), UNSYNCED, empty=empty)
-    assert (now.offline, now.remember) == ((), {1, 2})
+    assert (now.offline, now.remember) == ((), frozenset({1, 2}))
     assert [loss.tail for loss in now.losses] == [not empty]
 
 
@@ -72,7 +74,7 @@ def test_a_replica_that_has_not_confirmed_its_sync_may_lack_its_tail(image: Clus
 @pytest.mark.parametrize("forgot", [False, True])
 def test_a_damaged_log_lacks_more_than_its_tail(image: ClusterImage, rules: Rules, forgot: bool) -> None:
     now = restarted(damaged(image), rules, forgot=forgot)
-    assert (now.offline, now.remember) == ((), {1, 2})
+    assert (now.offline, now.remember) == ((), frozenset({1, 2}))
     assert [loss.tail for loss in now.losses] == [False]
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.controller import brokers, elections, leadership, reassignment
-from tidelog.controller.elections import InSyncWish, Rules
+from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import (
     BrokerConfigChanged,
@@ -14,6 +14,7 @@ from tidelog.controller.records import (
     TopicCreated,
 )
 from tidelog.controller.standing import DRAIN_SETTING, Standing
+from tidelog.controller.successions.steps import Rules, record_of
 from tidelog.errors import ErrorCode, TidelogError
 
 TOPIC_ID = UUID(int=9)
@@ -185,7 +186,7 @@ class TestUnregister:
 def test_records_carry_everything() -> None:
     """A reader of the log needs no history of a partition but its last record."""
     full = PartitionImage((1, 2, 3), (1, 2), 1, 7, 3, (3,), 1, 7, (3,), (2,), (3,))
-    record = elections.record_of(TOPIC_ID, 0, full)
+    record = record_of(TOPIC_ID, 0, full)
     assert isinstance(record, PartitionChanged)
     image = ClusterImage().apply([TopicCreated("t", TOPIC_ID, [[9]], {}), record])
     rebuilt = partition(image)

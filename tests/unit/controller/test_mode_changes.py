@@ -9,10 +9,10 @@ from tidelog.config import BrokerConfig
 from tidelog.controller import brokers, configs, elections, logs, mode_changes, reassignment, topics
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
-from tidelog.controller.mode_changes import EPOCHS_AHEAD
 from tidelog.controller.records import BrokerRegistered, PartitionChanged, TopicConfigChanged
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.standing import Standing
+from tidelog.controller.successions.steps import EPOCHS_AHEAD
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 
 RULES = Rulebook(BrokerConfig.parse({}))

@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from tidelog.controller.elections import Rules, without_memory
+from tidelog.controller.elections import without_memory
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions import acting_leader, copied, force, is_restoring, next_state, stand_in
+from tidelog.controller.successions.steps import Rules
 
 A, B, C = 1, 2, 3
 RULES = Rules(min_in_sync=2, unclean_allowed=True)  # A broker-wide "unclean" means nothing here.

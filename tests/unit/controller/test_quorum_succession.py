@@ -1,5 +1,6 @@
 """Partitions whose replicas vote, as the controllers write them down."""
 
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -24,6 +25,7 @@ from tidelog.controller.snapshot import image_of, texts_of
 from tidelog.controller.successions.steps import Rules, record_of
 from tidelog.errors import TidelogError
 
+MODE: dict[str, Any] = {"replication.mode": QUORUM}
 RULES = Rules(1, False, synced=True)
 
 
@@ -32,7 +34,7 @@ def rules_of(topic: object) -> Rules:
 
 
 def topic(*replicas: int) -> TopicCreated:
-    return msgspec.structs.replace(created("t", list(replicas), **{"replication.mode": QUORUM}), mode=QUORUM)
+    return msgspec.structs.replace(created("t", list(replicas), **MODE), mode=QUORUM)
 
 
 @pytest.fixture

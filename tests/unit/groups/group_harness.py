@@ -73,6 +73,7 @@ class Groups:
                 effect.waiter.answers.append(effect.answer)
                 assert len(effect.waiter.answers) == 1, "answered twice"
             else:
+                assert isinstance(effect, Write)
                 self._waiting.append(effect)
         if not self.held:
             self.commit()

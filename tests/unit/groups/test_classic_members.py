@@ -289,7 +289,7 @@ class TestSync:
         groups.advance(1000)
         before = groups.log
         fields = {"member_id": join.answer.member_id, "generation": 1, **more}
-        assert groups.sync(**fields).error == error  # type: ignore[arg-type]
+        assert groups.sync(**fields).error == error
         assert groups.state is State.COMPLETING
         assert groups.log == before
 

@@ -9,6 +9,7 @@ from group_harness import GROUP, Groups
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.groups.classic.group import ClassicGroup
 from tidelog.groups.classic.states import TRANSITIONS, State
+from tidelog.groups.effects import Now
 
 
 def empty(groups: Groups) -> None:
@@ -46,6 +47,11 @@ def refuse_the_assignment(groups: Groups) -> None:
     groups.sync(leader, groups.group.generation, {leader: b"x"})
 
 
+def leave_all_and_wait(groups: Groups) -> None:
+    leave_all(groups)
+    groups.advance(1000)
+
+
 def delete(groups: Groups) -> None:
     groups.ask(lambda waiter, now: groups.shard.delete(GROUP, waiter, now))
 
@@ -73,7 +79,7 @@ WAYS: dict[tuple[State, State], list[Callable[[Groups], object]]] = {
     (State.EMPTY, State.PREPARING): [lambda groups: groups.join()],
     (State.EMPTY, State.DEAD): [delete, lambda groups: groups.advance(8 * 24 * 3_600_000)],
     (State.PREPARING, State.COMPLETING): [lambda groups: groups.advance(1000)],
-    (State.PREPARING, State.EMPTY): [lambda groups: (leave_all(groups), groups.advance(1000))],
+    (State.PREPARING, State.EMPTY): [leave_all_and_wait],
     (State.COMPLETING, State.STABLE): [sync_the_leader],
     (State.COMPLETING, State.PREPARING): [
         lambda groups: groups.join(),
@@ -103,7 +109,12 @@ def test_a_way(start: State, end: State, go: Callable[[Groups], object]) -> None
     assert group.state is start
     seen = [start]
     move = group._move
-    group._move = lambda state, now: (seen.append(state), move(state, now))[1]  # type: ignore[assignment]
+
+    def watched(state: State, now: Now) -> None:
+        seen.append(state)
+        move(state, now)
+
+    group._move = watched  # type: ignore[method-assign]
     go(groups)
     assert seen[1] is end
 

@@ -1,7 +1,7 @@
 """What the log tests share: settings small enough to roll often, batches, and a way to read a whole log."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from tidelog.log.log import Log
 from tidelog.log.storage import Storage
@@ -28,7 +28,7 @@ class Settings:
     file_delete_delay_ms: int = 60_000
     preallocate: bool = False
 
-    def but(self, **changes: Any) -> "Settings":
+    def but(self, **changes: Any) -> Self:
         return replace(self, **changes)
 
 

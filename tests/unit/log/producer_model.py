@@ -22,16 +22,16 @@ class Sent(NamedTuple):
     producer_id: int
     epoch: int
     sequence: int
-    count: int
+    records: int
     base_offset: int = -1
 
     @property
     def last_offset(self) -> int:
-        return self.base_offset + self.count - 1
+        return self.base_offset + self.records - 1
 
     @property
     def next_sequence(self) -> int:
-        return (self.sequence + self.count) % SEQUENCES
+        return (self.sequence + self.records) % SEQUENCES
 
 
 def header_of(sent: Sent, *, attributes: int = 0, timestamp: int = 1000) -> BatchHeader:
@@ -41,7 +41,7 @@ def header_of(sent: Sent, *, attributes: int = 0, timestamp: int = 1000) -> Batc
 def encoded(sent: Sent, *, attributes: int = 0, timestamp: int = 1000, epoch: int = 0) -> bytearray:
     """The batch with opaque records."""
     return batches.build(
-        b"x" * 20, base_offset=sent.base_offset, last_offset_delta=sent.count - 1, count=sent.count,
+        b"x" * 20, base_offset=sent.base_offset, last_offset_delta=sent.records - 1, count=sent.records,
         base_timestamp=timestamp, max_timestamp=timestamp, attributes=attributes, leader_epoch=epoch,
         producer_id=sent.producer_id, producer_epoch=sent.epoch, base_sequence=sent.sequence,
     )  # fmt: skip
@@ -76,7 +76,7 @@ def judge(history: list[Sent], sent: Sent) -> int | ErrorCode | None:
     if sent.epoch > last.epoch:
         return None if sent.sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     for each in known:
-        if (each.sequence, each.count) == (sent.sequence, sent.count):
+        if (each.sequence, each.records) == (sent.sequence, sent.records):
             return each.base_offset
     return None if sent.sequence == last.next_sequence else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

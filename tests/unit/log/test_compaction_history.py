@@ -20,6 +20,8 @@ from tidelog.log.log import Log
 from tidelog.sim.disk import SimulatedDisk, everything
 from tidelog.types import TopicPartition
 
+pytestmark = pytest.mark.slow
+
 NAME = TopicPartition("t", 0)
 SETTINGS = COMPACT.but(segment_bytes=1 << 20, min_cleanable_dirty_ratio=0.0)
 PASS_MS = 1500  # Between two passes: longer than delete.retention.ms.

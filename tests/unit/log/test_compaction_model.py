@@ -101,6 +101,7 @@ class Pair:
         assert self.log.end_offset == end_offset
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(script=st.lists(steps, max_size=30))
 def test_the_log_holds_what_the_model_holds(script: list[Step]) -> None:
@@ -137,7 +138,9 @@ def test_many_passes_over_a_growing_log(codec: Codec) -> None:
     """Steady updates of few keys: the log stays small, however much is written."""
     pair = Pair()
     for round_number in range(40):
-        pairs = [(f"key-{(round_number * 7 + n) % 20}", f"value {round_number}.{n}") for n in range(10)]
+        pairs: list[tuple[str | None, str | None]] = [
+            (f"key-{(round_number * 7 + n) % 20}", f"value {round_number}.{n}") for n in range(10)
+        ]
         pair.step(Write(pairs, codec))
         pair.step(Roll)
         pair.step(Compact(1000, 0))

@@ -29,7 +29,7 @@ from tidelog.protocol import batch as batches
 from tidelog.sim.disk import SimulatedDisk
 
 SAMPLED = None if os.environ.get("TIDELOG_TEST_FLIPS") == "all" else 100
-pytestmark = pytest.mark.timeout(3600 if SAMPLED is None else 120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if SAMPLED is None else 120)]
 
 KINDS = [
     ".log",

@@ -16,6 +16,8 @@ from tidelog.log.segment import Segment
 from tidelog.protocol import batch as batches
 from tidelog.sim.disk import PowerLoss, SimulatedDisk, Survive, everything, nothing
 
+pytestmark = pytest.mark.slow
+
 
 class Run:
     """A scenario under way: the log, and the list of batches it should hold."""

@@ -1,5 +1,7 @@
 """A full or failing disk: writes are refused, nothing false is acknowledged, reads go on."""
 
+from collections.abc import Callable
+
 import pytest
 from log_model import ONE_SEGMENT, SMALL, append, append_many, contents, make_batch, open_log, sync
 
@@ -138,7 +140,12 @@ def test_truncating_and_rolling_a_failed_log_is_refused(disk: SimulatedDisk) -> 
     disk.fail_at(disk.operations + 1, EIO)
     with pytest.raises(StorageError):
         append_many(log, 1)
-    for action in (lambda: log.truncate_to(2), lambda: log.roll(1), lambda: log.restart_at(9)):
+    actions: list[Callable[[], object]] = [
+        lambda: log.truncate_to(2),
+        lambda: log.roll(1),
+        lambda: log.restart_at(9),
+    ]
+    for action in actions:
         with pytest.raises(StorageError):
             action()
     assert len(contents(log)) == 5

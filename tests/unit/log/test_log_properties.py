@@ -1,5 +1,6 @@
 """Any sequence of operations, with clean and unclean restarts between them, against a list of batches."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -9,6 +10,8 @@ from tidelog.errors import OffsetOutOfRange
 from tidelog.log.log import Log
 from tidelog.protocol import batch as batches
 from tidelog.sim.disk import SimulatedDisk, everything
+
+pytestmark = pytest.mark.slow
 
 
 class LogMachine(RuleBasedStateMachine):

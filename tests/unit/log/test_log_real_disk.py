@@ -20,6 +20,8 @@ from tidelog.log.storage import Storage
 from tidelog.runtime.disk import Disk
 from tidelog.types import TopicPartition
 
+pytestmark = pytest.mark.slow
+
 ID = UUID(int=7)
 
 

@@ -205,7 +205,7 @@ class TestIndexes:
             log.close()
         else:
             kill(disk)
-        return request.param == "closed"
+        return bool(request.param == "closed")
 
     @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
     @pytest.mark.parametrize("base", [0, 20])

@@ -1,5 +1,7 @@
 """The simulated disk keeps exactly the promises of the storage interface; all crash tests trust it."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tidelog.sim.disk import EIO, ENOSPC, STORY_LINES_MAX, PowerLoss, SimulatedDisk, everything, nothing
@@ -140,7 +142,8 @@ def test_a_full_disk_refuses(disk: SimulatedDisk) -> None:
     file = disk.open("d/f", create=True)
     file.write_at(0, b"x" * 10)
     file.write_at(0, b"y" * 10)
-    for action in (lambda: file.write_at(5, b"z" * 6), lambda: file.reserve(11)):
+    actions: list[Callable[[], object]] = [lambda: file.write_at(5, b"z" * 6), lambda: file.reserve(11)]
+    for action in actions:
         with pytest.raises(OSError) as refused:
             action()
         assert refused.value.errno == ENOSPC

@@ -7,6 +7,7 @@ lie in deleted segments. Anything else that differs is a defect: above all, know
 the log.
 """
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -16,6 +17,8 @@ from producer_model import Sent, encoded, expected_of, header_of, history_in, ju
 from tidelog.errors import TidelogError
 from tidelog.log.log import Log
 from tidelog.sim.disk import SimulatedDisk, everything
+
+pytestmark = pytest.mark.slow
 
 producer_ids = st.integers(0, 3)
 

@@ -158,7 +158,7 @@ sent_batches = st.builds(
     producer_id=st.integers(0, 2),
     epoch=st.integers(0, 3),
     sequence=st.one_of(st.integers(0, 12), st.integers(SEQUENCES - 6, SEQUENCES - 1)),
-    count=st.integers(1, 4),
+    records=st.integers(1, 4),
     base_offset=st.just(-1),
 )
 

@@ -107,7 +107,7 @@ class TestBytes:
         st.lists(
             st.builds(
                 Sent, producer_id=st.integers(0, 3), epoch=st.integers(0, 32767),
-                sequence=st.integers(0, (1 << 31) - 1), count=st.integers(1, 1 << 20),
+                sequence=st.integers(0, (1 << 31) - 1), records=st.integers(1, 1 << 20),
                 base_offset=st.integers(0, 1 << 60),
             ),
             max_size=20,

@@ -176,6 +176,7 @@ def committed(text: Sequence[str]) -> dict[bytes, bytes]:
     return state
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.lists(words, max_size=20), min_size=1, max_size=4), st.booleans())
 def test_readers_of_committed_records_see_the_same_whatever_was_compacted(

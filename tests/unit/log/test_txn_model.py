@@ -1,6 +1,7 @@
 """What a log knows of its transactions after anything a broker, a follower or a crash can do to it, against
 the list of their batches."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -9,6 +10,8 @@ from transaction_model import Entry, aborted_in, encoded, history_in, stable_off
 
 from tidelog.log.log import Log
 from tidelog.sim.disk import SimulatedDisk, everything
+
+pytestmark = pytest.mark.slow
 
 producer_ids = st.integers(0, 3)
 kinds = st.sampled_from(["plain", "transactional", "transactional", "commit", "abort"])

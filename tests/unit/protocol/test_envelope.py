@@ -1,5 +1,7 @@
 """Envelopes: what kio's schema says, plus how far the controller's metadata was."""
 
+from typing import Any
+
 import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
@@ -18,7 +20,8 @@ def test_requests_are_what_kio_reads() -> None:
     schema = load_request_schema(58, 0)
     header, size = entity_reader(schema.__header_schema__)(frame, 4)
     assert (header.request_api_key, header.correlation_id, header.client_id) == (58, 7, "me")
-    request, rest = entity_reader(schema)(frame, 4 + size)
+    reader: Any = entity_reader(schema)
+    request, rest = reader(frame, 4 + size)
     assert (request.request_data, request.client_host_address) == (DATA, b"\x7f\0\0\1")
     assert 4 + size + rest == len(frame)
     assert envelope.decode_request(memoryview(frame), 4 + size) == DATA
@@ -29,13 +32,15 @@ def test_answers(data: bytes | None) -> None:
     frame = memoryview(envelope.encode_answer(9, ErrorCode.NOT_CONTROLLER, data, 1 << 40))
     assert envelope.decode_answer(frame[4:]) == (ErrorCode.NOT_CONTROLLER, data, 1 << 40)
     schema = load_response_schema(58, 0)
-    answer, _ = entity_reader(schema)(*tame(schema, frame, 9))
+    reader: Any = entity_reader(schema)
+    answer, _ = reader(*tame(schema, frame, 9))
     assert (answer.response_data, answer.error_code) == (data, ErrorCode.NOT_CONTROLLER)
 
 
 def test_an_answer_without_our_field() -> None:
     frame = messages.encode(58, 0, 9, {"response_data": DATA, "error_code": ErrorCode.NONE})
-    assert envelope.decode_answer(memoryview(frame)[4:]) == (ErrorCode.NONE, DATA, -1)
+    answer = envelope.decode_answer(memoryview(frame)[4:])
+    assert answer == envelope.Answer(ErrorCode.NONE, memoryview(DATA), -1)
 
 
 def test_cut_short_anywhere() -> None:

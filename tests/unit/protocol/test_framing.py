@@ -131,6 +131,7 @@ class TestTrueBatches:
 
 
 class TestLies:
+    @pytest.mark.slow
     @settings(deadline=None, max_examples=300)
     @given(drawn=groups, data=st.data())
     def test_any_byte_changed(self, drawn: list[Group], data: st.DataObject) -> None:
@@ -222,6 +223,7 @@ class TestLies:
 
 
 class TestCompressed:
+    @pytest.mark.slow
     @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
     def test_the_emptiest_records_there_are(self, codec: Codec) -> None:
         records = [Record(n, NOW_MS, None, None) for n in range(100_000)]
@@ -233,6 +235,7 @@ class TestCompressed:
         packed = len(compress(codec, bytes(size)))
         assert framing.records_max(_claim(codec, packed, 1)) >= size // framing.RECORD_BYTES_MIN
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
     def test_more_than_can_be(self, codec: Codec) -> None:
         assert framing.records_max(_claim(codec, 40, 1)) < 200_000

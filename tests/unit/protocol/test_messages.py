@@ -496,7 +496,8 @@ class TestRequests:
         assert (topic.name, topic.topic_id) == (None, TOPIC_ID)
 
     def test_null_and_empty_arrays_differ(self) -> None:
-        for topics, expected in [(None, None), ([], ())]:
+        empty: list[Any] = []
+        for topics, expected in [(None, None), (empty, ())]:
             body = request_body(3, 9, {"topics": topics})
             assert messages.decode(3, 9, memoryview(body), 0).topics == expected
 

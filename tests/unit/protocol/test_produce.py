@@ -88,7 +88,7 @@ class TestDecode:
         data = b"\x00" + b"\xff\xff" + wire.INT32.pack(9) + b"\x02" + name + b"\x02" + partition + tags + tags
         request = decode(data, version)
         assert (request.acks, request.timeout_ms) == (-1, 9)
-        assert request.topics == [(key(version), [(4, b"hi")])]
+        assert request.topics == [(key(version), [(4, memoryview(b"hi"))])]
 
     @pytest.mark.parametrize("version", [3, 9])
     def test_null_arrays_are_empty(self, version: int) -> None:

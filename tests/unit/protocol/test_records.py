@@ -1,6 +1,7 @@
 """Records: round trips, agreement with the clients' own encoders, and refusal of everything malformed."""
 
 import random
+from typing import Any
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch as AioBatch
@@ -104,7 +105,7 @@ class TestAgreementWithClients:
     @by_client
     @settings(max_examples=25)
     @given(records=st.lists(payloads, min_size=1, max_size=6))
-    def test_we_read_what_they_write(self, read: type, build: type, codec: Codec, records: list) -> None:
+    def test_we_read_what_they_write(self, read: type, build: type, codec: Codec, records: list[Any]) -> None:
         builder = build(2, int(codec), 0, 5, 1, 40, 1 << 20)
         for offset, (timestamp, key, value, headers) in enumerate(records):
             builder.append(offset, timestamp, key, value, list(headers))

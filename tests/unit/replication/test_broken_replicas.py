@@ -7,9 +7,9 @@ from test_standing_asks import FOLLOWER, LEADER, Pair
 
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.replication.fetching import BACKOFF_MS, BROKEN_MS
-from tidelog.replication.host import TICK_MS
 from tidelog.replication.hosted import SYNC_AGAIN_MS
 from tidelog.replication.replica import Limits
+from tidelog.replication.voting import TICK_MS
 
 
 class Broken(Exception):

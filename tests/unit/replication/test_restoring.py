@@ -1,5 +1,7 @@
 """A primary that came back with less than it had: it copies back before it leads, or stops and says why."""
 
+from typing import Any
+
 import pytest
 from test_standing_asks import NOW_MS, Clock
 
@@ -355,7 +357,7 @@ class TestTheNewestLogWins:
             ({"a": "0011", "b": "00022", "c": "0002"}, "00022"),
         ],
     )
-    def test_it_is_taken_over_before_anybody_leads(self, logs: dict[str, str], kept: str) -> None:
+    def test_it_is_taken_over_before_anybody_leads(self, logs: dict[str, Any], kept: str) -> None:
         group = Group(mode="isr", **logs).appoint(forced=True)
         group.clock.advance(2000)
         group.confirm().clock.advance(2000)

@@ -11,11 +11,12 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
-from tidelog.replication.host import TICK_MS, Host
+from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchPart, Message
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
+from tidelog.replication.voting import TICK_MS
 from tidelog.sim.disk import SimulatedDisk
 
 NOW_MS = 1_700_000_000_000

@@ -4,7 +4,7 @@ import pytest
 from test_standing_asks import FOLLOWER, LEADER, Pair
 
 from tidelog.replication.fetching import BACKOFF_MS
-from tidelog.replication.host import TICK_MS
+from tidelog.replication.voting import TICK_MS
 
 
 def elect_uncleanly(pair: Pair, epoch: int) -> None:

@@ -1,5 +1,7 @@
 """Which records lie in a part of a log."""
 
+from typing import Any
+
 import pytest
 
 from tidelog.config import TopicConfig
@@ -41,7 +43,12 @@ def test_not_inside_of_a_batch_that_nobody_compacts(log: Log) -> None:
 )
 def test_the_newest_value_is_one_that_counts(kind: ControlType | None, newest: tuple[int, bytes]) -> None:
     log = Log.open(SimulatedDisk(), "t-0", TopicConfig(), clean=False, now_ms=NOW_MS)
-    transaction = {"leader_epoch": 0, "producer_id": 7, "producer_epoch": 0, "transactional": True}
+    transaction: dict[str, Any] = {
+        "leader_epoch": 0,
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "transactional": True,
+    }
     batches = [
         encode_batch([Record(0, NOW_MS, b"k", b"before", ())], leader_epoch=0),
         encode_batch([Record(1, NOW_MS, b"k", b"in", ())], base_sequence=0, **transaction),

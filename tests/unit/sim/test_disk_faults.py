@@ -1,5 +1,7 @@
 """Faults of disks that say that all is well: each of them really happens, and the checkers hear of it."""
 
+from typing import Any
+
 from tidelog.errors import ErrorCode
 from tidelog.sim.checkers.batches import end_on_disk
 from tidelog.sim.decay import DECAYS, Decay
@@ -58,7 +60,7 @@ def test_a_lying_sync_does_nothing_until_the_drive_gets_to_it() -> None:
     assert disk.contents("d")["d/f"] == b"ONE two three"
 
 
-def _story(**configs: str) -> Story:
+def _story(**configs: Any) -> Story:
     story = Story(**configs)
     for _ in range(4):
         assert story.write() is ErrorCode.NONE

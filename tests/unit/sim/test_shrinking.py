@@ -12,6 +12,8 @@ from tidelog.sim.run import Simulation
 from tidelog.sim.shrinking import minimal, shrink
 from tidelog.sim.wishes import UnknownWish, command, parse, parse_numbers
 
+pytestmark = pytest.mark.slow
+
 DRAWN = 20
 
 

@@ -10,6 +10,8 @@ from tidelog.replication.replica import Replica
 from tidelog.sim.coverage import Coverage
 from tidelog.sim.run import run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:

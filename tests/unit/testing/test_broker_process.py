@@ -12,6 +12,8 @@ import pytest
 from tidelog.testing import Broker, BrokerError
 from tidelog.testing.broker import PORTS, answers, free_port, share_of_ports
 
+pytestmark = pytest.mark.slow
+
 STANDIN = Path(__file__).with_name("standin.py")
 
 

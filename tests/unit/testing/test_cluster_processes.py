@@ -9,6 +9,8 @@ import pytest
 from tidelog.client.cluster_view import PartitionView
 from tidelog.testing import Broker, BrokerError, Cluster, running_cluster
 
+pytestmark = pytest.mark.slow
+
 STANDIN = Path(__file__).with_name("standin.py")
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tidelog.testing import Network, NetworkUnavailable
 
+pytestmark = pytest.mark.slow
+
 LISTEN = """
 import socket, sys
 with socket.create_server((sys.argv[1], 9092)) as listener:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 STANDIN = Path(__file__).with_name("standin.py")
 
 CONFTEST = f"""

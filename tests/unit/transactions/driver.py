@@ -111,6 +111,10 @@ class Driver:
         self.wall_ms += duration_ms
         self.perform(self.shard.pass_to(self.now))
 
+    def state_after(self, duration_ms: int) -> State:
+        self.pass_ms(duration_ms)
+        return self.state
+
     # -- requests ----------------------------------------------------------------------
 
     def ask(self, request: Callable[[Waiter, Now], Effects]) -> Waiter:

@@ -3,6 +3,7 @@
 The checks know nothing of the rules: they look at what was promised and at what partitions were told.
 """
 
+import pytest
 from driver import P0, P1, P2, Driver, Waiter
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from tidelog.transactions.records import decode
 from tidelog.transactions.rules import Producer
 from tidelog.transactions.states import PREPARED, State
 from tidelog.transactions.transaction import Transaction
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("a", "b")
 partitions = st.frozensets(st.sampled_from([P0, P1, P2]), min_size=1)

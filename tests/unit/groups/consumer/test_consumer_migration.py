@@ -1,6 +1,7 @@
 """Members of both protocols in one group, and groups on their way from one protocol to the other."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from group_harness import GROUP
@@ -50,7 +51,10 @@ def test_a_group_changes_its_protocol_member_by_member(eager: bool) -> None:
     new = [NewMember(groups, "new-0")]
     everybody_beats([*new, *old])
     assert groups.consumer_group.state_name == "Stable"
-    assert {len(member.held) for member in (*old, *new)} == {1, 2}
+    assert {len(held) for held in (*(member.held for member in old), *(member.held for member in new))} == {
+        1,
+        2,
+    }
 
     groups.leave(old[0].member_id)
     new.append(NewMember(groups, "new-1"))
@@ -129,7 +133,7 @@ def test_an_empty_classic_group_makes_room() -> None:
         ({}, {"protocols": (("mine", b"\x00\x01"),)}),
     ],
 )
-def test_classic_groups_that_stay_as_they_are(settings: dict[str, object], member: dict[str, object]) -> None:
+def test_classic_groups_that_stay_as_they_are(settings: dict[str, Any], member: dict[str, Any]) -> None:
     groups = MixedGroups(**settings)
     groups.form(2, **{"protocols": (("range", subscription("t")),), **member})
     assert groups.enter("new").answer.code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -180,7 +184,7 @@ def test_without_downgrades_a_consumer_group_stays_one() -> None:
 def test_the_protocol_of_a_classic_member() -> None:
     groups = MixedGroups()
     groups.enter("new")
-    known = {"protocols": (("range", subscription("t")),)}
+    known: dict[str, Any] = {"protocols": (("range", subscription("t")),)}
     assert groups.join(needs_known_id=True, **known).answer.error == ErrorCode.MEMBER_ID_REQUIRED
     assert (
         groups.join("m", protocol_type="connect", **known).answer.code
@@ -203,7 +207,7 @@ def test_the_protocol_of_a_classic_member() -> None:
 def test_a_classic_member_that_does_not_rejoin_is_out() -> None:
     groups = MixedGroups()
     groups.enter("new")
-    known = {"protocols": (("range", subscription("t")),), "rebalance_timeout_ms": 5_000}
+    known: dict[str, Any] = {"protocols": (("range", subscription("t")),), "rebalance_timeout_ms": 5_000}
     groups.join("m", session_timeout_ms=20_000, **known)
     groups.sync("m", 2)
     groups.enter("more")
@@ -235,7 +239,7 @@ def test_a_classic_members_own_session_counts() -> None:
 
 def test_a_static_member_changes_its_protocol_and_keeps_its_partitions() -> None:
     groups = MixedGroups()
-    static = {"instance_id": "i", "protocols": (("range", subscription("t")),)}
+    static: dict[str, Any] = {"instance_id": "i", "protocols": (("range", subscription("t")),)}
     joined = groups.join(**static)
     groups.advance(1000)
     answer = joined.answer

@@ -2,6 +2,7 @@
 finds an owner in the end, and the log tells the same story.
 """
 
+import pytest
 from consumer_world import Client, World, settle
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -9,6 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.consumer.record_format import decode, encode
+
+pytestmark = pytest.mark.slow
 
 SUBSCRIPTIONS = (("t",), ("t", "u"), ("u",), ("u", "v"), ("none",))
 

@@ -1,5 +1,7 @@
 """Consumer groups in a shard: when they are answered, what stays over a change of coordinators, offsets."""
 
+from typing import Any
+
 import pytest
 from group_harness import GROUP
 from mixed_groups import MixedGroups
@@ -155,7 +157,7 @@ def test_who_may_commit_offsets() -> None:
 def test_offsets_of_transactions() -> None:
     groups = MixedGroups()
     groups.enter("a")
-    transactional = {"producer_id": 7, "producer_epoch": 0}
+    transactional: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
     assert groups.commit_offset(5, **transactional) == ErrorCode.NONE, (
         "an older producer does not say who it is"
     )

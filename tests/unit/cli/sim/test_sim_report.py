@@ -22,6 +22,8 @@ from tidelog.cli.sim.pool import Pool, Task
 from tidelog.cli.sim.report import Report
 from tidelog.sim.attempt import Outcome
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--mode", "controllers", "--plan", "faults_ms=500")
 
 

@@ -21,7 +21,12 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> None:
 def terminal(monkeypatch: pytest.MonkeyPatch, answer: bool) -> list[str]:
     asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(typer, "confirm", lambda question: asked.append(question) or answer)
+
+    def confirm(question: str) -> bool:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr(typer, "confirm", confirm)
     return asked
 
 
@@ -36,11 +41,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch, answer: bool) -> list[str]:
         ("quorum", {"min.insync.replicas": "3"}, ("unclean.leader.election.enable",), []),
     ],
 )
-def test_with_consent_given_beforehand(mode, settings, unset, gone):
+def test_with_consent_given_beforehand(
+    mode: str, settings: dict[str, str], unset: tuple[str, ...], gone: list[str]
+) -> None:
     assert topic_modes.unset_for(ADMIN, "t", mode, settings, unset, yes=True) == gone
 
 
-def test_without_a_terminal_the_refusal_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
+def test_without_a_terminal_the_refusal_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     with pytest.raises(CommandFailed) as refusal:
         topic_modes.unset_for(ADMIN, "t", "quorum", {}, ["unclean.leader.election.enable"], yes=False)
@@ -51,7 +58,9 @@ def test_without_a_terminal_the_refusal_says_what_to_do(monkeypatch: pytest.Monk
     )
 
 
-def test_at_a_terminal_the_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_at_a_terminal_the_user_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = terminal(monkeypatch, answer=True)
     gone = topic_modes.unset_for(ADMIN, "t", "primary-backup", {}, (), yes=False)
     assert gone == ["unclean.leader.election.enable"]
@@ -59,7 +68,7 @@ def test_at_a_terminal_the_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys
     assert "there is no leader election" in capsys.readouterr().out
 
 
-def test_a_no_changes_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_a_no_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal(monkeypatch, answer=False)
     with pytest.raises(CommandFailed, match="Nothing was changed"):
         topic_modes.unset_for(ADMIN, "t", "quorum", {}, (), yes=False)

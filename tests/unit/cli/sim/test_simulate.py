@@ -15,6 +15,8 @@ from tidelog.sim.checkers.violation import Violation
 from tidelog.sim.controllers_run import ControllersSimulation
 from tidelog.sim.run import Simulation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def noisy_again() -> Iterator[None]:

@@ -1,6 +1,7 @@
 """Records as lines of text, both ways."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -75,7 +76,7 @@ def test_a_line_that_is_no_record_says_why(line: bytes, reason: str) -> None:
 
 def test_plain_output_puts_what_was_asked_for_before_the_value() -> None:
     record = Record(b"k", b"v", [("a", b"1"), ("b", None)], 5, 2, 17)
-    nothing = {"keys": False, "headers": False, "offsets": False, "separator": b"|"}
+    nothing: dict[str, Any] = {"keys": False, "headers": False, "offsets": False, "separator": b"|"}
     assert to_plain(record, **nothing) == b"v"
     everything = nothing | {"keys": True, "headers": True, "offsets": True}
     assert to_plain(record, **everything) == b"2:17|a=1,b=null|k|v"

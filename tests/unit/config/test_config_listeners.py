@@ -3,6 +3,7 @@
 import pytest
 
 from tidelog.config import BrokerConfig, Listener
+from tidelog.config.kinds import Raw
 from tidelog.errors import InvalidConfig
 
 
@@ -15,14 +16,14 @@ from tidelog.errors import InvalidConfig
         ("BETWEEN_BROKERS://[::1]:65535", Listener("BETWEEN_BROKERS", "::1", 65535)),
     ],
 )
-def test_one_listener(text: str, listener: Listener):
+def test_one_listener(text: str, listener: Listener) -> None:
     broker = BrokerConfig.parse({"listeners": text})
     assert broker.listeners == (listener,)
     assert Listener.parse(str(listener)) == listener
 
 
-def test_clients_are_told_the_same_address_unless_another_is_given():
-    values: dict[str, object] = {"controller.listener.names": "CONTROLLER"}
+def test_clients_are_told_the_same_address_unless_another_is_given() -> None:
+    values: dict[str, Raw] = {"controller.listener.names": "CONTROLLER"}
     broker = BrokerConfig.parse({**values, "listeners": "PLAINTEXT://a:1,CONTROLLER://b:2"})
     assert broker.advertised_listeners == (Listener("PLAINTEXT", "a", 1),)
     values |= {"listeners": ["PLAINTEXT://:1", "CONTROLLER://b:2"]}
@@ -30,7 +31,7 @@ def test_clients_are_told_the_same_address_unless_another_is_given():
     assert broker.advertised_listeners == (Listener("PLAINTEXT", "outside", 9),)
 
 
-def test_what_binding_found_out_goes_into_the_address():
+def test_what_binding_found_out_goes_into_the_address() -> None:
     listener = Listener("PLAINTEXT", "", 0)
     assert listener.every_interface
     assert str(listener.at(host="box", port=4711)) == "PLAINTEXT://box:4711"
@@ -55,12 +56,12 @@ def test_what_binding_found_out_goes_into_the_address():
         ({"advertised.listeners": "OTHER://a:9092"}, "a name from listeners: PLAINTEXT"),
     ],
 )
-def test_bad_addresses(values: dict, words: str):
+def test_bad_addresses(values: dict[str, Raw], words: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
         BrokerConfig.parse(values)
     assert words in caught.value.message
 
 
-def test_several_free_ports_do_not_clash():
+def test_several_free_ports_do_not_clash() -> None:
     values = {"listeners": "A://127.0.0.1:0,B://127.0.0.1:0", "controller.listener.names": "B"}
     assert len(BrokerConfig.parse(values).listeners) == 2

@@ -32,7 +32,9 @@ from tidelog.errors import InvalidConfig
         ("isr", {"min.insync.replicas": "4"}, 3, "at most the number of the topic's replicas, 3"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_reason(mode, more, replicas, reason):
+def test_what_does_not_fit_is_refused_with_the_reason(
+    mode: str, more: dict[str, str], replicas: int, reason: str
+) -> None:
     with pytest.raises(InvalidConfig) as refusal:
         check_topic_overrides({"replication.mode": mode, **more}, replicas)
     assert reason in refusal.value.message
@@ -54,17 +56,17 @@ def test_what_does_not_fit_is_refused_with_the_reason(mode, more, replicas, reas
         ),
     ],
 )
-def test_what_fits_but_costs_is_told(more, replicas, warning):
+def test_what_fits_but_costs_is_told(more: dict[str, str], replicas: int, warning: str) -> None:
     (said,) = check_topic_overrides({"replication.mode": "quorum", **more}, replicas)
     assert warning in said
 
 
 @pytest.mark.parametrize("replicas", [3, 5, 7, None])
-def test_odd_quorums_pass_in_silence(replicas):
+def test_odd_quorums_pass_in_silence(replicas: int | None) -> None:
     assert check_topic_overrides({"replication.mode": "quorum", "flush.messages": "1"}, replicas) == []
 
 
-def test_a_mode_s_own_default_is_stronger_than_a_broker_wide_setting_and_weaker_than_the_topic_s():
+def test_a_mode_s_own_default_is_stronger_than_a_broker_wide_setting_and_weaker_than_the_topic_s() -> None:
     broker = BrokerConfig.parse({"log.flush.interval.messages": 500})
     quorum = {"replication.mode": "quorum"}
     assert TopicConfig.resolve({}, broker).flush_messages == 500
@@ -72,7 +74,7 @@ def test_a_mode_s_own_default_is_stronger_than_a_broker_wide_setting_and_weaker_
     assert TopicConfig.resolve(quorum | {"flush.messages": "9"}, broker).flush_messages == 9
 
 
-def test_what_the_mode_decides_is_described_as_it_is():
+def test_what_the_mode_decides_is_described_as_it_is() -> None:
     broker = BrokerConfig.parse({"log.flush.interval.messages": 500})
 
     def flush(**mode: str) -> tuple[str | None, ConfigSource, list[str]]:
@@ -86,14 +88,14 @@ def test_what_the_mode_decides_is_described_as_it_is():
     assert set(synonyms) == {"log.flush.interval.messages"}
 
 
-def test_no_broker_setting_changes_the_mode_of_a_topic():
+def test_no_broker_setting_changes_the_mode_of_a_topic() -> None:
     broker = BrokerConfig.parse({"default.replication.mode": "quorum"})
     assert TopicConfig.resolve({}, broker).replication_mode == "isr"
     assert mode_of({}) == "isr"
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_speaks_of_settings_that_exist(mode):
+def test_every_mode_speaks_of_settings_that_exist(mode: str) -> None:
     for table in (modes.DEFAULTS, modes.WITHOUT_MEANING):
         assert set(table[mode]) <= set(TOPIC_SETTINGS)
 
@@ -108,5 +110,5 @@ def test_every_mode_speaks_of_settings_that_exist(mode):
         ("quorum", 2, 5, 3),
     ],
 )
-def test_copies_of_an_acknowledged_write(mode, minimum, replicas, copies):
+def test_copies_of_an_acknowledged_write(mode: str, minimum: int, replicas: int, copies: int) -> None:
     assert modes.COPIES[mode](minimum, replicas) == copies

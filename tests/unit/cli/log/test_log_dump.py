@@ -194,6 +194,7 @@ class TestCommand:
         assert shown.count("offsets") == 1
         assert "3 batches\n" in shown
 
+    @pytest.mark.slow
     def test_long_tables_come_in_pieces_and_nothing_is_lost(self, log: Path) -> None:
         log.write_bytes(b"".join(make_batch(100 + i, 1) for i in range(2_001)))
         shown = dump(log, "--batches-only")

@@ -16,6 +16,7 @@ from tidelog.config import (
     describe_topic,
 )
 from tidelog.config.checks import refuse_without_meaning
+from tidelog.config.kinds import Raw
 from tidelog.errors import InvalidConfig, InvalidRequest
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
@@ -29,7 +30,7 @@ def one(described: list[DescribedSetting], name: str) -> DescribedSetting:
 # Checks
 
 
-def test_sensible_overrides_pass_in_silence():
+def test_sensible_overrides_pass_in_silence() -> None:
     overrides = {"retention.ms": "1", "cleanup.policy": "compact,delete", "min.insync.replicas": "2"}
     assert check_topic_overrides(overrides, 3) == []
 
@@ -61,13 +62,13 @@ def test_sensible_overrides_pass_in_silence():
         ),
     ],
 )
-def test_refusals_name_key_value_and_what_is_allowed(overrides: dict[str, str], message: str):
+def test_refusals_name_key_value_and_what_is_allowed(overrides: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
         check_topic_overrides(overrides, 3)
     assert caught.value.message == message
 
 
-def test_replicas_are_not_compared_while_nobody_knows_them():
+def test_replicas_are_not_compared_while_nobody_knows_them() -> None:
     assert check_topic_overrides({"min.insync.replicas": "4"}, None) == []
 
 
@@ -80,12 +81,12 @@ def test_replicas_are_not_compared_while_nobody_knows_them():
         ({"cleanup.policy": "delete", "delete.retention.ms": "1"}, "delete.retention.ms has no effect"),
     ],
 )
-def test_warnings(overrides: dict[str, str], warning: str):
+def test_warnings(overrides: dict[str, str], warning: str) -> None:
     (said,) = check_topic_overrides(overrides, 3)
     assert warning in said
 
 
-def test_a_setting_that_the_mode_ignores_is_refused():
+def test_a_setting_that_the_mode_ignores_is_refused() -> None:
     refuse_without_meaning({"min.insync.replicas": 2}, "isr")
     with pytest.raises(InvalidConfig, match=r"min\.insync\.replicas has no meaning in mode quorum: a write"):
         refuse_without_meaning({"min.insync.replicas": 2}, "quorum")
@@ -94,14 +95,14 @@ def test_a_setting_that_the_mode_ignores_is_refused():
 # Incremental changes
 
 
-def test_set_and_delete():
+def test_set_and_delete() -> None:
     current = {"retention.ms": "1", "segment.bytes": "4096"}
     changed = apply_incremental(current, [("retention.ms", SET, "2"), ("segment.bytes", DELETE, None)])
     assert changed == {"retention.ms": "2"}
     assert current == {"retention.ms": "1", "segment.bytes": "4096"}
 
 
-def test_deleting_what_is_not_there_changes_nothing():
+def test_deleting_what_is_not_there_changes_nothing() -> None:
     assert apply_incremental({"a": "1"}, [("long.gone", DELETE, None)]) == {"a": "1"}
 
 
@@ -116,12 +117,12 @@ def test_deleting_what_is_not_there_changes_nothing():
         ({"cleanup.policy": "delete"}, SUBTRACT, "delete", ""),
     ],
 )
-def test_lists_grow_and_shrink(current: dict[str, str], operation: int, value: str, expected: str):
+def test_lists_grow_and_shrink(current: dict[str, str], operation: int, value: str, expected: str) -> None:
     changed = apply_incremental(current, [("cleanup.policy", operation, value)])
     assert changed == {"cleanup.policy": expected}
 
 
-def test_a_list_without_override_starts_from_the_brokers():
+def test_a_list_without_override_starts_from_the_brokers() -> None:
     broker = BrokerConfig.parse({"log.cleanup.policy": "compact"})
     changed = apply_incremental({}, [("cleanup.policy", APPEND, "delete")], config=broker)
     assert changed == {"cleanup.policy": "compact,delete"}
@@ -129,14 +130,14 @@ def test_a_list_without_override_starts_from_the_brokers():
     assert changed == {"log.cleanup.policy": "compact,delete"}
 
 
-def test_a_brokers_list_is_no_topics_list():
+def test_a_brokers_list_is_no_topics_list() -> None:
     with pytest.raises(InvalidConfig, match=r"for a topic it is called cleanup\.policy"):
         apply_incremental({}, [("log.cleanup.policy", APPEND, "delete")])
     with pytest.raises(InvalidConfig, match=r"it is called log\.cleanup\.policy"):
         apply_incremental({}, [("cleanup.policy", APPEND, "delete")], broker=True)
 
 
-def test_an_emptied_list_is_refused_by_the_check():
+def test_an_emptied_list_is_refused_by_the_check() -> None:
     changed = apply_incremental({"cleanup.policy": "delete"}, [("cleanup.policy", SUBTRACT, "delete")])
     with pytest.raises(InvalidConfig, match=r"cleanup\.policy=''"):
         check_topic_overrides(changed, None)
@@ -156,7 +157,9 @@ def test_an_emptied_list_is_refused_by_the_check():
         ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], InvalidRequest, "twice"),
     ],
 )
-def test_changes_that_cannot_be(ops: list, error: type[Exception], words: str):
+def test_changes_that_cannot_be(
+    ops: list[tuple[str, int, str | None]], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error) as caught:
         apply_incremental({}, ops)
     assert words in str(caught.value)
@@ -165,13 +168,13 @@ def test_changes_that_cannot_be(ops: list, error: type[Exception], words: str):
 # Descriptions
 
 
-def test_every_setting_of_a_topic_is_described():
+def test_every_setting_of_a_topic_is_described() -> None:
     described = describe_topic({}, BrokerConfig.parse({}))
     assert [setting.name for setting in described] == list(TOPIC_SETTINGS)
     assert all(setting.is_default and not setting.read_only for setting in described)
 
 
-def test_an_untouched_topic_setting():
+def test_an_untouched_topic_setting() -> None:
     described = one(describe_topic({}, BrokerConfig.parse({})), "retention.ms")
     assert described.value == "604800000"
     assert described.source == 5
@@ -180,7 +183,7 @@ def test_an_untouched_topic_setting():
     assert described.documentation.startswith("How long records are kept")
 
 
-def test_every_level_that_could_give_a_value_is_listed_strongest_first():
+def test_every_level_that_could_give_a_value_is_listed_strongest_first() -> None:
     broker = BrokerConfig.parse({"log.retention.minutes": 3, "log.retention.ms": 4})
     broker = broker.with_dynamic({"log.retention.ms": "5"}, {"log.retention.ms": "6"})
     described = one(describe_topic({"retention.ms": "007"}, broker), "retention.ms")
@@ -208,13 +211,15 @@ def test_every_level_that_could_give_a_value_is_listed_strongest_first():
         ),
     ],
 )
-def test_an_inherited_value_and_its_source(static: dict, dynamic: dict, value: str, source: ConfigSource):
+def test_an_inherited_value_and_its_source(
+    static: dict[str, Raw], dynamic: dict[str, str], value: str, source: ConfigSource
+) -> None:
     described = one(describe_topic({}, BrokerConfig.parse(static).with_dynamic(dynamic)), "retention.ms")
     assert (described.value, described.source) == (value, source)
     assert not described.is_default
 
 
-def test_every_setting_of_a_broker_is_described():
+def test_every_setting_of_a_broker_is_described() -> None:
     described = describe_broker({}, {})
     assert [setting.name for setting in described] == list(BROKER_SETTINGS)
     assert all(setting.is_default for setting in described)
@@ -225,7 +230,7 @@ def test_every_setting_of_a_broker_is_described():
     assert not one(described, "log.retention.ms").read_only
 
 
-def test_a_broker_setting_on_all_levels():
+def test_a_broker_setting_on_all_levels() -> None:
     described = one(
         describe_broker({"max.connections": "1"}, {"max.connections": "2"}, {"max.connections": "3"}),
         "max.connections",
@@ -239,7 +244,7 @@ def test_a_broker_setting_on_all_levels():
     ]
 
 
-def test_what_a_broker_remembers_describes_it():
+def test_what_a_broker_remembers_describes_it() -> None:
     broker = BrokerConfig.parse({"broker.id": 8}).with_dynamic({"num.partitions": "3"})
     described = describe_broker(broker.static_values, broker.dynamic_values, broker.dynamic_defaults)
     assert one(described, "node.id").value == "8"

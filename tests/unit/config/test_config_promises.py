@@ -45,12 +45,12 @@ ALL_TERMS = [
         ({A, B}, set()),
     ],
 )
-def test_who_takes_writes_when_brokers_are_dead(dead: set[int], going_on: set[str]):
+def test_who_takes_writes_when_brokers_are_dead(dead: set[int], going_on: set[str]) -> None:
     there = {name: {place for place in dead if place < terms.replicas} for name, terms in EXAMPLES.items()}
     assert {name for name, terms in EXAMPLES.items() if writes_go_on(terms, there[name])} == going_on
 
 
-def test_with_a_second_backup_the_double_write_goes_on_without_one():
+def test_with_a_second_backup_the_double_write_goes_on_without_one() -> None:
     double = Terms(PRIMARY_BACKUP, 3, min_in_sync=2)
     assert writes_go_on(double, {B})
     assert not writes_go_on(double, {B, C})
@@ -70,7 +70,7 @@ def test_with_a_second_backup_the_double_write_goes_on_without_one():
         ("quorum", {A, B, C}, False),
     ],
 )
-def test_power_failures(name: str, without_power: set[int], lost: bool):
+def test_power_failures(name: str, without_power: set[int], lost: bool) -> None:
     assert may_lose(EXAMPLES[name], without_power=without_power) is lost
     assert not may_lose(EXAMPLES[name]._replace(synced=True), without_power=without_power)
 
@@ -78,13 +78,13 @@ def test_power_failures(name: str, without_power: set[int], lost: bool):
 @pytest.mark.parametrize(
     ("name", "lost"), [("isr", False), ("async", True), ("double", False), ("quorum", False)]
 )
-def test_an_empty_disk(name: str, lost: bool):
+def test_an_empty_disk(name: str, lost: bool) -> None:
     """Row 10."""
     assert may_lose(EXAMPLES[name], destroyed={A}) is lost
 
 
 @pytest.mark.parametrize("terms", ALL_TERMS, ids=str)
-def test_the_numbers_hold_for_every_fault_set_of_their_size(terms: Terms):
+def test_the_numbers_hold_for_every_fault_set_of_their_size(terms: Terms) -> None:
     places = range(terms.replicas)
 
     def sets(size: int) -> list[frozenset[int]]:
@@ -100,7 +100,7 @@ def test_the_numbers_hold_for_every_fault_set_of_their_size(terms: Terms):
 
 
 @pytest.mark.parametrize("failures", [1, 2, 3])
-def test_2n_plus_1_against_n_plus_1(failures: int):
+def test_2n_plus_1_against_n_plus_1(failures: int) -> None:
     quorum = Terms(QUORUM, RULES[QUORUM].nodes_for(failures))
     isr = Terms(ISR, RULES[ISR].nodes_for(failures), min_in_sync=1)
     assert (quorum.replicas, isr.replicas) == (2 * failures + 1, failures + 1)
@@ -108,13 +108,13 @@ def test_2n_plus_1_against_n_plus_1(failures: int):
     assert survives_writing(quorum._replace(replicas=quorum.replicas - 1)) < failures
 
 
-def test_the_exercise_with_five_nodes():
+def test_the_exercise_with_five_nodes() -> None:
     """Any two dead: both go on; three dead: both refuse; an acknowledged record has three copies in both."""
     for terms in DLEDGER_OF_FIVE:
         assert (terms.copies, survives_writing(terms), survives_destruction(terms)) == (3, 2, 2)
 
 
-def test_what_is_said_follows_the_settings():
+def test_what_is_said_follows_the_settings() -> None:
     said = losses(Terms(ISR, 3, min_in_sync=1, unclean=True))
     assert said == [
         "the leader is lost for good with records that were not yet copied",
@@ -154,21 +154,21 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize(("terms", "expected"), SETTINGS.items(), ids=str)
-def test_every_cell_for_every_kind_of_settings(terms: Terms, expected: tuple[object, ...]):
+def test_every_cell_for_every_kind_of_settings(terms: Terms, expected: tuple[object, ...]) -> None:
     said = describe(terms)
     numbers = ("copies", "survives_writing", "survives_reading", "survives_destruction", "least_replicas")
     assert (*(said[name] for name in numbers), said["writes_stop_when"]) == expected
 
 
 @pytest.mark.parametrize("dead", [{B}, {A}])
-def test_a_topic_that_may_degrade_writes_on_without_its_backup(dead: set[int]):
+def test_a_topic_that_may_degrade_writes_on_without_its_backup(dead: set[int]) -> None:
     degrading = Terms(PRIMARY_BACKUP, 2, min_in_sync=2, degrades=True)
     assert writes_go_on(degrading, dead) is (A not in dead)
     assert may_lose(degrading, destroyed={A})
     assert not may_lose(degrading, destroyed={B})
 
 
-def test_without_syncing_a_majority_can_forget():
+def test_without_syncing_a_majority_can_forget() -> None:
     """Row 9, with flush off: one power failure loses nothing, that of two of three may."""
     unsynced = Terms(QUORUM, 3, synced=False)
     assert not may_lose(unsynced, without_power={A})
@@ -181,7 +181,7 @@ def test_without_syncing_a_majority_can_forget():
 
 # --- what the simulator shows -------------------------------------------------------------------------------
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 TOLD = {
     "isr_leader_killed": EXAMPLES["isr"],
     "isr_follower_killed": EXAMPLES["isr"],
@@ -217,7 +217,7 @@ def _happened(story: str) -> Iterator[tuple[frozenset[int], str, bool]]:
 
 
 @pytest.mark.parametrize(("story", "terms"), TOLD.items())
-def test_the_stories_bear_it_out(story: str, terms: Terms):
+def test_the_stories_bear_it_out(story: str, terms: Terms) -> None:
     lines = list(_happened(story))
     assert any(dead for dead, _, _ in lines)
     for dead, verb, worked in lines:
