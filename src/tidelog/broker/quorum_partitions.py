@@ -54,7 +54,9 @@ class QuorumPartitions:
         timing: Timing,
         disk: UUID | None,
     ) -> None:
-        """``directory``: of the broker's data; ``disk``: the id of what it lies on. Raises StorageError."""
+        """``directory``: of the broker's data; ``disk``: the id of what it lies on, for one that has not voted
+        yet. Raises StorageError.
+        """
         self._me = host.me
         self._host = host
         self._storage = storage
@@ -62,8 +64,7 @@ class QuorumPartitions:
         self._peers = peers
         self._chance = chance
         self._timing = timing
-        self._disk = disk
-        self._book = BallotBook(storage, directory, services)
+        self._book = BallotBook(storage, directory, services, disk)
         self._voters: dict[Key, QuorumVoters] = {}
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections that others told us of
@@ -141,7 +142,7 @@ class QuorumPartitions:
             self._timing,
             self._services.uptime_ms(),
             self._chance(),
-            self._disk,
+            self._book.name,
             self._first_delay_ms(partition) if is_new else None,
         )
         election.forgot = hosted.is_cut or key in self._lost or forgot(partition, history.latest, self._me)

@@ -1,0 +1,89 @@
+"""Where two rules meet, once more: what one of them does not look at is what another one relies on."""
+
+from tidelog.config.modes import QUORUM
+from tidelog.errors import ErrorCode
+from tidelog.log import layout
+from tidelog.protocol.batch import HEADER_SIZE
+from tidelog.sim.machine import DATA
+from tidelog.sim.stories.seams import SeamStory
+from tidelog.sim.story import TOPIC
+from tidelog.sim.telling import expect
+
+METADATA = f"{DATA}/__cluster_metadata-0"
+
+
+class DiskStory(SeamStory):
+    """Wrong bits in files that are no records of a topic."""
+
+    def stop(self, letter: str) -> None:
+        """In good order: everything is on disk, and nothing has to be checked at the next start."""
+        self.tell(f"{letter} stops cleanly")
+        machine = self.machine(letter)
+        machine.stop(lambda: None)
+        self.until(lambda: not machine.alive, "its end")
+
+    def flip_in_metadata(self, letter: str) -> None:
+        """While the process is dead: in the last batch that it knows."""
+        self.tell(f"a bit flips in the metadata log of {letter}")
+        disk = self.machine(letter).disk
+        path = max(path for path in disk.contents(METADATA) if path.endswith(layout.LOG_SUFFIX))
+        disk.flip(path, HEADER_SIZE + 2, 4)
+
+    def flip_in_history(self, letter: str) -> None:
+        """While the process is dead: epoch 1 becomes epoch 9."""
+        self.tell(f"a bit flips in the history of epochs of {letter}")
+        disk = self.machine(letter).disk
+        path = f"{DATA}/{TOPIC}-0/{layout.EPOCHS_FILE}"
+        disk.flip(path, len(b"0\n1\n"), 3)
+
+
+def voter_with_a_damaged_metadata_log() -> DiskStory:
+    """A voter was readmitted once, so the others know the name of its disk. Its metadata log is damaged: as a
+    controller it would have to be taken in anew, but its records and ballots are whole. It votes when the leader
+    is killed.
+    """
+    story = DiskStory(replication_mode=QUORUM)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.drop("B", 1)
+    story.until(lambda: "B" not in story.in_sync(), "the number of the loss")
+    story.await_return("B")
+    story.kill("B")
+    story.flip_in_metadata("B")
+    story.start("B")
+    story.until(lambda: "B" in story.in_sync(), "the return of B")
+    story.run(1000)
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    story.start("A")
+    story.await_return("A")
+    expect(story.read(at=story.elected()), ["r1", "r2", "r3"])
+    return story
+
+
+def wrong_epoch_in_the_history() -> DiskStory:
+    """A voter stops cleanly, and one bit of its history of epochs is wrong when it is started again: its records
+    would be of a later epoch than any other. It lacks what was committed meanwhile, and is not elected when the
+    leader is killed.
+    """
+    story = DiskStory(replication_mode=QUORUM)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.stop("C")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.flip_in_history("C")
+    story.kill("AB")
+    story.start("BC")
+    story.await_leader()
+    story.start("A")
+    story.await_return("A")
+    expect(story.read(at=story.elected()), ["r1", "r2"])
+    return story
+
+
+STORIES = [
+    voter_with_a_damaged_metadata_log,
+    wrong_epoch_in_the_history,
+]
