@@ -1,6 +1,10 @@
 """Where two rules meet, once more: what one of them does not look at is what another one relies on."""
 
+from collections.abc import Callable
+from typing import Any
+
 from tidelog.config.modes import QUORUM
+from tidelog.controller.messages import OfflineAsk
 from tidelog.errors import ErrorCode
 from tidelog.log import layout
 from tidelog.protocol.batch import HEADER_SIZE
@@ -83,7 +87,39 @@ def wrong_epoch_in_the_history() -> DiskStory:
     return story
 
 
-STORIES = [
+def last_member_is_offline() -> DiskStory:
+    """The leader finds an old record damaged that the others have, and says so. They are dead when that arrives:
+    it leads on for readers, though its log is offline. The others come back and copy what they lack: they join
+    the in-sync set by its word, one of them leads, and the first one gets its record back.
+    """
+    story = DiskStory(min_insync_replicas="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.network.withheld = lambda sender, receiver, message: _is_damage(message)
+    story.drop("A", 0)
+    story.run(100)
+    story.kill("BC")
+    story.until(lambda: story.in_sync() == "A", "the departure of both")
+    expect(story.write(), ErrorCode.NONE)
+    story.tell("what A says of its log arrives")
+    story.network.withheld = None
+    story.network.release()
+    story.run(500)
+    expect(story.leader(), "A")
+    story.start("BC")
+    story.until(lambda: story.leader() in ("B", "C"), "another leader")
+    story.until(story.all_in_sync, "the return of A")
+    expect(story.write(at=story.leader()), ErrorCode.NONE)
+    expect(story.read(at=story.leader()), ["r1", "r2", "r3"])
+    return story
+
+
+def _is_damage(message: Any) -> bool:
+    return isinstance(getattr(message, "ask", None), OfflineAsk)
+
+
+STORIES: list[Callable[[], DiskStory]] = [
     voter_with_a_damaged_metadata_log,
     wrong_epoch_in_the_history,
+    last_member_is_offline,
 ]
