@@ -8,7 +8,7 @@ by default             every member of the in-sync set (and every eligible forme
 ``flush.messages=1``   every member has lost its disk
 unclean elections on   nobody of them is alive, and somebody else is elected: what he does not hold
 an operator forces it  the elected one lacks them (in the seeds: only when nobody is whole any more, and the
-                       last one that was came back with a new disk)
+                       last one that was came back with a new disk, or had damaged records)
 ====================== ====================================================================================
 
 Kept from outside: which machines lost power, what was left on their disks, and who has joined again since.
@@ -44,11 +44,13 @@ class IsrPromise(Promise):
         return len(place.partition.in_sync) > 1
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
-        """Nobody is whole any more, and the last one that was has a new disk."""
+        """Nobody is whole any more, and the last one that was has a new disk, or a damaged one."""
         partition, last = place.partition, self._last.get(place.key, set())
         nobody = partition.leader < 0 and partition.last_leader < 0 and not trusted(partition)
-        lost = last <= self._around.losses.real(place.key).keys()
-        return nobody and bool(last) and lost and not replaced.isdisjoint(last)
+        losses = self._around.losses
+        real = losses.real(place.key).keys()
+        gone = replaced | (real - losses.tails(place.key).keys())
+        return nobody and bool(last) and last <= real and not last.isdisjoint(gone)
 
     # --- losses ---------------------------------------------------------------------------------------------
 
