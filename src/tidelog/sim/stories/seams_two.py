@@ -5,9 +5,11 @@ from typing import Any
 
 from tidelog.config.modes import QUORUM
 from tidelog.controller.messages import OfflineAsk
+from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
 from tidelog.log import layout
 from tidelog.protocol.batch import HEADER_SIZE
+from tidelog.replication.messages import FetchGot
 from tidelog.sim.machine import DATA
 from tidelog.sim.stories.seams import SeamStory
 from tidelog.sim.story import TOPIC
@@ -25,6 +27,25 @@ class DiskStory(SeamStory):
         machine = self.machine(letter)
         machine.stop(lambda: None)
         self.until(lambda: not machine.alive, "its end")
+
+    def hold_records(self, letter: str) -> None:
+        """What others send of their logs stays on its way."""
+        node, brokers = self.machine(letter).node_id, set(self.nodes("ABC"))
+
+        def hold(sender: int, receiver: int, message: Any) -> bool:
+            return receiver == node and sender in brokers and isinstance(message, FetchGot)
+
+        self.network.withheld = hold
+
+    def copies_from(self, letter: str) -> str:
+        """Whose log a leader copies back; nobody's when it does not."""
+        hosted = self.hosted(letter) if self.has_opened(letter) else None
+        if hosted is None or hosted.restoring is None or hosted.replica.leader in (-1, hosted.replica.me):
+            return ""
+        return self._list([hosted.replica.leader])
+
+    def is_copying(self, letter: str) -> bool:
+        return bool(self.copies_from(letter))
 
     def flip_in_metadata(self, letter: str) -> None:
         """While the process is dead: in the last batch that it knows."""
@@ -114,6 +135,62 @@ def last_member_is_offline() -> DiskStory:
     return story
 
 
+def source_of_the_last_member_is_lost() -> DiskStory:
+    """The last member of the in-sync set has lost power, and another one kept more. That one is killed while its
+    records are copied back, and stays away: it is not waited for, and the last member leads with what it has.
+    """
+    story = DiskStory(min_insync_replicas="1")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(4000)
+    story.slow_disk("A")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("BC")
+    story.until(lambda: story.in_sync() == "A", "the departure of both")
+    story.power_off("A")
+    story.repair_disk("A")
+    story.hold_records("A")
+    story.start("ABC")
+    story.until(lambda: story.is_copying("A"), "that A copies")
+    story.tell("A copies back what another one has")
+    story.kill("BC")
+    story.network.withheld = None
+    story.until(lambda: acting_leader(story.partition()) >= 0, "that A leads")
+    story.run(100)
+    expect(story.write(), ErrorCode.NONE)
+    story.start("BC")
+    story.until(story.all_in_sync, "the return of all")
+    expect(story.read(), ["r1", "r3"])
+    return story
+
+
+def one_of_two_sources_is_lost() -> DiskStory:
+    """Three copies. A primary that has lost power copies back from one of two backups, which hold everything. That
+    one is killed, and stays away: the primary goes on with the other one.
+    """
+    story = DiskStory(replication_mode="primary-backup", min_insync_replicas="3")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(4000)
+    story.slow_disk("A")
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.power_off("A")
+    story.repair_disk("A")
+    story.hold_records("A")
+    story.start("A")
+    story.until(lambda: story.is_copying("A"), "that A copies")
+    source = story.copies_from("A")
+    story.tell(f"A copies back from {source}")
+    story.kill(source)
+    story.network.withheld = None
+    story.until(lambda: acting_leader(story.partition()) >= 0, "that A leads")
+    story.run(1000)
+    expect(story.read(), ["r1", "r2"])
+    story.start(source)
+    story.until(story.all_in_sync, "the return of all")
+    expect(story.write(), ErrorCode.NONE)
+    return story
+
+
 def _is_damage(message: Any) -> bool:
     return isinstance(getattr(message, "ask", None), OfflineAsk)
 
@@ -122,4 +199,6 @@ STORIES: list[Callable[[], DiskStory]] = [
     voter_with_a_damaged_metadata_log,
     wrong_epoch_in_the_history,
     last_member_is_offline,
+    source_of_the_last_member_is_lost,
+    one_of_two_sources_is_lost,
 ]
