@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
-from tidelog.controller import elections
+from tidelog.controller import elections, logs
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.errors import InvariantViolation
 from tidelog.log.epochs import EpochCache
@@ -56,6 +57,15 @@ def wait_for_the_source(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Restoring, "_give_up_source", lambda self: None)
 
 
+def decide_for_one_epoch(patch: pytest.MonkeyPatch) -> None:
+    """What an operator has decided is over with the leader epoch."""
+
+    def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
+        return msgspec.structs.replace(partition, leader_epoch=partition.leader_epoch + 1)
+
+    patch.setattr(logs, "in_a_new_epoch", in_a_new_epoch)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -67,6 +77,7 @@ MUTATIONS = (
     Mutation(judge_who_leads, seams_two.last_member_is_offline),
     Mutation(wait_for_the_source, seams_two.source_of_the_last_member_is_lost),
     Mutation(wait_for_the_source, seams_two.one_of_two_sources_is_lost),
+    Mutation(decide_for_one_epoch, seams_two.operator_has_decided),
 )
 
 

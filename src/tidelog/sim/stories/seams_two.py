@@ -191,6 +191,33 @@ def one_of_two_sources_is_lost() -> DiskStory:
     return story
 
 
+def operator_has_decided() -> DiskStory:
+    """One copy is enough, and the primary comes back with an empty disk. An operator has it lead with what the
+    others have, and one of those drops a damaged record at that moment, which gives the partition a new epoch:
+    what was decided stays decided.
+    """
+    story = DiskStory(replication_mode="primary-backup", min_insync_replicas="1")
+    expect(story.write(), ErrorCode.NONE)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.lose_disk("A")
+    story.start("A")
+    story.run(2000)
+    story.kill("B")
+    story.until(lambda: "B" not in story.in_sync(), "the departure of B")
+    story.until(lambda: story.is_led_anew(0), "that A waits")
+    story.elect_unclean()
+    story.run(100)
+    story.repair("C", 1)
+    story.until(lambda: acting_leader(story.partition()) >= 0, "that A leads")
+    story.run(500)
+    expect(story.read(), ["r1"])
+    story.start("B")
+    story.until(story.all_in_sync, "the return of B")
+    expect(story.write(), ErrorCode.NONE)
+    return story
+
+
 def _is_damage(message: Any) -> bool:
     return isinstance(getattr(message, "ask", None), OfflineAsk)
 
@@ -201,4 +228,5 @@ STORIES: list[Callable[[], DiskStory]] = [
     last_member_is_offline,
     source_of_the_last_member_is_lost,
     one_of_two_sources_is_lost,
+    operator_has_decided,
 ]

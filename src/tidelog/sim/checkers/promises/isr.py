@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 
 from tidelog.controller.image import PartitionImage
 from tidelog.replication.hosted import Hosted
-from tidelog.sim.checkers.promises.losses import NOTHING_LOST, trusted
+from tidelog.sim.checkers.promises.losses import NOTHING_LOST, stays_decided, trusted
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import ACKS_ALL, Promise, Surroundings
 from tidelog.sim.checkers.violation import Violation
@@ -84,7 +84,7 @@ class IsrPromise(Promise):
             raise Violation(f"{place.name}: the leader is not in its own in-sync set: {partition}")
         if not set(partition.in_sync) <= set(partition.replicas):
             raise Violation(f"{place.name}: a member that is no replica: {partition}")
-        if partition.unclean_epoch > before.unclean_epoch:
+        if partition.unclean_epoch > before.unclean_epoch and not stays_decided(before, partition):
             self._elected_uncleanly(place)
         joined = {*partition.in_sync} - {*before.in_sync}
         committed = self._around.committed_end(place.key)
