@@ -47,6 +47,12 @@ class DiskStory(SeamStory):
     def is_copying(self, letter: str) -> bool:
         return bool(self.copies_from(letter))
 
+    def knows_of_damage(self, letter: str) -> bool:
+        """Whether a broker has heard that the controllers know of its damaged log."""
+        machine = self.machine(letter)
+        image = machine.node.image if machine.node is not None else None
+        return image is not None and machine.node_id in image.topics[TOPIC].partitions[0].damaged
+
     def flip_in_metadata(self, letter: str) -> None:
         """While the process is dead: in the last batch that it knows."""
         self.tell(f"a bit flips in the metadata log of {letter}")
@@ -218,6 +224,29 @@ def operator_has_decided() -> DiskStory:
     return story
 
 
+def loss_healed_before_it_was_heard_of() -> DiskStory:
+    """A voter drops a damaged record. The controllers number that, and its leader readmits it, before it hears of
+    either: it knows from its own log that it counts again, and votes when the leader is killed.
+    """
+    story = DiskStory(replication_mode=QUORUM)
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.drop("B", 1)
+    story.until(lambda: story.knows_of_damage("B"), "that B hears that it is known")
+    story.hold_metadata("B", after=0)
+    story.until(lambda: "B" not in story.in_sync(), "the number of the loss")
+    story.await_return("B")
+    story.tell("B hears of both at once")
+    story.network.withheld = None
+    story.run(2500)
+    story.kill("A")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    story.start("A")
+    story.await_return("A")
+    expect(story.read(at=story.elected()), ["r1", "r2"])
+    return story
+
+
 def _is_damage(message: Any) -> bool:
     return isinstance(getattr(message, "ask", None), OfflineAsk)
 
@@ -229,4 +258,5 @@ STORIES: list[Callable[[], DiskStory]] = [
     source_of_the_last_member_is_lost,
     one_of_two_sources_is_lost,
     operator_has_decided,
+    loss_healed_before_it_was_heard_of,
 ]
