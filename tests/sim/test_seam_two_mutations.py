@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 import pytest
 
+from tidelog.broker.quorum_partitions import QuorumPartitions
 from tidelog.controller import elections, logs
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.errors import InvariantViolation
+from tidelog.log import checkpoints
 from tidelog.log.epochs import EpochCache
 from tidelog.replication import ballot_book
 from tidelog.replication.ballot_book import BallotBook
@@ -66,6 +69,21 @@ def decide_for_one_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(logs, "in_a_new_epoch", in_a_new_epoch)
 
 
+def wait_for_the_number(patch: pytest.MonkeyPatch) -> None:
+    """A voter that lost records counts itself again when the metadata shows the number of its loss."""
+    patch.setattr(QuorumPartitions, "_healed", lambda self, key: -1)
+
+
+def believe_every_topic_id(patch: pytest.MonkeyPatch) -> None:
+    """An id of a topic is a right one if it can be read."""
+    original = checkpoints.decode_topic_id
+
+    def decode(text: bytes) -> UUID:
+        return original(b"".join(text.splitlines(keepends=True)[:2]))
+
+    patch.setattr(checkpoints, "decode_topic_id", decode)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
@@ -78,6 +96,8 @@ MUTATIONS = (
     Mutation(wait_for_the_source, seams_two.source_of_the_last_member_is_lost),
     Mutation(wait_for_the_source, seams_two.one_of_two_sources_is_lost),
     Mutation(decide_for_one_epoch, seams_two.operator_has_decided),
+    Mutation(wait_for_the_number, seams_two.loss_healed_before_it_was_heard_of),
+    Mutation(believe_every_topic_id, seams_two.wrong_topic_id),
 )
 
 

@@ -41,7 +41,7 @@ def test_files_are_kafkas(disk: SimulatedDisk) -> None:
     directory.close({ORDERS: 12})
     assert read_raw(disk, "data/meta.properties") == b"cluster.id=c1\nnode.id=1\nversion=1\n"
     assert read_raw(disk, "data/orders-eu-3/partition.metadata") == (
-        b"version: 0\ntopic_id: D14qPJ1VTzqKVgxPLXqbEA\n"
+        b"version: 0\ntopic_id: D14qPJ1VTzqKVgxPLXqbEA\nchecksum: 3262677816\n"
     )
     for name, offset in ("recovery-point", 15), ("log-start", 7), ("replication", 12):
         text = read_raw(disk, f"data/{name}-offset-checkpoint").decode()

@@ -60,6 +60,12 @@ class DiskStory(SeamStory):
         path = max(path for path in disk.contents(METADATA) if path.endswith(layout.LOG_SUFFIX))
         disk.flip(path, HEADER_SIZE + 2, 4)
 
+    def flip_in_topic_id(self, letter: str) -> None:
+        """While the process is dead."""
+        self.tell(f"a bit flips in the topic's id that {letter} has noted")
+        path = f"{DATA}/{TOPIC}-0/{layout.PARTITION_METADATA_FILE}"
+        self.machine(letter).disk.flip(path, len(b"version: 0\ntopic_id: ") + 5, 0)
+
     def flip_in_history(self, letter: str) -> None:
         """While the process is dead: epoch 1 becomes epoch 9."""
         self.tell(f"a bit flips in the history of epochs of {letter}")
@@ -247,6 +253,22 @@ def loss_healed_before_it_was_heard_of() -> DiskStory:
     return story
 
 
+def wrong_topic_id() -> DiskStory:
+    """A primary is killed soon after its topic was created, when no checkpoint knows of the topic yet, and one bit
+    of the topic's id beside its log is wrong when it is started again. It does not take its records for those of
+    a topic that was deleted, and does not lead with an empty log.
+    """
+    story = DiskStory(replication_mode="primary-backup", min_insync_replicas="2")
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    story.flip_in_topic_id("A")
+    story.start("A")
+    story.until(lambda: acting_leader(story.partition()) >= 0 and story.all_in_sync(), "the return of A")
+    story.run(500)
+    expect(story.read(), ["r1"])
+    return story
+
+
 def _is_damage(message: Any) -> bool:
     return isinstance(getattr(message, "ask", None), OfflineAsk)
 
@@ -259,4 +281,5 @@ STORIES: list[Callable[[], DiskStory]] = [
     one_of_two_sources_is_lost,
     operator_has_decided,
     loss_healed_before_it_was_heard_of,
+    wrong_topic_id,
 ]
