@@ -54,8 +54,8 @@ class QuorumPartitions:
         timing: Timing,
         disk: UUID | None,
     ) -> None:
-        """``directory``: of the broker's data; ``disk``: the id of what it lies on, for one that has not voted
-        yet. Raises StorageError.
+        """``directory``: of the broker's data; ``disk``: the id of what it lies on, for one that has not
+        voted yet. Raises StorageError.
         """
         self._me = host.me
         self._host = host

@@ -100,8 +100,8 @@ def decode_id(text: str) -> UUID:
 
 
 def encode_topic_id(topic_id: UUID) -> bytes:
-    """``partition.metadata``: the id in the 22 characters of URL-safe base64 that Kafka writes, and a checksum in
-    a line that Kafka does not read.
+    """``partition.metadata``: the id in the 22 characters of URL-safe base64 that Kafka writes, and a
+    checksum in a line that Kafka does not read.
     """
     checksum = crc32c(topic_id.bytes)
     return f"version: 0\ntopic_id: {encode_id(topic_id)}\nchecksum: {checksum}\n".encode()

@@ -12,9 +12,9 @@ Whoever has a ballot here has had a log, too. A log that is gone all the same (s
 is noted here before a new one is begun, and a log that is to drop damaged records before it does so: else the
 next start would take what is left for what it always was.
 
-The name under which this broker votes on partitions stands here as well, with the first ballot. The controllers'
-ballot file has a name, too, but that is another one as soon as the metadata log is damaged: no partition has lost
-anything by that, and no leader would know that it has to take in the new name.
+The name under which this broker votes on partitions stands here as well, with the first ballot. The
+controllers' ballot file has a name, too, but that is another one as soon as the metadata log is damaged: no
+partition has lost anything by that, and no leader would know that it has to take in the new name.
 """
 
 import logging

@@ -151,8 +151,8 @@ class Restoring:
             self._look()
 
     def _give_up_source(self) -> None:
-        """Whom we copy from may never come back. Others may have the same, and where that is for sure, or does
-        not matter, we go on without it.
+        """Whom we copy from may never come back. Others may have the same, and where that is for sure, or
+        does not matter, we go on without it.
         """
         source = self._hosted.replica.leader
         if self._copying_until is None or self._services.uptime_ms() - self._source_ms < SOURCE_WAIT_MS:

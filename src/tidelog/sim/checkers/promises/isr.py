@@ -124,8 +124,8 @@ class IsrPromise(Promise):
                 )
 
     def _held(self, place: Place) -> Iterator[tuple[int, int]]:
-        """Whoever is alive and may be elected, and where its log ends. One whose log is offline is not: it may
-        be a member still, while nobody knows who else is left.
+        """Whoever is alive and may be elected, and where its log ends. One whose log is offline is not: it
+        may be a member still, while nobody knows who else is left.
         """
         members, key = trusted(place.partition).difference(place.partition.offline), place.key
         for node in self._around.nodes():
