@@ -54,7 +54,9 @@ class QuorumPartitions:
         timing: Timing,
         disk: UUID | None,
     ) -> None:
-        """``directory``: of the broker's data; ``disk``: the id of what it lies on. Raises StorageError."""
+        """``directory``: of the broker's data; ``disk``: the id of what it lies on, for one that has not
+        voted yet. Raises StorageError.
+        """
         self._me = host.me
         self._host = host
         self._storage = storage
@@ -62,8 +64,7 @@ class QuorumPartitions:
         self._peers = peers
         self._chance = chance
         self._timing = timing
-        self._disk = disk
-        self._book = BallotBook(storage, directory, services)
+        self._book = BallotBook(storage, directory, services, disk)
         self._voters: dict[Key, QuorumVoters] = {}
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections that others told us of
@@ -141,7 +142,7 @@ class QuorumPartitions:
             self._timing,
             self._services.uptime_ms(),
             self._chance(),
-            self._disk,
+            self._book.name,
             self._first_delay_ms(partition) if is_new else None,
         )
         election.forgot = hosted.is_cut or key in self._lost or forgot(partition, history.latest, self._me)
@@ -172,12 +173,19 @@ class QuorumPartitions:
         since = self._lost.get(key)
         if since is not None:
             loss = self._images[key].loss_of(self._me)
-            if loss is None or loss.number <= since:
+            # It may have been numbered and healed before we heard of either. Our own log shows that: the set
+            # that heals it came after the loss, and so all is there that was acknowledged before.
+            if max(-1 if loss is None else loss.number, self._healed(key)) <= since:
                 return  # The controllers do not know yet.
             del self._lost[key]
             self._voters[key].unconfessed = False
             self._book.confessed(key)
         self._voters[key].recall()
+
+    def _healed(self, key: Key) -> int:
+        """The latest loss for which our own log says that we were readmitted; -1: none."""
+        mine = self._voters[key].latest.get(self._me)
+        return -1 if mine is None else mine.heals
 
     # --- logs that are gone ---------------------------------------------------------------------------------
 
@@ -195,7 +203,8 @@ class QuorumPartitions:
         voters, election = self._voters.get(key), hosted.election
         if voters is not None and election is not None:
             election.forgot = voters.unconfessed = True
-            self._lost[key] = self._images[key].partition_epoch
+            # Who hears late of the metadata may have been readmitted for an earlier loss in between.
+            self._lost[key] = max(self._images[key].partition_epoch, self._healed(key))
         self.note_lost(key, noted)
 
     def note_lost(self, key: Key, noted: Callable[[], None]) -> None:
@@ -364,6 +373,8 @@ class QuorumPartitions:
                 del self._untold[key]
             elif due_ms <= now_ms:
                 self._tell_controller(key)
+        for key in [key for key in self._lost if key in self._voters]:
+            self._recall(self._host.hosted[key])  # The log may tell what the metadata told before.
         for key in [key for key, due_ms in self._ahead.items() if due_ms <= now_ms]:
             self._tell_epoch(key, now_ms)
         for key in list(self._changing):

@@ -258,7 +258,12 @@ def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSync
 
 
 def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
+    """A member that leads is none to be judged, also where its log is offline: nobody else could take others
+    in, and whoever joins takes over from it.
+    """
     for member in wish.members:
+        if member == wish.broker_id and member in partition.in_sync:
+            continue
         problem = why_ineligible(image, partition, wish, member)
         if problem:
             raise _Ineligible(f"broker {member} {problem}")

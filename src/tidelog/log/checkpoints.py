@@ -100,15 +100,21 @@ def decode_id(text: str) -> UUID:
 
 
 def encode_topic_id(topic_id: UUID) -> bytes:
-    """``partition.metadata``: the id in the 22 characters of URL-safe base64 that Kafka writes."""
-    return f"version: 0\ntopic_id: {encode_id(topic_id)}\n".encode()
+    """``partition.metadata``: the id in the 22 characters of URL-safe base64 that Kafka writes, and a
+    checksum in a line that Kafka does not read.
+    """
+    checksum = crc32c(topic_id.bytes)
+    return f"version: 0\ntopic_id: {encode_id(topic_id)}\nchecksum: {checksum}\n".encode()
 
 
 def decode_topic_id(text: bytes) -> UUID:
-    """Raises :class:`CorruptBatch` when there is no id in the text."""
+    """Raises :class:`CorruptBatch` when there is no id in the text, or not the one that was written."""
     try:
         fields = dict(line.split(": ", 1) for line in text.decode().splitlines() if line)
-        return decode_id(fields["topic_id"])
+        topic_id = decode_id(fields["topic_id"])
+        if int(fields.get("checksum", crc32c(topic_id.bytes))) != crc32c(topic_id.bytes):
+            raise ValueError
+        return topic_id
     except (ValueError, KeyError):
         raise CorruptBatch("partition.metadata holds no topic id") from None
 

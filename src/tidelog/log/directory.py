@@ -254,10 +254,13 @@ class DataDirectory:
         try:
             known = self._storage.exists(directory)
             known_id = self._read_topic_id(directory) if known else None
-            if known_id is not None and known_id != topic_id:
+            # Where the id cannot be read, the checkpoints tell it; where they do not, the name has to do.
+            note = self._notes.get(name) if known and known_id is None else None
+            other_id = known_id if note is None else note.topic_id
+            if other_id is not None and other_id != topic_id:
                 # What the checkpoints say of it stays, unless they mean another topic as well: where they
                 # mean this one, the id in the directory is damaged, and its records are missed from here on.
-                self._set_aside(name, known_id)
+                self._set_aside(name, other_id)
                 known, known_id = False, None
             if self._speak_of_another(name, topic_id, known=known):
                 # The checkpoints still speak of a deleted partition of this name. After a crash they would
@@ -310,7 +313,7 @@ class DataDirectory:
         try:
             return checkpoints.decode_topic_id(text) if text is not None else None
         except CorruptBatch:
-            return None  # Torn by a crash soon after the partition was created; it is written again.
+            return None  # Torn by a crash soon after the partition was created, or damaged.
 
     def _set_aside(self, name: TopicPartition, topic_id: UUID) -> None:
         """Left by a deleted topic of the same name. It is not ours to serve, and not ours to throw away."""

@@ -4,16 +4,26 @@ Owns the entries of one log and the text of ``leader-epoch-checkpoint``. Does no
 log writes :meth:`encode` to disk when it syncs. An entry that a crash loses is found again in the batches'
 headers; one without batches promised nothing.
 
+The history decides which of two logs is the newer one, so a wrong bit in the file must not count. Kafka reads
+the same file and knows no checksum: it stands in the gap between the two numbers of the first row, a tab for
+each bit that is set and a space for each other one.
+
 Invariant: epochs rise strictly, start offsets rise strictly.
 """
 
+import re
 from bisect import bisect_right
+
+from crc32c import crc32c
 
 from tidelog.errors import CorruptBatch
 from tidelog.invariant import invariant
 from tidelog.types import NO_EPOCH, NO_OFFSET
 
 _VERSION = 0
+_ROW = re.compile(r"([0-9]+)([ \t]+)([0-9]+)")
+_UNCHECKED = " "  # the gap in a file of an earlier version, or of Kafka
+_BITS = str.maketrans("01", " \t")
 
 
 class EpochCache:
@@ -97,24 +107,44 @@ class EpochCache:
         self.version += 1
 
     def encode(self) -> bytes:
-        lines = [str(_VERSION), str(len(self._epochs))]
-        lines += [f"{epoch} {start}" for epoch, start in zip(self._epochs, self._starts, strict=True)]
+        rows = list(zip(self._epochs, self._starts, strict=True))
+        gap = _checksum(rows)
+        lines = [str(_VERSION), str(len(rows))]
+        for epoch, start in rows:
+            lines.append(f"{epoch}{gap}{start}")
+            gap = _UNCHECKED
         return ("\n".join(lines) + "\n").encode()
 
     @classmethod
     def decode(cls, text: bytes) -> "EpochCache":
         """Raises :class:`CorruptBatch` when the text is not a whole checkpoint."""
         cache = cls()
+        gaps: list[str] = []
         try:
             version, count, *rows = text.decode().splitlines()
             if int(version) != _VERSION or int(count) != len(rows):
                 raise ValueError
             for row in rows:
-                epoch, start = map(int, row.split())
+                epoch, gap, start = _parsed(row)
                 if epoch <= cache.latest or (cache._starts and start <= cache._starts[-1]):
                     raise ValueError
                 cache.assign(epoch, start)
+                gaps.append(gap)
+            if gaps and gaps[0] not in (_UNCHECKED, _checksum(cache.entries)):
+                raise ValueError
         except ValueError:
             raise CorruptBatch("the leader epoch checkpoint is damaged") from None
         cache.version = 0
         return cache
+
+
+def _parsed(row: str) -> tuple[int, str, int]:
+    found = _ROW.fullmatch(row)
+    if found is None:
+        raise ValueError
+    return int(found[1]), found[2], int(found[3])
+
+
+def _checksum(rows: list[tuple[int, int]]) -> str:
+    """As a gap between two numbers."""
+    return f"{crc32c(repr(rows).encode()):032b}".translate(_BITS)

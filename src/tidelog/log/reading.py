@@ -16,7 +16,7 @@ from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
 from tidelog.log.storage import EMPTY_REGION, Region
-from tidelog.log.verification import SLICE_BYTES, DamagedSegment, verify_read
+from tidelog.log.verification import ORDER_SIZE, SLICE_BYTES, DamagedSegment, verify_read
 from tidelog.protocol.batch import BatchHeader
 from tidelog.types import NO_EPOCH
 
@@ -89,7 +89,7 @@ class Reading(LogState):
             return
         end_offset, following = self._row.end_of(segment, self.end_offset)
         epoch_max: int = NO_EPOCH
-        if following is not None and position + size >= segment.size:
+        if following is not None and position + size + ORDER_SIZE >= segment.size:
             first = following.header_at(0)
             epoch_max = first.leader_epoch if first is not None else NO_EPOCH
         header = verify_read(

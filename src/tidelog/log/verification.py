@@ -18,7 +18,7 @@ from tidelog.types import NO_EPOCH
 PIECE_BYTES = 1 << 20
 SLICE_BYTES = 128 << 10  # read back at once: less than 5 ms, however small the batches are
 ANY_EPOCH = -1
-_ORDER_SIZE = batches.LENGTH_PREFIX_SIZE + 4  # Offset, length and leader epoch.
+ORDER_SIZE = batches.LENGTH_PREFIX_SIZE + 4  # Offset, length and leader epoch.
 
 
 class DamagedSegment(StorageError):
@@ -57,11 +57,19 @@ class Checked(NamedTuple):
 
 
 def check(
-    data: memoryview, next_offset: int, end_offset: int, *, to_the_end: bool, epoch_max: int = ANY_EPOCH
+    data: memoryview,
+    next_offset: int,
+    end_offset: int,
+    *,
+    to_the_end: bool,
+    epoch_max: int = ANY_EPOCH,
+    limit: int | None = None,
 ) -> Checked:
     """Every batch that is there in full; with ``to_the_end`` all of them must be, and what comes behind is of
-    ``epoch_max``."""
+    ``epoch_max``. Behind ``limit`` bytes no batch ends that counts: the rest only shows what follows.
+    """
     at = 0
+    end = len(data) if limit is None else limit
     epoch: int = NO_EPOCH
     whole_before = 0, next_offset  # Where the last batch begins, and what may have been expected there.
     try:
@@ -70,7 +78,7 @@ def check(
             _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
             if size < batches.HEADER_SIZE:
                 raise CorruptBatch(f"a batch claims {size} bytes")
-            if size > len(data) - at:
+            if size > end - at:
                 break
             header = batches.check(data, at)
             if header.next_offset > end_offset:
@@ -82,7 +90,7 @@ def check(
             raise CorruptBatch("the segment ends within a batch")
         if to_the_end and 0 <= epoch_max < epoch:
             raise _OutOfOrder(f"leader epoch {epoch_max} follows {epoch}")
-        if len(data) - at >= _ORDER_SIZE:
+        if len(data) - at >= ORDER_SIZE:
             base_offset, _ = batches.parse_prefix(data, at)
             _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
     except _OutOfOrder as error:
@@ -112,17 +120,21 @@ def verify_read(
     batch. ``epoch_max``: the epoch of what follows the segment.
     """
     # And the beginning of the batch behind: neither offset nor length nor epoch of a batch are under its CRC.
-    end = min(position + size + _ORDER_SIZE, segment.size)
+    end = min(position + size + ORDER_SIZE, segment.size)
     data = memoryview(segment.file().read_at(position, end - position))
     to_the_end = end >= segment.size
-    found = check(data, segment.base_offset, end_offset, to_the_end=to_the_end, epoch_max=epoch_max)
+    found = check(
+        data, segment.base_offset, end_offset, to_the_end=to_the_end, epoch_max=epoch_max,
+        limit=None if to_the_end else size,
+    )  # fmt: skip
     if not found.damage and is_whole and found.whole_bytes < size:
         found = found._replace(damage="a batch reaches over the beginning of another")
     if found.damage:
         damaged_from = found.next_offset if found.whole_bytes else offset
         raise DamagedSegment(f"{segment!r} is damaged: {found.damage}", damaged_from)
-    if (whole_bytes := min(found.whole_bytes, size)) > 0:
-        segment.note_verified(position, position + whole_bytes)
+    if found.whole_bytes:
+        # Never a part of a batch: whoever reads on from there would get no more than that part, for ever.
+        segment.note_verified(position, position + found.whole_bytes)
     return batches.parse_header(data) if len(data) >= batches.HEADER_SIZE else None
 
 

@@ -11,6 +11,10 @@ then this broker must not vote. A file that has grown too long is written anew.
 Whoever has a ballot here has had a log, too. A log that is gone all the same (somebody removed its directory)
 is noted here before a new one is begun, and a log that is to drop damaged records before it does so: else the
 next start would take what is left for what it always was.
+
+The name under which this broker votes on partitions stands here as well, with the first ballot. The
+controllers' ballot file has a name, too, but that is another one as soon as the metadata log is damaged: no
+partition has lost anything by that, and no leader would know that it has to take in the new name.
 """
 
 import logging
@@ -27,6 +31,7 @@ from tidelog.replication.votes import Ballot
 from tidelog.services import Services
 
 FILE_NAME = "ballots"
+_NAME = -1  # In the place of a partition: the line tells the name, in the place of a topic.
 REWRITE_BYTES = 1 << 20  # A shorter file is never written anew.
 
 _logger = logging.getLogger(__name__)
@@ -46,8 +51,12 @@ class _Line(msgspec.Struct, array_like=True):
 
 
 class BallotBook:
-    def __init__(self, storage: Storage, directory: str, services: Services) -> None:
-        """Raises StorageError when what was voted cannot be known."""
+    def __init__(
+        self, storage: Storage, directory: str, services: Services, name: UUID | None = None
+    ) -> None:
+        """``name``: under which this broker votes, if it has not voted yet. Raises StorageError when what was
+        voted cannot be known.
+        """
         self._storage = storage
         self._path = f"{directory}/{FILE_NAME}"
         self._services = services
@@ -58,6 +67,8 @@ class BallotBook:
         self._writing = False
         self._write = 0  # The number of the last write.
         self._size = 0
+        self.name = name
+        self._is_named = name is None
         try:
             self._load()
         except OSError as error:
@@ -105,10 +116,7 @@ class BallotBook:
             if line is None:
                 torn_at = position if torn_at < 0 else torn_at
             elif torn_at < 0:
-                key = line.topic, line.partition
-                self._ballots[key] = Ballot(line.epoch, line.voted_for)
-                (self._lost.add if line.lost else self._lost.discard)(key)
-                self._write = line.write
+                self._take(line)
             elif line.write > self._write + 1:
                 raise StorageError(f"{self._path} is damaged at byte {torn_at}: votes may be forgotten")
             position += len(raw)
@@ -116,6 +124,15 @@ class BallotBook:
         if torn_at >= 0:
             _logger.warning("%s: cut %d bytes behind the last ballot", self._path, len(text) - torn_at)
             self._storage.open(self._path).truncate(torn_at)
+
+    def _take(self, line: _Line) -> None:
+        self._write = line.write
+        if line.partition == _NAME:
+            self.name, self._is_named = line.topic, True
+            return
+        key = line.topic, line.partition
+        self._ballots[key] = Ballot(line.epoch, line.voted_for)
+        (self._lost.add if line.lost else self._lost.discard)(key)
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -133,10 +150,10 @@ class BallotBook:
         self._write += 1
         if self._size > max(REWRITE_BYTES, 4 * len(self._ballots) * _LINE_BYTES):
             lines = b"".join(self._line(key, ballot) for key, ballot in self._ballots.items())
-            work = self._rewriting(lines)
+            work = self._rewriting(self._name_line() + lines)
         else:
             lines = b"".join(self._line(key, ballot) for key, ballot, _ in batch)
-            work = self._appending(self._size, lines)
+            work = self._appending(self._size, lines if self._is_named else self._name_line() + lines)
         if self._logs_are_new:
             self._logs_are_new = False
             work = self._after_the_names(work)
@@ -160,6 +177,9 @@ class BallotBook:
 
         return both
 
+    def _name_line(self) -> bytes:
+        return b"" if self.name is None else self._line((self.name, _NAME), Ballot())
+
     def _line(self, key: Key, ballot: Ballot) -> bytes:
         line = _Line(self._write, key[0], key[1], ballot.epoch, ballot.voted_for, key in self._lost)
         body = msgspec.json.encode(line)
@@ -177,6 +197,7 @@ class BallotBook:
         failed = isinstance(result, BaseException)
         if not isinstance(result, BaseException):
             self._size = result
+            self._is_named = True
         for _, _, saved in batch:
             saved(result if failed else None)
         if self._waiting:

@@ -20,7 +20,8 @@ good.
 
 Others answer only in the new epoch: from then on they take nothing from anybody else, so what they say stays
 true unless they lose it: one that loses power meanwhile holds less than it said. So whom we copy from is
-asked again while we copy, and histories part only when the answer is a new one. How many must be heard
+asked again while we copy, and histories part only when the answer is a new one. One that is silent for five
+seconds is left: another one may have the same, and it may be gone for good. How many must be heard
 follows from how many copies an ok stands for. When nothing is missing any more, the controllers are asked to
 take the replica into the in-sync set; with their word it leads.
 """
@@ -41,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 ASK_AGAIN_MS = 200
 FORCED_WAIT_MS = 1000  # How long others may take to answer where they may be gone for good.
+SOURCE_WAIT_MS = 5000  # How long whom we copy from may be silent: it has records that we lack.
 _NOTHING = Tail(NO_EPOCH, -1)  # of no log
 
 
@@ -89,6 +91,7 @@ class Restoring:
         self._discarded: set[int] = set()  # whose history an operator has decided against
         self._doubted: dict[int, Tail] = {}  # with which our log was found to differ: asked for again
         self._copying_until: int | None = None  # where the log ends that we follow
+        self._source_ms = 0  # when the one we follow was last heard of
         self._timer: Timer | None = None
         self._forced_ms = services.uptime_ms() + FORCED_WAIT_MS
         self.done = False
@@ -122,6 +125,7 @@ class Restoring:
         """
         if self._hosted.closed or self._hosted.restoring is not self:
             return
+        self._give_up_source()
         me, source = self._hosted.replica.me, self._hosted.replica.leader
         # The answers may come in any order, and some late.
         skipped = self._services.perturb("tail ask skipped")
@@ -141,9 +145,20 @@ class Restoring:
                 self.problem = ""  # It has lost something since: what we know of it is another log's.
             self._tails[got.sender] = tail
             if self._copying_until is not None and got.sender == self._hosted.replica.leader:
+                self._source_ms = self._services.uptime_ms()
                 self._copying_until = tail.end_offset
                 self.taken()
             self._look()
+
+    def _give_up_source(self) -> None:
+        """Whom we copy from may never come back. Others may have the same, and where that is for sure, or
+        does not matter, we go on without it.
+        """
+        source = self._hosted.replica.leader
+        if self._copying_until is None or self._services.uptime_ms() - self._source_ms < SOURCE_WAIT_MS:
+            return
+        logger.warning("%s: broker %s is silent; it is not copied from any more", self._hosted.key, source)
+        self.restarted(source)
 
     def restarted(self, broker: int) -> None:
         """It may have come back with less than it said: it is asked again, and not waited for."""
@@ -228,7 +243,7 @@ class Restoring:
             "%s: copies back from broker %s, which has everything up to %s; ours ends at %s",
             self._hosted.key, replica, tail.end_offset, self._hosted.log.end_offset,
         )  # fmt: skip
-        self._copying_until = tail.end_offset
+        self._copying_until, self._source_ms = tail.end_offset, self._services.uptime_ms()
         self._hosted.follow(mandate.epoch, replica, mandate.replicas, mandate.partition_epoch)
 
     def taken(self) -> None:

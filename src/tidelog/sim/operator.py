@@ -6,8 +6,8 @@ mode                what is decided
 =================== ==========================================================================================
 ``primary-backup``  a primary whose disk was replaced, where one copy was enough for an ok, shall lead with
                     what the others have (``tidelog topic promote``)
-``isr``             nobody is whole, and the last one that was has a new disk: any replica shall lead
-                    (``tidelog topic elect --unclean``)
+``isr``             nobody is whole, and the last one that was has a new disk, or damaged records: any replica
+                    shall lead (``tidelog topic elect --unclean``)
 ``quorum``          a majority of the voters lost data: the longest log goes on (``tidelog topic recover``)
 =================== ==========================================================================================
 

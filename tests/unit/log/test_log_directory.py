@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from log_model import SMALL, append_many, contents, sync
 
-from tidelog.errors import StorageError
+from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log import checkpoints
 from tidelog.log.directory import DataDirectory
 from tidelog.sim.disk import EIO, SimulatedDisk, everything
@@ -41,7 +41,7 @@ def test_files_are_kafkas(disk: SimulatedDisk) -> None:
     directory.close({ORDERS: 12})
     assert read_raw(disk, "data/meta.properties") == b"cluster.id=c1\nnode.id=1\nversion=1\n"
     assert read_raw(disk, "data/orders-eu-3/partition.metadata") == (
-        b"version: 0\ntopic_id: D14qPJ1VTzqKVgxPLXqbEA\n"
+        b"version: 0\ntopic_id: D14qPJ1VTzqKVgxPLXqbEA\nchecksum: 3262677816\n"
     )
     for name, offset in ("recovery-point", 15), ("log-start", 7), ("replication", 12):
         text = read_raw(disk, f"data/{name}-offset-checkpoint").decode()
@@ -382,3 +382,21 @@ def test_a_checkpoint_with_a_wrong_bit_is_not_believed(disk: SimulatedDisk) -> N
     again = open_directory(disk)
     assert again.high_watermark(ORDERS) == 0
     assert again.open_log(ORDERS, ID, SMALL, 1000).end_offset == 5
+
+
+def test_no_flipped_bit_makes_another_topic() -> None:
+    topic_id = UUID(int=0x0F5E2A3C9D554F3A8A560C4F2D7A9B10)
+    text = checkpoints.encode_topic_id(topic_id)
+    for place in range(8 * len(text)):
+        flipped = bytearray(text)
+        flipped[place // 8] ^= 1 << place % 8
+        try:
+            assert checkpoints.decode_topic_id(bytes(flipped)) == topic_id
+        except CorruptBatch:
+            continue
+
+
+def test_a_topic_id_without_a_checksum_is_believed() -> None:
+    """Of an earlier version, or of Kafka."""
+    text = b"version: 0\ntopic_id: D14qPJ1VTzqKVgxPLXqbEA\n"
+    assert checkpoints.encode_id(checkpoints.decode_topic_id(text)) == "D14qPJ1VTzqKVgxPLXqbEA"

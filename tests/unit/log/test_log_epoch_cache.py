@@ -90,9 +90,28 @@ def test_truncation_from_the_start(start: int, left: list[tuple[int, int]]) -> N
     assert cache.entries == left
 
 
-def test_the_text_is_kafkas() -> None:
-    assert cache_of((1, 10), (3, 20)).encode() == b"0\n2\n1 10\n3 20\n"
+def test_the_text_is_kafkas_but_for_the_width_of_a_gap() -> None:
+    text = cache_of((1, 10), (3, 20)).encode()
+    assert [row.split() for row in text.splitlines()] == [[b"0"], [b"2"], [b"1", b"10"], [b"3", b"20"]]
     assert EpochCache().encode() == b"0\n0\n"
+
+
+def test_a_file_without_a_checksum_is_believed() -> None:
+    """Of an earlier version, or of Kafka."""
+    assert EpochCache.decode(b"0\n2\n1 10\n3 20\n").entries == [(1, 10), (3, 20)]
+
+
+@pytest.mark.parametrize("entries", [((1, 10),), ((1, 10), (3, 20)), ((0, 0), (2, 7), (12, 345))])
+def test_no_flipped_bit_makes_another_history(entries: tuple[tuple[int, int], ...]) -> None:
+    text = cache_of(*entries).encode()
+    for place in range(8 * len(text)):
+        flipped = bytearray(text)
+        flipped[place // 8] ^= 1 << place % 8
+        try:
+            found = EpochCache.decode(bytes(flipped)).entries
+        except CorruptBatch:
+            continue
+        assert found == list(entries)
 
 
 @given(st.dictionaries(st.integers(0, 1000), st.integers(1, 50)))

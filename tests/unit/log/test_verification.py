@@ -211,6 +211,16 @@ def test_a_reader_gets_a_whole_batch_where_what_was_checked_ends_within_it(log: 
         assert len(read(log, 0)) >= first
 
 
+@pytest.mark.parametrize("more", range(1, 24))
+def test_a_read_that_ends_within_a_batch_does_not_shorten_the_next_one(log: Log, more: int) -> None:
+    """Also where the rest of that batch was seen: the check looks at the beginning of what follows."""
+    size = size_of(log, 0)
+    read(log, 0, 2 * size - more)
+    assert log.segments[0].verified_to % size == 0
+    following = [header.base_offset for _, header in batches.iterate(read(log, 1, 10))]
+    assert following == [1]
+
+
 def test_ranges_that_were_checked_grow_together_and_are_cut(log: Log) -> None:
     segment = log.segments[0]
     segment.note_verified(100, 200)

@@ -159,3 +159,39 @@ def test_a_new_log_is_on_disk_before_its_first_ballot() -> None:
     services.run()
     on.crash()
     assert on.exists("data/t-0")
+
+
+def named(on: SimulatedDisk, name: UUID) -> tuple[BallotBook, FakeServices]:
+    services = FakeServices()
+    return BallotBook(on, "data", cast(Services, services), name), services
+
+
+def test_the_name_of_the_first_ballot_stays() -> None:
+    """Whatever the metadata log is called later."""
+    on = disk()
+    book, services = named(on, UUID(int=1))
+    save(book, services, {0: Ballot(3, 1)})
+    again, services = named(on, UUID(int=2))
+    assert again.name == UUID(int=1)
+    assert again.of((TOPIC, 0)) == Ballot(3, 1)
+    save(again, services, {1: Ballot(4, 2)})
+    assert named(on, UUID(int=3))[0].name == UUID(int=1)
+
+
+def test_a_book_without_a_name_gets_one_with_its_next_ballot() -> None:
+    """One of an earlier version."""
+    on = disk()
+    book, services = opened(on)
+    save(book, services, {0: Ballot(3, 1)})
+    named_late, services = named(on, UUID(int=1))
+    save(named_late, services, {1: Ballot(4, 2)})
+    assert named(on, UUID(int=2))[0].name == UUID(int=1)
+
+
+def test_the_name_survives_that_the_book_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ballot_book, "REWRITE_BYTES", 0)
+    on = disk()
+    book, services = named(on, UUID(int=1))
+    for epoch in range(20):
+        save(book, services, {0: Ballot(epoch, 1)})
+    assert named(on, UUID(int=2))[0].name == UUID(int=1)

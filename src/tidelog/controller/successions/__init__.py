@@ -138,10 +138,15 @@ def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
     """A replica has lost what it held, or comes: the leader may take it for one that holds all it had
     acknowledged, and would have it join at once. In a new epoch nothing counts that was fetched before, or by
     one that has not heard of it. Who votes counts for nothing anyway until it was taken in anew.
+
+    What was decided about a leader that still gathers what others hold stays decided.
     """
     if partition.leader == NO_BROKER or elects_itself(partition):
         return partition
-    return msgspec.structs.replace(partition, leader_epoch=partition.leader_epoch + 1)
+    epoch, unclean = partition.leader_epoch + 1, partition.unclean_epoch
+    if is_restoring(partition) and unclean == partition.leader_epoch:
+        unclean = epoch
+    return msgspec.structs.replace(partition, leader_epoch=epoch, unclean_epoch=unclean)
 
 
 def copied(partition: PartitionImage) -> PartitionImage:

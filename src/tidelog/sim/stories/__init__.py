@@ -25,6 +25,7 @@ from tidelog.sim.stories import (
     readers,
     registrations,
     seams,
+    seams_two,
     stand_ins,
     wholeness,
 )
@@ -51,7 +52,7 @@ STORIES: dict[str, Told] = (
     | _named("old_mail", old_mail.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)
-    | _named("seam", seams.STORIES)
+    | _named("seam", (*seams.STORIES, *seams_two.STORIES))
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
     | _named("reader", readers.STORIES)

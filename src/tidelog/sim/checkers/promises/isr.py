@@ -8,7 +8,7 @@ by default             every member of the in-sync set (and every eligible forme
 ``flush.messages=1``   every member has lost its disk
 unclean elections on   nobody of them is alive, and somebody else is elected: what he does not hold
 an operator forces it  the elected one lacks them (in the seeds: only when nobody is whole any more, and the
-                       last one that was came back with a new disk)
+                       last one that was came back with a new disk, or had damaged records)
 ====================== ====================================================================================
 
 Kept from outside: which machines lost power, what was left on their disks, and who has joined again since.
@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 
 from tidelog.controller.image import PartitionImage
 from tidelog.replication.hosted import Hosted
-from tidelog.sim.checkers.promises.losses import NOTHING_LOST, trusted
+from tidelog.sim.checkers.promises.losses import NOTHING_LOST, stays_decided, trusted
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import ACKS_ALL, Promise, Surroundings
 from tidelog.sim.checkers.violation import Violation
@@ -44,11 +44,13 @@ class IsrPromise(Promise):
         return len(place.partition.in_sync) > 1
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
-        """Nobody is whole any more, and the last one that was has a new disk."""
+        """Nobody is whole any more, and the last one that was has a new disk, or a damaged one."""
         partition, last = place.partition, self._last.get(place.key, set())
         nobody = partition.leader < 0 and partition.last_leader < 0 and not trusted(partition)
-        lost = last <= self._around.losses.real(place.key).keys()
-        return nobody and bool(last) and lost and not replaced.isdisjoint(last)
+        losses = self._around.losses
+        real = losses.real(place.key).keys()
+        gone = replaced | (real - losses.tails(place.key).keys())
+        return nobody and bool(last) and last <= real and not last.isdisjoint(gone)
 
     # --- losses ---------------------------------------------------------------------------------------------
 
@@ -82,7 +84,7 @@ class IsrPromise(Promise):
             raise Violation(f"{place.name}: the leader is not in its own in-sync set: {partition}")
         if not set(partition.in_sync) <= set(partition.replicas):
             raise Violation(f"{place.name}: a member that is no replica: {partition}")
-        if partition.unclean_epoch > before.unclean_epoch:
+        if partition.unclean_epoch > before.unclean_epoch and not stays_decided(before, partition):
             self._elected_uncleanly(place)
         joined = {*partition.in_sync} - {*before.in_sync}
         committed = self._around.committed_end(place.key)
@@ -122,8 +124,10 @@ class IsrPromise(Promise):
                 )
 
     def _held(self, place: Place) -> Iterator[tuple[int, int]]:
-        """Whoever is alive and may be elected, and where its log ends."""
-        members, key = trusted(place.partition), place.key
+        """Whoever is alive and may be elected, and where its log ends. One whose log is offline is not: it
+        may be a member still, while nobody knows who else is left.
+        """
+        members, key = trusted(place.partition).difference(place.partition.offline), place.key
         for node in self._around.nodes():
             hosted = node.host.hosted.get(key) if node.me in members else None
             if hosted is not None:

@@ -5,6 +5,7 @@ may change its mode while one of its replicas has not got back yet what it lost.
 from collections.abc import Container
 
 from tidelog.controller.image import PartitionImage
+from tidelog.controller.successions import is_restoring
 from tidelog.sim.checkers.promises.place import Key, Place
 
 NOTHING_LOST = 1 << 62
@@ -85,3 +86,13 @@ class Losses:
 def trusted(partition: PartitionImage) -> set[int]:
     """Whom the controllers take for whole."""
     return {*partition.in_sync, *partition.eligible}
+
+
+def stays_decided(before: PartitionImage, now: PartitionImage) -> bool:
+    """Whether a leader that was enforced has only another epoch: it still gathers what others hold."""
+    return (
+        before.leader == now.leader
+        and before.unclean_epoch == before.leader_epoch == now.leader_epoch - 1
+        and is_restoring(before)
+        and is_restoring(now)
+    )

@@ -21,6 +21,7 @@ from collections.abc import Set as AbstractSet
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader, is_restoring
 from tidelog.replication.hosted import Hosted
+from tidelog.sim.checkers.promises.losses import stays_decided
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import Promise, Surroundings
 from tidelog.sim.checkers.violation import Violation
@@ -81,7 +82,7 @@ class PrimaryBackupPromise(Promise):
             raise Violation(f"{place.name}: somebody else than the primary leads: {partition}")
         if not set(partition.in_sync) <= set(partition.replicas):
             raise Violation(f"{place.name}: a member that is no replica: {partition}")
-        if partition.unclean_epoch > before.unclean_epoch:
+        if partition.unclean_epoch > before.unclean_epoch and not stays_decided(before, partition):
             self._forced(place)
         leader = acting_leader(partition)
         if leader >= 0 and leader != acting_leader(before):
