@@ -91,8 +91,25 @@ def test_truncation_from_the_start(start: int, left: list[tuple[int, int]]) -> N
 
 
 def test_the_text_is_kafkas() -> None:
-    assert cache_of((1, 10), (3, 20)).encode() == b"0\n2\n1 10\n3 20\n"
+    """As Kafka's LeaderEpochCheckpointFile reads it: all lines, each split at blanks into two numbers."""
+    version, count, *rows = cache_of((1, 10), (3, 20)).encode().decode().split("\n")[:-1]
+    assert (version, count) == ("0", "2")
+    assert [row.split() for row in rows] == [["1", "10"], ["3", "20"]]
+    assert all(not row[0].isspace() for row in rows)
     assert EpochCache().encode() == b"0\n0\n"
+
+
+def test_a_file_of_kafka_is_believed() -> None:
+    assert EpochCache.decode(b"0\n2\n1 10\n3 20\n").entries == [(1, 10), (3, 20)]
+
+
+@pytest.mark.parametrize("at", range(len(b"0\n2\n1 10\n3 20")))
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_is_noticed(at: int, bit: int) -> None:
+    text = bytearray(cache_of((1, 10), (3, 20)).encode())
+    text[at] ^= 1 << bit
+    with pytest.raises(CorruptBatch):
+        EpochCache.decode(bytes(text))
 
 
 @given(st.dictionaries(st.integers(0, 1000), st.integers(1, 50)))
