@@ -77,6 +77,7 @@ class Assembly:
         self.server.gate = Gate(self.peers.inbound, relay)
         self.broker.lost_brokers = self.node.lost_peers
         self.node.on_metadata = self.broker.metadata_changed
+        self.node.host.on_contradiction = lambda hosted, leader, error: hosted.contradicted(leader, error)
         self.node.on_registered = lambda: boot.note_use(data)
 
     def _registration(self, directory: DataDirectory, incarnation: UUID, address: Listener) -> RegisterAsk:
