@@ -1,5 +1,5 @@
-"""Stories about files beside the records can fail: each mutation takes one check out, and the story that tells
-why it is there notices.
+"""Stories about files beside the records can fail: each mutation takes one check out, and the story that
+tells why it is there notices.
 """
 
 from collections.abc import Callable

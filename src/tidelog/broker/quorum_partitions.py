@@ -170,9 +170,9 @@ class QuorumPartitions:
     def _replace_damaged(
         self, key: Key, file: VoterFile, history: VoterHistory, error: DamagedVoters
     ) -> None:
-        """Who voted last is not known here, and the metadata may be behind. So it counts as a loss: the replica
-        votes again when a leader has readmitted it, and what the log says from there on is whole. The damaged
-        file stays until the loss is on disk: it is the only trace of it.
+        """Who voted last is not known here, and the metadata may be behind. So it counts as a loss: the
+        replica votes again when a leader has readmitted it, and what the log says from there on is whole. The
+        damaged file stays until the loss is on disk: it is the only trace of it.
         """
         logger.error("%s: %s; it does not vote before it was readmitted", key, error.message)
         file.is_held = True

@@ -4,8 +4,8 @@ Owns the entries of one log and the text of ``leader-epoch-checkpoint``. Does no
 log writes :meth:`encode` to disk when it syncs. An entry that a crash loses is found again in the batches'
 headers; one without batches promised nothing.
 
-Kafka's file has no checksum, and with one wrong digit replicas would cut their logs at the wrong place. So the
-last line ends with a CRC of all before it, as 32 blanks: a space for each 0, a tab for each 1. Kafka, and
+Kafka's file has no checksum, and with one wrong digit replicas would cut their logs at the wrong place. So
+the last line ends with a CRC of all before it, as 32 blanks: a space for each 0, a tab for each 1. Kafka, and
 earlier versions of Tidelog, skip blanks at the end of a line. A file without them is believed.
 
 Invariant: epochs rise strictly, start offsets rise strictly.

@@ -128,9 +128,9 @@ class BallotBook:
 
     def _damaged(self, position: int) -> StorageError:
         return StorageError(
-            f"{self._path} is damaged at byte {position}: votes may be forgotten. Move the file away and start "
-            "the broker again: its replicas of quorum topics then vote when their leaders have readmitted them. "
-            "Do so on one broker at a time"
+            f"{self._path} is damaged at byte {position}: votes may be forgotten. Move the file away and "
+            "start the broker again: its replicas of quorum topics then vote when their leaders have "
+            "readmitted them. Do so on one broker at a time"
         )
 
     # --- writing --------------------------------------------------------------------------------------------

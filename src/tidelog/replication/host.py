@@ -246,7 +246,8 @@ class Host:
         if loop is None:
             loop = FetchLoop(
                 self.me, replica.leader, self._services, self._peers, lambda: self.broker_epoch(),
-                self.voting.leader_named, lambda *what: self.on_contradiction(*what), int(self._chance() * GENERATIONS) + 1,
+                self.voting.leader_named, lambda *what: self.on_contradiction(*what),
+                int(self._chance() * GENERATIONS) + 1,
             )  # fmt: skip
             self._loops[replica.leader] = loop
         loop.want(hosted)

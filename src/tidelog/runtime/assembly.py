@@ -81,9 +81,7 @@ class Assembly:
         self.node.on_registered = lambda: boot.note_use(data)
 
     def _registration(self, directory: DataDirectory, incarnation: UUID, address: Listener) -> RegisterAsk:
-        forgot = boot.machine_was_off(
-            self._data, was_clean=directory.was_clean, is_new=directory.is_new
-        )
+        forgot = boot.machine_was_off(self._data, was_clean=directory.was_clean, is_new=directory.is_new)
         config = self._config
         return RegisterAsk(
             config.node_id, incarnation, address.host, address.port, config.broker_rack, forgot,

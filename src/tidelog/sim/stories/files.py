@@ -15,12 +15,11 @@ from tidelog.sim.telling import StoryFailed, expect
 
 CHECKPOINTED_MS = 3500
 PARTITION = f"{DATA}/{TOPIC}-0"
-SMALL = {"segment.bytes": "400", "index.interval.bytes": "170"}
 
 
 def _story() -> Story:
     """With segments of five records, and an index entry for every third."""
-    return Story(**{name.replace(".", "_"): value for name, value in SMALL.items()})
+    return Story(segment_bytes="400", index_interval_bytes="170")
 
 
 def _write(story: Story, count: int) -> None:
@@ -97,9 +96,9 @@ def _index() -> str:
 
 
 def history_with_a_wrong_digit() -> Story:
-    """A has a record that was never committed, and dies; B leads, and writes another one in its place. C comes
-    back with a wrong digit in its history of epochs, by which A's epoch ended one record later than it did.
-    When C leads, A does not keep its record: C has read its history from the batches.
+    """A has a record that was never committed, and dies; B leads, and writes another one in its place. C
+    comes back with a wrong digit in its history of epochs, by which A's epoch ended one record later than it
+    did. When C leads, A does not keep its record: C has read its history from the batches.
     """
     story = _story()
     _write(story, 2)

@@ -33,7 +33,7 @@ class GroupStory(Story):
     def _found(self, settings: dict[str, str]) -> None:
         cluster, hosts = self.cluster, list(self.cluster.brokers)
         cluster.start()
-        placed = {index: hosts for index in range(self.partitions)}
+        placed = dict.fromkeys(range(self.partitions), hosts)
         cluster.create_topic(TopicWish(TOPIC, -1, -1, placed, settings))
         newest = cluster.checker.metadata
         self.world.run_while(lambda: TOPIC not in newest.newest.topics, 20_000)

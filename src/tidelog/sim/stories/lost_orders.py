@@ -47,7 +47,9 @@ class TwoPartitions(GroupStory):
         self, member: str, at: str, epoch: int, owned: tuple[int, ...] | None
     ) -> tuple[int, tuple[int, ...] | None]:
         """Its epoch then, and the partitions that it is told to have; None: as before."""
-        heard = ask(self, self.machine(at).node_id, CONSUMER_GROUP_HEARTBEAT, self._body(member, epoch, owned))
+        heard = ask(
+            self, self.machine(at).node_id, CONSUMER_GROUP_HEARTBEAT, self._body(member, epoch, owned)
+        )
         body = wait_for(self, heard).body
         if body is None or body.error_code:
             raise StoryFailed(f"{member} was refused")
@@ -115,7 +117,10 @@ class OffsetProducer(OldProducer):
     def found(self, *, stable: bool = True) -> int | ErrorCode:
         """What the group's next member would begin with."""
         story = self._story
-        topic = {"topic_id": story.cluster.checker.metadata.newest.topics[TOPIC].topic_id, "partition_indexes": [0]}
+        topic = {
+            "topic_id": story.cluster.checker.metadata.newest.topics[TOPIC].topic_id,
+            "partition_indexes": [0],
+        }
         group = {"group_id": GROUP, "member_id": None, "member_epoch": -1, "topics": [topic]}
         body: Fields = {"groups": [group], "require_stable": stable}
         heard: list[Reply] = ask(story, self._group_coordinator(), OFFSET_FETCH, body, 30_000)
