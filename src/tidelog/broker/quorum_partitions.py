@@ -55,7 +55,7 @@ class QuorumPartitions:
         timing: Timing,
         disk: UUID | None,
         *,
-        written_survives: bool,
+        written_survives: bool = False,
     ) -> None:
         """``directory``: of the broker's data; ``disk``: the id of what it lies on; ``written_survives``:
         whether all that the last process wrote is still there. Raises StorageError.

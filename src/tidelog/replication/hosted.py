@@ -588,7 +588,8 @@ class Hosted:
         """
         self._fail(
             self.log.refuse_writes(
-                f"broker {leader}, which leads, contradicts the log in {self.log.directory}: {error.message}. "
+                f"broker {leader}, which leads, contradicts the log in {self.log.directory}: "
+                f"{error.message}. "
                 "This replica stops and drops nothing. If the leader is right, stop this broker, remove that "
                 "directory and start it again: it then copies everything from the leader. Otherwise the "
                 "directory holds records that were committed and the leader lacks: keep a copy of it"
