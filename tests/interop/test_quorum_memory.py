@@ -36,6 +36,14 @@ def told(cluster: Cluster, *arguments: str) -> dict[str, Any]:
     return answer
 
 
+def described(cluster: Cluster) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tidelog", "topic", "describe", TOPIC, "--json"]
+    place = ["--bootstrap", cluster.bootstrap]
+    done = subprocess.run([*command, *place], capture_output=True, text=True, timeout=60, check=True)
+    row: dict[str, Any] = json.loads(done.stdout)["partitions"][0]
+    return row
+
+
 @pytest.mark.timeout(240)
 def test_two_removed_directories_do_not_outvote_the_intact_third(tmp_path: Path) -> None:
     """``rm -r`` of the topic's directory on two of three brokers, and two starts while the third is away."""
@@ -65,6 +73,9 @@ def test_two_removed_directories_do_not_outvote_the_intact_third(tmp_path: Path)
         cluster[3].start()
         eventually(lambda: len(told(cluster)["unheard"]) == 0, "all brokers are let in")
         assert ledger.write(2) == {TOPIC}
+        shown_row = described(cluster)
+        assert shown_row["leader"] is None  # Though somebody serves readers.
+        assert shown_row["readers_at"] == 3
         plan = told(cluster)
         assert (plan["executed"], plan["leader"]) == (False, 3)
         assert told(cluster, "--yes")["executed"]

@@ -16,6 +16,8 @@ from tidelog.replication.replica import Replica, Role
 from tidelog.replication.sealing import Sealing
 from tidelog.sim.explore import SCOPES
 
+pytestmark = pytest.mark.timeout(600)  # As for the scopes without mutations.
+
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 

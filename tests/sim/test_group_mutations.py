@@ -9,13 +9,13 @@ import pytest
 
 from tidelog.broker.partition import Partition
 from tidelog.errors import InvariantViolation
-from tidelog.groups.consumer import requests
+from tidelog.groups.consumer import heartbeats, requests
 from tidelog.groups.consumer.group import ConsumerGroup
 from tidelog.groups.effects import Answer, Effects, KeyValue
 from tidelog.log.producers import ProducerStates
 from tidelog.replication.serving import Serving
 from tidelog.sim.checkers import Violation
-from tidelog.sim.stories import group_owners, late_markers, old_mail
+from tidelog.sim.stories import group_owners, late_markers, lost_orders, old_mail
 from tidelog.sim.story import Story
 from tidelog.sim.telling import StoryFailed
 
@@ -60,12 +60,25 @@ def take_late_markers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStates, "is_late", lambda self, producer_id, epoch, marker: False)
 
 
+def end_pending_offsets_too_early(patch: pytest.MonkeyPatch) -> None:
+    """A late copy of a marker is not written, and yet ends what the next transaction has sent."""
+    original = Partition.append_marker
+    patch.setattr(Partition, "append_marker", lambda self, *args: original(self, *args)._replace(is_new=True))
+
+
+def tell_orders_once(patch: pytest.MonkeyPatch) -> None:
+    """A member is told what it has when that changes, and whoever does not hear it never does."""
+    patch.setattr(heartbeats, "within", lambda owned, held: True)
+
+
 MUTATIONS: list[tuple[Patch, Callable[[], Story]]] = [
     (answer_ahead_of_the_log, group_owners.member_that_was_thrown_out_in_vain),
     (take_old_asks_for_new_ones, old_mail.frozen_leader_is_not_followed_still),
     (take_old_asks_and_trust, group_owners.thawed_coordinator_reads_old_mail),
     (trust_what_was_so_a_moment_ago, group_owners.coordinator_that_the_controllers_do_not_hear),
     (take_late_markers, late_markers.copy_that_arrives_in_the_next_transaction),
+    (end_pending_offsets_too_early, lost_orders.late_marker_beside_pending_offsets),
+    (tell_orders_once, lost_orders.order_to_give_up),
 ]
 
 

@@ -104,6 +104,7 @@ class Node:
         self.quorum = self.partitions.quorum = QuorumPartitions(
             self.host, storage, logs.path, services, peers, chance,
             metadata.timing._replace(founding_ms=0), self.metadata.election.directory,
+            written_survives=logs.written_survives,
         )  # fmt: skip
         self.quorum.image = lambda: self.image
         self.quorum.broker_epoch = lambda: self.membership.broker_epoch

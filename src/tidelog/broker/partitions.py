@@ -68,6 +68,10 @@ class Logs(Protocol):
     @property
     def path(self) -> str: ...
 
+    @property
+    def written_survives(self) -> bool:
+        """Whether everything that the last process wrote is still there."""
+
 
 class PartitionTable:
     def __init__(

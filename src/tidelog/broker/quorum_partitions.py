@@ -20,6 +20,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
 from tidelog.controller.successions import elects_itself
 from tidelog.controller.successions.steps import EPOCHS_AHEAD
+from tidelog.errors import StorageError
 from tidelog.log.storage import Storage
 from tidelog.replication.ballot_book import BallotBook, PartitionBallots
 from tidelog.replication.election import Election
@@ -27,7 +28,7 @@ from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import LeaderBegan, Peers
 from tidelog.replication.replica import Role
-from tidelog.replication.voter_file import VoterFile
+from tidelog.replication.voter_file import DamagedVoters, VoterFile
 from tidelog.replication.voters import VoterHistory, VoterSet
 from tidelog.replication.votes import Ballot, Timing
 from tidelog.services import Services
@@ -53,9 +54,12 @@ class QuorumPartitions:
         chance: Callable[[], float],
         timing: Timing,
         disk: UUID | None,
+        *,
+        written_survives: bool = False,
     ) -> None:
         """``directory``: of the broker's data; ``disk``: the id of what it lies on, for one that has not
-        voted yet. Raises StorageError.
+        voted yet; ``written_survives``: whether all that the last process wrote is still there. Raises
+        StorageError.
         """
         self._me = host.me
         self._host = host
@@ -64,7 +68,7 @@ class QuorumPartitions:
         self._peers = peers
         self._chance = chance
         self._timing = timing
-        self._book = BallotBook(storage, directory, services, disk)
+        self._book = BallotBook(storage, directory, services, disk, written_survives=written_survives)
         self._voters: dict[Key, QuorumVoters] = {}
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections that others told us of
@@ -110,11 +114,12 @@ class QuorumPartitions:
         key = _key(hosted)
         replica, log = hosted.replica, hosted.log
         file = VoterFile(self._storage, log.directory, partition.mode_epoch)
-        history = file.load()
-        if history is None:
-            history = VoterHistory(
-                VoterSet.of(each for each in partition.replicas if each not in partition.adding)
-            )
+        first = VoterSet.of(each for each in partition.replicas if each not in partition.adding)
+        try:
+            history = file.load() or VoterHistory(first)
+        except DamagedVoters as error:
+            history = VoterHistory(first)
+            self._replace_damaged(key, file, history, error)
         if history.cut(log.end_offset):
             file.save(history.entries)
         saved = self._book.of(key)
@@ -161,6 +166,27 @@ class QuorumPartitions:
             named = election.leader_named(partition.leader, partition.leader_epoch, now_ms, sure=True)
             hosted.elect(named)
         return election
+
+    def _replace_damaged(
+        self, key: Key, file: VoterFile, history: VoterHistory, error: DamagedVoters
+    ) -> None:
+        """Who voted last is not known here, and the metadata may be behind. So it counts as a loss: the
+        replica votes again when a leader has readmitted it, and what the log says from there on is whole. The
+        damaged file stays until the loss is on disk: it is the only trace of it.
+        """
+        logger.error("%s: %s; it does not vote before it was readmitted", key, error.message)
+        file.is_held = True
+
+        def noted(result: object) -> None:
+            if result is not None:
+                return
+            file.is_held = False
+            try:
+                file.save(history.entries)
+            except StorageError as failed:
+                logger.error("%s: %s", key, failed.message)
+
+        self._book.note_lost(key, noted)
 
     def _first_delay_ms(self, partition: PartitionImage) -> int:
         """The one that led before, else the first replica, stands first; the others only if it does not."""

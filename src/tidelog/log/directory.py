@@ -100,6 +100,7 @@ class DataDirectory:
         # Whether the machine has been on since the last process used the directory: then everything that was
         # written is still there. Whoever opens the directory knows.
         self.same_boot = False
+        self.is_new = False  # Whether no process has used it before this one.
         # Whether a replica is sure of its watermark, for the next process to know.
         self.is_sure: Callable[[TopicPartition], bool] = lambda name: False
         self._notes: dict[TopicPartition, checkpoints.ReplicaNote] = {}
@@ -175,6 +176,7 @@ class DataDirectory:
     ) -> None:
         """A directory of another broker or cluster must not be served as this one's."""
         text = read_whole(self._storage, f"{self.path}/{checkpoints.META_PROPERTIES_FILE}")
+        self.is_new = text is None
         found = checkpoints.decode_properties(text or b"")
         if (version := found.get("version", _META_VERSION)) not in _META_VERSIONS_READ:
             raise StorageError(
@@ -347,7 +349,12 @@ class DataDirectory:
     def was_sure(self, name: TopicPartition) -> bool:
         """Whether the last process was sure of that watermark, and everything below is still as it was."""
         note = self._notes_found.get(name)
-        return note is not None and note.is_sure and (self.same_boot or self.was_clean)
+        return note is not None and note.is_sure and self.written_survives
+
+    @property
+    def written_survives(self) -> bool:
+        """Whether everything that the last process wrote is still there."""
+        return self.same_boot or self.was_clean
 
     def lower_claims(self, name: TopicPartition, offset: int) -> None:
         """The log is about to be cut there. A watermark beyond would be believed again when the log has grown

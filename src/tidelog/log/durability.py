@@ -56,6 +56,12 @@ class Durability:
             _logger.error("%s; the log takes no more writes until it is opened again", failure.message)
         return failure
 
+    def refuse(self, reason: str) -> StorageError:
+        """From now on nothing is written, though the disk would take it. Whoever decides that says so."""
+        if self.failure is None:
+            self.failure = StorageError(reason)
+        return self.failure
+
     def lower(self, end_offset: int) -> None:
         """The log now ends at ``end_offset``: what is written there again is new, whatever was synced."""
         self.synced_end_offset = min(self.synced_end_offset, end_offset)

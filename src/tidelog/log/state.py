@@ -66,6 +66,10 @@ class LogState:
         """Oldest first; the last one is active."""
         return self._row.segments
 
+    def refuse_writes(self, reason: str) -> StorageError:
+        """Until the log is opened again. The failure that is told from now on."""
+        return self._durability.refuse(reason)
+
     @property
     def failure(self) -> StorageError | None:
         """Why the log takes no more writes."""

@@ -5,8 +5,9 @@ the disk. One file with one sync for all of them takes as long as one vote; a fi
 as all of them together.
 
 Each save appends lines, synced together: check sum, number of the write, and the ballot. A crash may tear the
-last write, which nobody was told of; anything else that cannot be read means that votes are forgotten, and
-then this broker must not vote. A file that has grown too long is written anew.
+last write, which nobody was told of: a power failure any part of it, a kill only its end, since the kernel
+still holds all that was written. Anything else that cannot be read means that votes are forgotten, and then
+this broker must not vote. A file that has grown too long is written anew.
 
 Whoever has a ballot here has had a log, too. A log that is gone all the same (somebody removed its directory)
 is noted here before a new one is begun, and a log that is to drop damaged records before it does so: else the
@@ -52,11 +53,18 @@ class _Line(msgspec.Struct, array_like=True):
 
 class BallotBook:
     def __init__(
-        self, storage: Storage, directory: str, services: Services, name: UUID | None = None
+        self,
+        storage: Storage,
+        directory: str,
+        services: Services,
+        name: UUID | None = None,
+        *,
+        written_survives: bool = False,
     ) -> None:
-        """``name``: under which this broker votes, if it has not voted yet. Raises StorageError when what was
-        voted cannot be known.
+        """``name``: under which this broker votes, if it has not voted yet. ``written_survives``: the machine
+        has been on since the last write. Raises StorageError when what was voted cannot be known.
         """
+        self._written_survives = written_survives
         self._storage = storage
         self._path = f"{directory}/{FILE_NAME}"
         self._services = services
@@ -115,10 +123,13 @@ class BallotBook:
             line = _parsed(raw)
             if line is None:
                 torn_at = position if torn_at < 0 else torn_at
+                is_cut_short = position + len(raw) == len(text) and _may_be_cut_short(raw)
+                if self._written_survives and not is_cut_short:
+                    raise self._damaged(torn_at)
             elif torn_at < 0:
                 self._take(line)
             elif line.write > self._write + 1:
-                raise StorageError(f"{self._path} is damaged at byte {torn_at}: votes may be forgotten")
+                raise self._damaged(torn_at)
             position += len(raw)
         self._size = len(text) if torn_at < 0 else torn_at
         if torn_at >= 0:
@@ -133,6 +144,13 @@ class BallotBook:
         key = line.topic, line.partition
         self._ballots[key] = Ballot(line.epoch, line.voted_for)
         (self._lost.add if line.lost else self._lost.discard)(key)
+
+    def _damaged(self, position: int) -> StorageError:
+        return StorageError(
+            f"{self._path} is damaged at byte {position}: votes may be forgotten. Move the file away and "
+            "start the broker again: its replicas of quorum topics then vote when their leaders have "
+            "readmitted them. Do so on one broker at a time"
+        )
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -162,6 +180,8 @@ class BallotBook:
     def _appending(self, position: int, lines: bytes) -> Callable[[], int]:
         def append() -> int:
             file: File = self._storage.open(self._path, create=True)
+            if file.size() > position:
+                file.truncate(position)  # A write that failed may have left more than this one covers.
             file.write_at(position, lines)
             file.sync()
             if position == 0:
@@ -220,11 +240,20 @@ class PartitionBallots:
 _LINE_BYTES = 80
 
 
+def _may_be_cut_short(raw: bytes) -> bool:
+    """Whether a process that was killed while it wrote can have left this: a line without its end."""
+    return not raw.endswith((b"\n", b"\r")) and not _is_checked(raw[:-1])
+
+
+def _is_checked(line: bytes) -> bool:
+    """Without the character that ends it."""
+    return line[:9] == b"%08x " % crc32(line[9:])
+
+
 def _parsed(raw: bytes) -> _Line | None:
-    body = raw[9:-1]
+    if not raw.endswith(b"\n") or not _is_checked(raw[:-1]):
+        return None
     try:
-        if not raw.endswith(b"\n") or int(raw[:8], 16) != crc32(body):
-            return None
-        return msgspec.json.decode(body, type=_Line)
-    except (ValueError, msgspec.DecodeError):
+        return msgspec.json.decode(raw[9:-1], type=_Line)
+    except msgspec.DecodeError:
         return None

@@ -2,10 +2,12 @@
 
 The id of the voter's disk lies in the same file (Kafka has it elsewhere): whoever loses its ballots loses
 that id with them, comes back as somebody else, and is not counted as the voter that it can no longer be.
+With a wrong digit in its ballot it would vote twice, so there is a CRC, too. A file without one is believed.
 """
 
 from collections.abc import Callable
 from uuid import UUID
+from zlib import crc32
 
 import msgspec
 
@@ -25,6 +27,7 @@ class _State(msgspec.Struct, rename="camel"):
     voted_id: int = NO_BROKER
     directory_id: UUID | None = None
     data_version: int = _VERSION
+    crc: int | None = None  # Of the state without it.
 
 
 class BallotFile:
@@ -65,12 +68,15 @@ class BallotFile:
         text = read_whole(self._storage, self._path)
         if text is None:
             return _State()
+        # It was written beside and renamed: a damaged one is no torn write. Whoever cannot know how it voted
+        # must not vote.
         try:
-            return msgspec.json.decode(text, type=_State)
-        except msgspec.DecodeError as error:
-            # It was written beside and renamed: a damaged one is no torn write. Whoever cannot know how it
-            # voted must not vote.
+            state = msgspec.json.decode(text, type=_State)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StorageError(f"{self._path} is damaged: {error}") from error
+        if state.crc not in (None, _crc_of(state)):
+            raise StorageError(f"{self._path} is damaged: its checksum does not match")
+        return state
 
     def load(self) -> Ballot:
         """The newest ballot; a fresh one where none was cast yet."""
@@ -83,5 +89,10 @@ class BallotFile:
         self._services.offload(lambda: self._write(state), saved)
 
     def _write(self, state: _State) -> None:
+        state.crc = _crc_of(state)
         replace_whole(self._storage, self._path, msgspec.json.encode(state))
         self._storage.sync_directory(self._directory)
+
+
+def _crc_of(state: _State) -> int:
+    return crc32(msgspec.json.encode(msgspec.structs.replace(state, crc=None)))

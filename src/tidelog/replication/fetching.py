@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
-from tidelog.errors import ErrorCode, TidelogError
+from tidelog.errors import ErrorCode, InvariantViolation, TidelogError
 from tidelog.replication.election import NEVER_MS
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem, FetchPart, PartitionKey, Peers
@@ -44,6 +44,7 @@ class FetchLoop:
         peers: Peers,
         broker_epoch: Callable[[], int],
         leader_named: Callable[[Hosted, int, int], None],
+        contradicted: Callable[[Hosted, int, InvariantViolation], None],
         first_generation: int,
     ) -> None:
         self._me = me
@@ -52,6 +53,7 @@ class FetchLoop:
         self._peers = peers
         self._broker_epoch = broker_epoch
         self._leader_named = leader_named  # a refusal says who leads, or that nobody does
+        self._contradicted = contradicted  # What the leader holds cannot be, by what we hold.
         self._partitions: dict[PartitionKey, Hosted] = {}
         # Below by replica and not by key, which is slow to hash.
         self._electing: dict[Hosted, None] = {}  # those of them whose replicas vote
@@ -217,7 +219,7 @@ class FetchLoop:
         broken: Exception | None = None
         for part in got.parts:
             try:
-                self._take_part(got.generation, part, now_ms)
+                self._take_or_stop(got.generation, part, now_ms)
             except Exception as error:
                 # The others must not wait for it: their answer will not come again.
                 broken = broken or error
@@ -265,6 +267,12 @@ class FetchLoop:
         size = sum(part.records.size for part in got.parts if part.records is not None)
         if 2 * size >= self._max_bytes > LEAST_BYTES:
             self._max_bytes //= 2  # It is not the way that is long, but what has to go over it.
+
+    def _take_or_stop(self, generation: int, part: FetchPart, now_ms: int) -> None:
+        try:
+            self._take_part(generation, part, now_ms)
+        except InvariantViolation as error:
+            self._contradicted(self._partitions[part.key], self._leader, error)
 
     def _take_part(self, generation: int, part: FetchPart, now_ms: int) -> None:
         hosted = self._partitions.get(part.key)

@@ -10,7 +10,7 @@ the time.
 
 from collections.abc import Callable
 
-from tidelog.errors import ErrorCode, StorageError
+from tidelog.errors import ErrorCode, InvariantViolation, StorageError
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.hosted import HEARD_WITHIN_MS, Hosted
@@ -65,6 +65,9 @@ class Host:
         self.on_proposal: Callable[[Hosted, ProposeInSync], None] = lambda hosted, proposal: None
         self.on_failed: Callable[[Hosted, StorageError], None] = lambda hosted, error: None
         self.on_damaged: Callable[[Hosted], None] = lambda hosted: None
+        # A replica and its leader cannot both be right. A simulation must not go on, a process stops that
+        # replica only.
+        self.on_contradiction: Callable[[Hosted, int, InvariantViolation], None] = _raise
 
     def start(self) -> None:
         self._ticked_ms = self._services.uptime_ms()
@@ -243,7 +246,8 @@ class Host:
         if loop is None:
             loop = FetchLoop(
                 self.me, replica.leader, self._services, self._peers, lambda: self.broker_epoch(),
-                self.voting.leader_named, int(self._chance() * GENERATIONS) + 1,
+                self.voting.leader_named, lambda *what: self.on_contradiction(*what),
+                int(self._chance() * GENERATIONS) + 1,
             )  # fmt: skip
             self._loops[replica.leader] = loop
         loop.want(hosted)
@@ -278,3 +282,7 @@ class Host:
 
     def failed(self, hosted: Hosted, error: StorageError) -> None:
         self.on_failed(hosted, error)
+
+
+def _raise(hosted: Hosted, leader: int, error: InvariantViolation) -> None:
+    raise error

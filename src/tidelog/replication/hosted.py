@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tidelog.errors import ErrorCode, StorageError, TidelogError
+from tidelog.errors import ErrorCode, InvariantViolation, StorageError, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.storage import Buffer
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
@@ -581,6 +581,20 @@ class Hosted:
         if self.election is not None:
             self.elect(self.election.retire())
         self._listener.failed(self, error)
+
+    def contradicted(self, leader: int, error: InvariantViolation) -> None:
+        """The leader's log cannot be, by what this replica knows: somebody has lost what was committed. Going
+        on would spread the loss, so this replica stops and keeps what it has, for an operator to decide.
+        """
+        self._fail(
+            self.log.refuse_writes(
+                f"broker {leader}, which leads, contradicts the log in {self.log.directory}: "
+                f"{error.message}. "
+                "This replica stops and drops nothing. If the leader is right, stop this broker, remove that "
+                "directory and start it again: it then copies everything from the leader. Otherwise the "
+                "directory holds records that were committed and the leader lacks: keep a copy of it"
+            )
+        )
 
     def elect(self, effects: ElectionEffects) -> None:
         """Carry out an election's effects, each behind the ballots it follows from.

@@ -4,9 +4,13 @@ The log says who votes, but nobody wants to read all of it to find out, and its 
 The file is written before the log is: what it says of an offset behind the log's end was never appended. No
 file: nothing has changed since the replicas began to vote. A partition may have been replicated in other ways
 in between: what an earlier time of votes left behind says nothing.
+
+One wrong digit would make a majority of other voters, so the contents have a CRC. A file without one, from an
+earlier version, is believed.
 """
 
 from collections.abc import Sequence
+from zlib import crc32
 
 import msgspec
 
@@ -27,6 +31,11 @@ class _Set(msgspec.Struct):
 class _Contents(msgspec.Struct):
     since_epoch: int  # With this leader epoch the replicas began to vote.
     sets: list[_Set]
+    crc: int | None = None  # Of the contents without it.
+
+
+class DamagedVoters(StorageError):
+    """The file is not as it was written."""
 
 
 class VoterFile:
@@ -35,31 +44,38 @@ class VoterFile:
         self._storage = storage
         self._directory = directory
         self._path = f"{directory}/{FILE_NAME}"
+        self.is_held = False  # Nothing is written: what lies there, damaged, is still needed as evidence.
 
     def load(self) -> VoterHistory | None:
-        """Raises StorageError."""
+        """Raises DamagedVoters, or StorageError."""
         try:
             text = read_whole(self._storage, self._path)
-            if text is None:
-                return None
-            contents = msgspec.json.decode(text, type=_Contents)
-        except (OSError, msgspec.DecodeError) as error:
+        except OSError as error:
             raise StorageError(f"cannot read {self._path}: {error}") from error
+        if text is None:
+            return None
+        try:
+            contents = msgspec.json.decode(text, type=_Contents)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DamagedVoters(f"{self._path} is damaged: {error}") from None
+        if contents.crc not in (None, _crc_of(contents)) or not contents.sets:
+            raise DamagedVoters(f"{self._path} is damaged")
         if contents.since_epoch != self._since_epoch:
             return None
         sets = contents.sets
-        if not sets:
-            raise StorageError(f"{self._path} names nobody")
         return VoterHistory.of((each.offset, VoterSet(each.voters, each.returning)) for each in sets)
 
     def save(self, entries: Sequence[tuple[int, VoterSet]]) -> None:
         """At once: this happens when voters change, and nothing may go on before. Raises StorageError."""
+        if self.is_held:
+            return
         (_, first), *later = entries
         sets = [_Set(NO_OFFSET, list(first), list(first.returning))]
         sets += [_Set(offset, list(voters), list(voters.returning)) for offset, voters in later]
         try:
-            contents = msgspec.json.encode(_Contents(self._since_epoch, sets))
-            replace_whole(self._storage, self._path, contents)
+            contents = _Contents(self._since_epoch, sets)
+            contents.crc = _crc_of(contents)
+            replace_whole(self._storage, self._path, msgspec.json.encode(contents))
             self._storage.sync_directory(self._directory)
         except OSError as error:
             raise StorageError(f"cannot write {self._path}: {error}") from error
@@ -70,3 +86,7 @@ class VoterFile:
             self._storage.remove(self._path)
         except OSError as error:
             raise StorageError(f"cannot remove {self._path}: {error}") from error
+
+
+def _crc_of(contents: _Contents) -> int:
+    return crc32(msgspec.json.encode(msgspec.structs.replace(contents, crc=None)))

@@ -77,10 +77,11 @@ class Assembly:
         self.server.gate = Gate(self.peers.inbound, relay)
         self.broker.lost_brokers = self.node.lost_peers
         self.node.on_metadata = self.broker.metadata_changed
+        self.node.host.on_contradiction = lambda hosted, leader, error: hosted.contradicted(leader, error)
         self.node.on_registered = lambda: boot.note_use(data)
 
     def _registration(self, directory: DataDirectory, incarnation: UUID, address: Listener) -> RegisterAsk:
-        forgot = boot.machine_was_off(self._data, was_clean=directory.was_clean)
+        forgot = boot.machine_was_off(self._data, was_clean=directory.was_clean, is_new=directory.is_new)
         config = self._config
         return RegisterAsk(
             config.node_id, incarnation, address.host, address.port, config.broker_rack, forgot,

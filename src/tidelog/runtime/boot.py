@@ -4,7 +4,8 @@ A process that is killed loses nothing it has written: the kernel still holds it
 loses whatever was not synced. The broker must know which of the two happened, because a replica that may have
 forgotten acknowledged records must not count as one that holds them. The kernel gives every start of the
 machine an id; the one of the last use lies in the data directory. Until the controllers have heard that
-something may be missing, it says so instead: a clean stop in between does not bring anything back.
+something may be missing, it says so instead: a clean stop in between does not bring anything back. Where the
+file itself is missing, it may have said so.
 """
 
 import contextlib
@@ -31,22 +32,25 @@ def stayed_on(directory: Path) -> bool:
     now = boot_id()
     try:
         return now is not None and (directory / BOOT_FILE).read_text().strip() == now
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return False
 
 
-def machine_was_off(directory: Path, *, was_clean: bool) -> bool:
+def machine_was_off(directory: Path, *, was_clean: bool, is_new: bool) -> bool:
     """Whether unsynced records may be missing since the last use. In doubt, yes: then others are trusted
-    first.
+    first. ``is_new``: nobody has used the directory before.
     """
     try:
         last = (directory / BOOT_FILE).read_text().strip()
     except FileNotFoundError:
-        return False  # Never used before.
-    except OSError:
+        if is_new:
+            return False
+        last = IN_DOUBT  # It was there as soon as the directory held anything, and somebody removed it.
+    except (OSError, UnicodeDecodeError):
         last = ""
     now = boot_id()
     if last == IN_DOUBT:
+        _write(directory, IN_DOUBT)
         return True
     if was_clean or (now is not None and last == now):
         return False  # Everything was synced at the end of the last use, or is still where it was.

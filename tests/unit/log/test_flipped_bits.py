@@ -86,6 +86,23 @@ def test_a_flipped_bit_before_a_start(kind: str, situation: str) -> None:
     assert not failures, f"{len(failures)}: " + "\n".join(failures[:20])
 
 
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_a_flipped_bit_gives_no_other_history_of_epochs(situation: str) -> None:
+    """Replicas find by it where they differ: a wrong one cuts what both of them have."""
+    make, same_boot = SITUATIONS[situation]
+    history = open_directory(make(), same_boot=same_boot)[1].epochs.entries
+    assert len(history) > 2
+    original = make()
+    failures = []
+    for path, position, bit in bits_of(original, lambda path: path.endswith("leader-epoch-checkpoint")):
+        disk = copy_of(original)
+        disk.flip(path, position, bit)
+        found = open_directory(disk, same_boot=same_boot)[1].epochs.entries
+        if found != history:
+            failures.append(f"byte {position} bit {bit}: {found}")
+    assert not failures, f"{len(failures)}: " + "\n".join(failures[:20])
+
+
 @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
 def test_a_flipped_bit_under_a_running_log(kind: str) -> None:
     """The indexes were used and found whole before. The records were not read yet."""

@@ -1,6 +1,7 @@
 """Ballots of many partitions in one file: saved together, found again, never half forgotten."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, cast
 from uuid import UUID
 
@@ -49,9 +50,10 @@ def disk() -> SimulatedDisk:
     return made
 
 
-def opened(on: SimulatedDisk) -> tuple[BallotBook, FakeServices]:
+def opened(on: SimulatedDisk, *, killed: bool = False) -> tuple[BallotBook, FakeServices]:
+    """After a power failure, or a kill."""
     services = FakeServices()
-    return BallotBook(on, "data", cast(Services, services)), services
+    return BallotBook(on, "data", cast(Services, services), written_survives=killed), services
 
 
 def save(book: BallotBook, services: FakeServices, ballots: dict[int, Ballot]) -> list[object]:
@@ -100,6 +102,55 @@ def test_a_torn_write_takes_nothing_else_along() -> None:
     assert again.of((TOPIC, 0)) == Ballot(1, 1)
     save(again, services, {0: Ballot(2, 3)})
     assert opened(on)[0].of((TOPIC, 0)) == Ballot(2, 3)
+
+
+def test_a_kill_leaves_the_beginning_of_a_write() -> None:
+    on = disk()
+    book, services = opened(on)
+    save(book, services, {0: Ballot(1, 1)})
+    kept = on.open("data/ballots").size()
+    save(book, services, {0: Ballot(2, 3), 1: Ballot(2, 3)})
+    whole = on.open("data/ballots").size()
+    for size in range(kept, whole):
+        killed = deepcopy(on)
+        killed.open("data/ballots").truncate(size)
+        assert opened(killed, killed=True)[0].of((TOPIC, 0)) in (Ballot(1, 1), Ballot(2, 3))
+
+
+def test_a_kill_damages_nothing_that_was_written() -> None:
+    """The last line, too: whoever was promised that vote counts on it."""
+    on = disk()
+    book, services = opened(on)
+    save(book, services, {0: Ballot(1, 1)})
+    start = on.open("data/ballots").size()
+    save(book, services, {0: Ballot(2, 3)})
+    for position in range(start, on.open("data/ballots").size()):
+        for bit in range(8):
+            flipped = deepcopy(on)
+            flipped.flip("data/ballots", position, bit)
+            with pytest.raises(StorageError, match="is damaged"):
+                opened(flipped, killed=True)
+            assert opened(flipped)[0].of((TOPIC, 0)) == Ballot(1, 1)  # A power failure may tear it.
+
+
+def test_the_way_out_of_damage_is_named() -> None:
+    on = disk()
+    book, services = opened(on)
+    for epoch in range(1, 5):
+        save(book, services, {0: Ballot(epoch, 1)})
+    on.flip("data/ballots", 3, 1)
+    with pytest.raises(StorageError, match="Move the file away and start the broker again"):
+        opened(on)
+
+
+def test_what_a_failed_write_left_is_cut_before_the_next() -> None:
+    on = disk()
+    book, services = opened(on)
+    save(book, services, {0: Ballot(1, 1)})
+    file = on.open("data/ballots")
+    file.write_at(file.size(), b"0badc0de [2,]\n" * 20)
+    save(book, services, {0: Ballot(2, 3)})
+    assert opened(on, killed=True)[0].of((TOPIC, 0)) == Ballot(2, 3)
 
 
 def test_damage_in_the_middle_is_no_torn_write() -> None:

@@ -1,12 +1,13 @@
 """One replica breaks: the clock and the others go on."""
 
 import errno
+import logging
 
 import pytest
 from test_standing_asks import FOLLOWER, LEADER, Pair
 
-from tidelog.errors import ErrorCode, StorageError
-from tidelog.replication.fetching import BACKOFF_MS, BROKEN_MS
+from tidelog.errors import ErrorCode, InvariantViolation, StorageError
+from tidelog.replication.fetching import BACKOFF_MS, BROKEN_MS, MAX_WAIT_MS
 from tidelog.replication.hosted import SYNC_AGAIN_MS
 from tidelog.replication.replica import Limits
 from tidelog.replication.voting import TICK_MS
@@ -93,3 +94,46 @@ def test_what_cannot_be_taken_now_is_asked_for_after_a_while(monkeypatch: pytest
         assert len([answer for answer in pair.answers() if answer.parts]) == 1
     pair.clock.advance(BACKOFF_MS + 2 * TICK_MS)
     assert pair.ends() == [(1, 1)]
+
+
+def contradicting_pair() -> Pair:
+    """The leader of the first partition has lost two records that the follower knows to be committed."""
+    pair = Pair(2)
+    for _ in range(3):
+        pair.append(0)
+    pair.clock.settle()
+    pair.clock.advance(MAX_WAIT_MS + 2 * TICK_MS)
+    assert pair.at(FOLLOWER, pair.keys[0]).replica.high_watermark == 3
+    leader = pair.at(LEADER, pair.keys[0])
+    leader.log.truncate_to(1)
+    leader.replica.high_watermark = 1
+    return pair
+
+
+def test_a_replica_that_its_leader_contradicts_stops_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """And drops nothing. The connection, and with it the other partitions, knows nothing of it."""
+    pair = contradicting_pair()
+    failed: list[object] = []
+    host = pair.hosts[FOLLOWER]
+    host.on_contradiction = lambda hosted, leader, error: hosted.contradicted(leader, error)
+    host.on_failed = lambda hosted, error: failed.append(hosted.key)
+    with caplog.at_level(logging.WARNING):
+        pair.begin_epoch(1)
+        pair.append(0)
+        pair.append(1)
+        for _ in range(3):
+            pair.clock.advance(BROKEN_MS + 2 * TICK_MS)
+    assert failed == [pair.keys[0]]
+    assert pair.at(FOLLOWER, pair.keys[0]).log.end_offset == 3
+    assert pair.ends()[1] == (1, 1)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert "truncation below the high watermark" in said[0]
+    assert "remove that directory and start it again" in said[0]
+    assert caplog.records[0].exc_info is None
+
+
+def test_a_simulation_does_not_go_on_with_a_contradiction() -> None:
+    pair = contradicting_pair()
+    with pytest.raises(InvariantViolation, match="below the high watermark"):
+        pair.begin_epoch(1)

@@ -15,20 +15,37 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def test_a_new_directory_has_nothing_to_forget(tmp_path: Path) -> None:
-    assert not boot.machine_was_off(tmp_path, was_clean=False)
+    assert not boot.machine_was_off(tmp_path, was_clean=False, is_new=True)
+
+
+@pytest.mark.parametrize("was_clean", [False, True])
+def test_who_removed_the_file_may_have_removed_a_doubt(tmp_path: Path, was_clean: bool) -> None:
+    boot.note_use(tmp_path)
+    (tmp_path / boot.BOOT_FILE).unlink()
+    assert boot.machine_was_off(tmp_path, was_clean=was_clean, is_new=False)
+    assert not boot.stayed_on(tmp_path)
+    assert boot.machine_was_off(tmp_path, was_clean=True, is_new=False)  # Until the controllers have heard.
+    boot.note_use(tmp_path)
+    assert not boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
+
+
+def test_a_file_of_garbage_is_not_believed(tmp_path: Path) -> None:
+    (tmp_path / boot.BOOT_FILE).write_bytes(b"\xff\xfe\x80")
+    assert not boot.stayed_on(tmp_path)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
 
 
 def test_a_killed_process_forgets_nothing(tmp_path: Path) -> None:
     boot.note_use(tmp_path)
-    assert not boot.machine_was_off(tmp_path, was_clean=False)
+    assert not boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
 
 
 def test_a_machine_that_was_off_may_have_forgotten(tmp_path: Path, machine: list[str | None]) -> None:
     boot.note_use(tmp_path)
     machine.append("second")
-    assert boot.machine_was_off(tmp_path, was_clean=False)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
     boot.note_use(tmp_path)
-    assert not boot.machine_was_off(tmp_path, was_clean=False)
+    assert not boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
 
 
 def test_a_process_that_dies_before_it_is_heard_says_it_again(
@@ -36,14 +53,14 @@ def test_a_process_that_dies_before_it_is_heard_says_it_again(
 ) -> None:
     boot.note_use(tmp_path)
     machine.append("second")
-    assert boot.machine_was_off(tmp_path, was_clean=False)
-    assert boot.machine_was_off(tmp_path, was_clean=False)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
 
 
 def test_a_clean_stop_before_it_leaves_nothing_open(tmp_path: Path, machine: list[str | None]) -> None:
     boot.note_use(tmp_path)
     machine.append("second")
-    assert not boot.machine_was_off(tmp_path, was_clean=True)
+    assert not boot.machine_was_off(tmp_path, was_clean=True, is_new=False)
 
 
 def test_a_clean_stop_of_a_process_that_nobody_heard_brings_nothing_back(
@@ -52,10 +69,10 @@ def test_a_clean_stop_of_a_process_that_nobody_heard_brings_nothing_back(
     """No controller answered after the power failure, and an operator stopped the broker again."""
     boot.note_use(tmp_path)
     machine[0] = "second"
-    assert boot.machine_was_off(tmp_path, was_clean=False)
-    assert boot.machine_was_off(tmp_path, was_clean=True)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
+    assert boot.machine_was_off(tmp_path, was_clean=True, is_new=False)
     boot.note_use(tmp_path)
-    assert not boot.machine_was_off(tmp_path, was_clean=True)
+    assert not boot.machine_was_off(tmp_path, was_clean=True, is_new=False)
 
 
 def test_where_the_system_does_not_tell_others_are_trusted_first(
@@ -63,7 +80,7 @@ def test_where_the_system_does_not_tell_others_are_trusted_first(
 ) -> None:
     boot.note_use(tmp_path)
     machine.append(None)
-    assert boot.machine_was_off(tmp_path, was_clean=False)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
 
 
 def test_the_machine_stayed_on_only_if_it_says_so(tmp_path: Path, machine: list[str | None]) -> None:
@@ -72,7 +89,7 @@ def test_the_machine_stayed_on_only_if_it_says_so(tmp_path: Path, machine: list[
     assert boot.stayed_on(tmp_path)
     machine.append("second")
     assert not boot.stayed_on(tmp_path)
-    assert boot.machine_was_off(tmp_path, was_clean=False)
+    assert boot.machine_was_off(tmp_path, was_clean=False, is_new=False)
     assert not boot.stayed_on(tmp_path)
     machine.append(None)
     boot.note_use(tmp_path)

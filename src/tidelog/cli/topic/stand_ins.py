@@ -1,15 +1,20 @@
-"""Partitions whose primary is down: Metadata names a backup as leader, but operators need the truth."""
+"""Partitions without a leader whose replicas serve readers: Metadata names one of them as leader, which an
+operator must not be told.
+"""
 
 from typing import Any
 
 from tidelog.cli.cluster import admin as cluster_admin
 from tidelog.cli.cluster_client import ClusterClient
-from tidelog.config.modes import PRIMARY_BACKUP
+from tidelog.config.modes import PRIMARY_BACKUP, QUORUM
+
+MODES = (PRIMARY_BACKUP, QUORUM)
+"""Those in which replicas stand in for a leader."""
 
 
 def correct(description: dict[str, Any], bootstrap: str) -> None:
-    """Put the actual leader into a described topic, and the backup that serves readers."""
-    if description["mode"] != PRIMARY_BACKUP:
+    """Put the actual leader into a described topic, and the replica that serves readers."""
+    if description["mode"] not in MODES and not description["mode_change"]:
         return
     with ClusterClient(bootstrap) as client:
         leaders = {
@@ -24,5 +29,11 @@ def correct(description: dict[str, Any], bootstrap: str) -> None:
 def print_away(description: dict[str, Any]) -> None:
     for row in description["partitions"]:
         if row["leader"] is None and row.get("readers_at") is not None:
-            waits = f"Partition {row['partition']} waits for its primary, broker {row['replicas'][0]}"
+            waits = f"Partition {row['partition']} {_waits_for(description['mode'], row)}"
             print(f"{waits}: no writes, broker {row['readers_at']} serves readers.")
+
+
+def _waits_for(mode: str | None, row: dict[str, Any]) -> str:
+    if mode == PRIMARY_BACKUP:
+        return f"waits for its primary, broker {row['replicas'][0]}"
+    return "has no leader"

@@ -212,6 +212,7 @@ class SmallLogs:
     """The data directory of a node, with one partition in it."""
 
     path = PATH
+    written_survives = True  # Whatever is lost is taken from the disk itself.
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

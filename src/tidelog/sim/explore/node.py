@@ -283,7 +283,8 @@ class SmallNode(Node):
         hosted = cast(Hosted, self.hosted)
         if part is not None:
             named, epoch = self.host.voting.leader_named, self.host.broker_epoch
-            loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, named, 0)
+            broken = self.host.on_contradiction
+            loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, named, broken, 0)
             loop._take(hosted, part, self.clock.clock_ms)
         if part is None or not part.error:
             self.host.voting.leader_heard(hosted, leader, hosted.replica.epoch)

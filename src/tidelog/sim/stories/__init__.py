@@ -11,10 +11,12 @@ from tidelog.sim.stories import (
     damage,
     durability,
     failed_logs,
+    files,
     group_owners,
     isr,
     known_holes,
     late_markers,
+    lost_orders,
     old_mail,
     operations,
     primary_backup,
@@ -47,8 +49,10 @@ STORIES: dict[str, Told] = (
     | _named("damage", damage.STORIES)
     | _named("durability", durability.STORIES)
     | _named("failed_log", failed_logs.STORIES)
+    | _named("file", files.STORIES)
     | _named("group", group_owners.STORIES)
     | _named("late_marker", late_markers.STORIES)
+    | _named("lost_order", lost_orders.STORIES)
     | _named("old_mail", old_mail.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)

@@ -28,10 +28,13 @@ class GroupStory(Story):
         "group.consumer.heartbeat.interval.ms": 400,
     }
 
+    partitions = 1  # of the topic that members share
+
     def _found(self, settings: dict[str, str]) -> None:
         cluster, hosts = self.cluster, list(self.cluster.brokers)
         cluster.start()
-        cluster.create_topic(TopicWish(TOPIC, -1, -1, {0: hosts}, settings))
+        placed = dict.fromkeys(range(self.partitions), hosts)
+        cluster.create_topic(TopicWish(TOPIC, -1, -1, placed, settings))
         newest = cluster.checker.metadata
         self.world.run_while(lambda: TOPIC not in newest.newest.topics, 20_000)
         self.world.run_until(self.world.now_ms + 1000)

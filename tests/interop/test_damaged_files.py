@@ -1,0 +1,75 @@
+"""Files beside the records that somebody damages while a broker is down: what it says, and how it goes on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tidelog.testing import Broker, BrokerError, Cluster, running_cluster
+
+from .calls import eventually
+from .cluster_load import create_topic
+from .test_quorum_topics import Ledger
+
+pytestmark = [pytest.mark.interop, pytest.mark.not_kafka]
+
+TOPIC = "orders"
+
+
+def follower_of(cluster: Cluster) -> Broker:
+    leader = cluster.leader_of(TOPIC).node_id
+    return next(broker for broker in cluster if broker.node_id != leader)
+
+
+def flip_last_digit(path: Path) -> None:
+    text = bytearray(path.read_bytes())
+    assert text.endswith(b"]\n")
+    text[-3] ^= 1
+    path.write_bytes(text)
+
+
+@pytest.mark.timeout(240)
+def test_a_broker_with_damaged_votes_says_what_to_do(tmp_path: Path) -> None:
+    """A kill loses nothing that was written, so the last line counts like all others."""
+    with running_cluster(tmp_path, 3) as cluster:
+        create_topic(cluster.bootstrap, TOPIC, 1, replication_mode="quorum")
+        cluster.await_in_sync(TOPIC)
+        ledger = Ledger(cluster, (TOPIC,), 1)
+        assert ledger.write(30) == set()
+        follower = follower_of(cluster)
+        follower.kill()
+        ballots = follower.data_directory / "ballots"
+        flip_last_digit(ballots)
+        with pytest.raises(BrokerError, match="Move the file away and start the broker again"):
+            follower.start()
+        ballots.rename(ballots.with_suffix(".damaged"))
+        follower.start()
+        eventually(lambda: "its votes are gone" in follower.log_text(), "the loss is found")
+        cluster.await_in_sync(TOPIC)
+        assert ledger.write(30) == set()
+        ledger.check()
+
+
+@pytest.mark.timeout(240)
+def test_a_damaged_list_of_voters_is_written_anew(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3) as cluster:
+        create_topic(cluster.bootstrap, TOPIC, 1, replication_mode="quorum")
+        cluster.await_in_sync(TOPIC)
+        ledger = Ledger(cluster, (TOPIC,), 1)
+        assert ledger.write(30) == set()
+        follower = follower_of(cluster)
+        follower.kill()
+        voters = follower.data_directory / f"{TOPIC}-0" / "voters"
+        voters.write_bytes(b"garbage")
+        follower.start()
+
+        def is_readmitted() -> bool:
+            found = [json.loads(text) for text in [voters.read_bytes()] if text != b"garbage"]
+            return any(voter["heals"] >= 0 for each in found for voter in each["sets"][-1]["voters"])
+
+        eventually(is_readmitted, "the replica votes again")
+        assert "does not vote before it was readmitted" in follower.log_text()
+        cluster.await_in_sync(TOPIC)
+        cluster.leader_of(TOPIC).kill()
+        assert ledger.write(30) == set()
+        ledger.check()
