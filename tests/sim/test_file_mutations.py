@@ -34,8 +34,7 @@ def believe_index_entries(patch: pytest.MonkeyPatch) -> None:
 
 def believe_histories(patch: pytest.MonkeyPatch) -> None:
     """As it was: a history whose numbers rise is one."""
-    patch.setattr(epochs, "_blanks_of", lambda text: "")
-    patch.setattr(epochs, "_checked", lambda text: text)
+    patch.setattr(epochs, "_checksum", lambda rows: " ")
 
 
 def read_histories_as_if_logs_were_whole(patch: pytest.MonkeyPatch) -> None:
