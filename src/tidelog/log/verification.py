@@ -54,6 +54,7 @@ class Checked(NamedTuple):
     whole_bytes: int
     next_offset: int  # exclusive end of the batches that are whole
     damage: str  # what is wrong with the one behind them; empty: nothing, or it was not read to its end
+    last_position: int = 0  # where the last whole batch begins
 
 
 def check(
@@ -89,7 +90,7 @@ def check(
         return Checked(*whole_before, error.message)
     except CorruptBatch as error:
         return Checked(at, next_offset, error.message)
-    return Checked(at, next_offset, "")
+    return Checked(at, next_offset, "", whole_before[0])
 
 
 class _OutOfOrder(CorruptBatch):
@@ -121,7 +122,10 @@ def verify_read(
     if found.damage:
         damaged_from = found.next_offset if found.whole_bytes else offset
         raise DamagedSegment(f"{segment!r} is damaged: {found.damage}", damaged_from)
-    if (whole_bytes := min(found.whole_bytes, size)) > 0:
+    # A batch that ends in those bytes was not held against the one behind it. What is known to be whole ends
+    # where a batch ends: a reader gets no more than that, and must not wait for the rest of one for ever.
+    whole_bytes = found.whole_bytes if found.whole_bytes <= size else found.last_position
+    if whole_bytes > 0:
         segment.note_verified(position, position + whole_bytes)
     return batches.parse_header(data) if len(data) >= batches.HEADER_SIZE else None
 
