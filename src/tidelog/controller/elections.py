@@ -258,7 +258,13 @@ def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSync
 
 
 def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
+    """A leader whose own log is offline stays a member as long as there is no other, and only its word lets
+    one in that holds everything: then that one takes over.
+    """
+    is_member = wish.broker_id in partition.in_sync
     for member in wish.members:
+        if is_member and member == wish.broker_id:
+            continue
         problem = why_ineligible(image, partition, wish, member)
         if problem:
             raise _Ineligible(f"broker {member} {problem}")
