@@ -50,6 +50,7 @@ class Spot(NamedTuple):
     is_new: bool  # Behind the recovery point that is noted on the disk.
     is_last: bool  # in its file
     previous_end: int  # where the batch before it in its file ends; where the file begins without one
+    previous: int  # where that one begins; its own offset without one
 
     @property
     def may_be_lost(self) -> bool:
@@ -111,8 +112,10 @@ class Decay:
             planted = data[spot.position : spot.position + spot.size]
             machine.decayed = True
             machine.must_stay_on |= spot.is_new
+            # Of two batches that do not follow each other, nobody knows which one is wrong: both go.
+            offset = spot.offset if how == self._flip else spot.previous
             damage = Damage(
-                machine.node_id, spot.place.key, machine.disk, spot.path, spot.position, spot.offset, planted
+                machine.node_id, spot.place.key, machine.disk, spot.path, spot.position, offset, planted
             )
             self._cluster.checker.damaged(spot.place, damage)
         where = ", ".join(f"{spot.path} at {spot.position}, offset {spot.offset}" for spot in struck)
@@ -212,13 +215,15 @@ def _batches(machine: "BrokerMachine", place: Place) -> list[Spot]:
         if not path.endswith(".log"):
             continue
         previous_end = int(path.rpartition("/")[2].removesuffix(".log"))
+        previous = -1
         for position, header in iterate(data):
             if header.base_offset < point or not machine.rebooted:
                 is_last = position + header.size == len(data.rstrip(bytes(1)))
                 is_new = header.base_offset >= point
                 spot = Spot(
-                    place, path, position, header.size, header.base_offset, is_new, is_last, previous_end
-                )
+                    place, path, position, header.size, header.base_offset, is_new, is_last, previous_end,
+                    previous if previous >= 0 else header.base_offset,
+                )  # fmt: skip
                 found.append(spot)
-            previous_end = header.next_offset
+            previous, previous_end = header.base_offset, header.next_offset
     return found

@@ -241,7 +241,7 @@ class ClusterChecker:
         """
         self.damages.noted(damage)
         self._dropping.add((place.key, damage.node))
-        self.history(place.topic.name, place.number).damaged()
+        self.history(place.topic.name, place.number).damaged(damage.node, damage.offset)
         self.replicas.damaged(place.key, damage.node, damage.offset)
         self.promise(place).lost(place, damage.node, damage.offset, for_good=True)
 
