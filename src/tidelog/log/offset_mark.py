@@ -67,8 +67,8 @@ class OffsetMark:
 class DenseMark(OffsetMark):
     """From where on a log has no gaps: what is missing between two batches there, the disk has lost.
 
-    Compaction leaves gaps, and so does a follower that copies from a compacted log. Both raise the mark first.
-    A log without the mark, from Kafka or from an earlier version, may have gaps anywhere.
+    Compaction leaves gaps, and so does a follower that copies from a compacted log. Both raise the mark
+    first. A log without the mark, from Kafka or from an earlier version, may have gaps anywhere.
     """
 
     __slots__ = ()

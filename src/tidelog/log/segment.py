@@ -460,9 +460,7 @@ class Segment:
         was_active = self.active
         self.start_indexes()
         try:
-            for position, header in whole_headers(
-                self.file(), self.size, self.base_offset, self.dense_from
-            ):
+            for position, header in whole_headers(self.file(), self.size, self.base_offset, self.dense_from):
                 self._note(position, header.last_offset, timestamp_of(header), _REBUILD_INTERVAL_BYTES)
             if not was_active:
                 self.seal()

@@ -28,8 +28,8 @@ NO_OFFSET = -1
 
 class LogState:
     __slots__ = (
-        "_active", "_clean_mark", "_config", "_damage", "_dense_mark", "_durability", "_flush_messages", "_flush_ms",
-        "_handles",
+        "_active", "_clean_mark", "_config", "_damage", "_dense_mark", "_durability", "_flush_messages",
+        "_flush_ms", "_handles",
         "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
         "_snapshots", "_start_mark", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write",
         "closed", "cuts", "directory", "end_offset", "epochs", "producers", "removed_bytes", "size_bytes",

@@ -16,9 +16,9 @@ been lost. The process is started anew with it, because what a process has writt
 machine's memory, where the medium cannot harm it. Bits that no checksum covers (the offset and the leader
 epoch of a batch) do not flip: nobody could notice. Behind the recovery point a power failure takes batches,
 too, and nobody can tell one from the other: a machine whose newest batches are damaged stays on until it has
-looked at them, and the last batch of all is not one that was never written. A misdirected write does not hit a
-place where the same offset is expected, as in another partition: the batch would fit, and nobody could notice,
-either. Where compaction thins batches out, any offset that does not go back fits.
+looked at them, and the last batch of all is not one that was never written. A misdirected write does not hit
+a place where the same offset is expected, as in another partition: the batch would fit, and nobody could
+notice, either. Where compaction thins batches out, any offset that does not go back fits.
 """
 
 from collections.abc import Callable

@@ -161,6 +161,7 @@ class TestFailedLogs:
 
     def test_the_last_member_goes_on_until_another_one_holds_everything(self, image: ClusterImage) -> None:
         """Only its word lets one in, and then that one leads."""
+
         def one_is_enough(topic: object) -> Rules:
             return Rules(min_in_sync=1, unclean_allowed=False)
 

@@ -31,7 +31,6 @@ class TestWatermarks:
         with pytest.raises(Violation):
             watermarks.told("process", 1, 4, 4)
 
-
     def test_who_drops_damaged_records_goes_back_to_them_once(self) -> None:
         watermarks = Watermarks("t-0", lambda: 10)
         watermarks.damaged(1, 4)

@@ -1,5 +1,5 @@
-"""Disks that say that all is well, and have lost a write or put it elsewhere: a batch with a good checksum in the
-wrong place is damage like any other, and a replica that is damaged lets whole ones take over.
+"""Disks that say that all is well, and have lost a write or put it elsewhere: a batch with a good checksum in
+the wrong place is damage like any other, and a replica that is damaged lets whole ones take over.
 """
 
 from collections.abc import Callable
