@@ -58,7 +58,7 @@ def is_about_transactions(message: Any) -> bool:
 
 
 HELD_BACK = frozenset({"lost write", "misdirected write"})
-"""Faults that break a promise, or have not been tried often enough. They come only where a plan names them."""
+"""Faults that break a promise, or were tried too little. They come only where a plan names them."""
 
 
 class Nemesis:
