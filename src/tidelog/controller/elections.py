@@ -258,11 +258,12 @@ def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSync
 
 
 def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
-    """A member that leads is none to be judged, also where its log is offline: nobody else could take others
-    in, and whoever joins takes over from it.
+    """A leader whose own log is offline stays a member as long as there is no other, and only its word lets
+    one in that holds everything: then that one takes over.
     """
+    is_member = wish.broker_id in partition.in_sync
     for member in wish.members:
-        if member == wish.broker_id and member in partition.in_sync:
+        if is_member and member == wish.broker_id:
             continue
         problem = why_ineligible(image, partition, wish, member)
         if problem:

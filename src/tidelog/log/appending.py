@@ -73,7 +73,9 @@ class Appending(Syncing):
         """
         run: list[BatchHeader] = []
         run_start = run_end = 0
-        for at, header in self._checked(data):
+        checked = self._checked(data)
+        self._expect_gaps(checked)
+        for at, header in checked:
             size = header.size
             needs_roll = self._active.size + run_end - run_start + size > self._size_limit
             if (
@@ -102,6 +104,21 @@ class Appending(Syncing):
             next_offset, epoch = header.next_offset, max(epoch, header.leader_epoch)
             found.append((at, header))
         return found
+
+    def _expect_gaps(self, found: list[tuple[int, BatchHeader]]) -> None:
+        """The leader has compacted its log: the mark says so before the gaps are there."""
+        next_offset = gap_end = self.end_offset
+        for _, header in found:
+            if header.base_offset > next_offset:
+                gap_end = header.base_offset
+            next_offset = header.next_offset
+        if gap_end > self.end_offset:
+            self._require_working()
+            try:
+                if self._dense_mark.expect_gaps(gap_end):
+                    self._durability.names_changed = True
+            except OSError as error:
+                raise self._fail("note a gap", error) from error
 
     def _append_run(self, data: memoryview, run: list[BatchHeader], now_ms: int) -> None:
         """Write batches that fit into the active segment with one write."""
@@ -250,7 +267,9 @@ class Appending(Syncing):
 
     def _begin_segment(self, base_offset: int) -> None:
         index_bytes = self._config.segment_index_bytes
-        self._row.add(Segment.create(self._storage, self._handles, self.directory, base_offset, index_bytes))
+        segment = Segment.create(self._storage, self._handles, self.directory, base_offset, index_bytes)
+        segment.dense = self._dense_mark
+        self._row.add(segment)
         self._durability.names_changed = True
         self._untouched = False
         self._segments_changed()

@@ -35,9 +35,11 @@ def read_batches(
     """Every batch of a segment that ends behind ``from_offset``, each byte checked: damage must not be copied
     and sealed with a new CRC."""
     file = open_source(storage, source)
-    position = 0
+    position, next_offset = 0, source.base_offset
+    dense_from = source.segment.dense_from  # Gaps behind it are damage, and would be taken for compaction's.
     if from_offset > source.base_offset:
-        position = find_batch(file, 0, source.size, from_offset, source.base_offset).position
+        place = find_batch(file, 0, source.size, from_offset, source.base_offset, dense_from=dense_from)
+        position, next_offset = place.position, place.base_offset
     while position < source.size:
         chunk = _read_chunk(file, position, source)
         for at, header in batches.iterate(chunk):
@@ -45,6 +47,11 @@ def read_batches(
                 batches.check(chunk, at)
             except CorruptBatch as damage:
                 raise CorruptBatch(f"{source.path}, byte {position + at}: {damage.message}") from None
+            base_offset = header.base_offset
+            if base_offset != next_offset and not next_offset < base_offset <= dense_from:
+                message = f"offset {base_offset} where {next_offset} was expected"
+                raise CorruptBatch(f"{source.path}, byte {position + at}: {message}")
+            next_offset = header.next_offset
             yield chunk[at : at + header.size], header
         position += at + header.size
 

@@ -6,6 +6,7 @@
 ``….snapshot``                 what is known of idempotent producers, from everything before that offset
 ``….start``                    nothing before that offset is readable (not Kafka's; its tools pass over it)
 ``….clean``                    everything before that offset was compacted (likewise)
+``….dense``                    from that offset on, no offset is missing between two batches (likewise)
 ``….deleted``                  out of the log, removed after ``file.delete.delay.ms``
 ``….cleaned``                  compaction is still writing it: worthless after a crash
 ``….swap``                     compaction finished it: it takes the place of its originals, also after a crash
@@ -21,6 +22,7 @@ TIME_INDEX_SUFFIX = ".timeindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 START_SUFFIX = ".start"
 CLEAN_SUFFIX = ".clean"
+DENSE_SUFFIX = ".dense"
 ABORTED_SUFFIX = ".txnindex"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
 SEGMENT_SUFFIXES = (*INDEX_SUFFIXES, LOG_SUFFIX)

@@ -3,6 +3,7 @@
 ==================  =========================================================================================
 ``….start``         nothing before the offset is readable: DeleteRecords stopped inside a segment
 ``….clean``         everything before the offset was compacted
+``….dense``         from the offset on, every batch begins where the one before it ends
 ==================  =========================================================================================
 
 A checkpoint of all partitions comes late, costs the more the more partitions there are, and outlives the
@@ -12,6 +13,7 @@ with the directory's next sync, cannot be torn, and goes with its directory.
 
 from collections.abc import Iterable
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.log import layout
 from tidelog.log.storage import Entry, Storage
 
@@ -60,3 +62,30 @@ class OffsetMark:
         if self.is_set:
             self._storage.remove(self._path(self.offset))
             self.offset = NO_OFFSET
+
+
+class DenseMark(OffsetMark):
+    """From where on a log has no gaps: what is missing between two batches there, the disk has lost.
+
+    Compaction leaves gaps, and so does a follower that copies from a compacted log. Both raise the mark
+    first. A log without the mark, from Kafka or from an earlier version, may have gaps anywhere.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, storage: Storage, directory: str) -> None:
+        super().__init__(storage, directory, layout.DENSE_SUFFIX)
+
+    @property
+    def dense_from(self) -> int:
+        """A gap that ends behind it is damage."""
+        return self.offset if self.is_set else LONG_MAX
+
+    def expect_gaps(self, end_offset: int) -> bool:
+        """Whether the mark was raised, because what lies before ``end_offset`` may have gaps soon. The
+        directory has to be synced before such batches count as durable.
+        """
+        if not self.is_set or end_offset <= self.offset:
+            return False
+        self.set(end_offset)
+        return True

@@ -18,7 +18,7 @@ from tidelog.log.epochs import EpochCache
 from tidelog.log.files import read_whole
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
-from tidelog.log.offset_mark import OffsetMark
+from tidelog.log.offset_mark import DenseMark, OffsetMark
 from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producers import ProducerStates
 from tidelog.log.scan import BrokenChain
@@ -40,6 +40,7 @@ class Loaded(NamedTuple):
     epochs: EpochCache
     start_mark: OffsetMark
     clean_mark: OffsetMark
+    dense_mark: DenseMark
     snapshots: ProducerSnapshots
     unsynced: list[Unsynced]  # Inactive segments whose bytes may not be on disk yet.
     names_changed: bool  # Whether the directory must be synced.
@@ -63,6 +64,7 @@ class Opening:
         self._snapshots = ProducerSnapshots(storage, directory, ProducerStates(directory, now_ms))
         self._start_mark = OffsetMark(storage, directory, layout.START_SUFFIX)
         self._clean_mark = OffsetMark(storage, directory, layout.CLEAN_SUFFIX)
+        self._dense_mark = DenseMark(storage, directory)
         self._unsynced: list[Unsynced] = []
         self._names_changed = False
         self._untouched = True
@@ -83,6 +85,7 @@ class Opening:
         self._damage.load()
         self._start_mark.find(entries)
         self._clean_mark.find(entries)
+        self._dense_mark.find(entries)
         log_start_offset = self._claimed_start(log_start_offset)
         self._find_segments(entries)
         if evidence.existed and (created or (evidence.written_survives and not self._segments)):
@@ -113,6 +116,7 @@ class Opening:
         if self._clean_mark.lower(end_offset):
             # What will be written behind the end was never compacted, whatever a crash does next.
             self._storage.sync_directory(self._directory)
+        self._mark_dense(end_offset)
         self._epochs.truncate_from(end_offset)
         self._epochs.truncate_before(start_offset)
         self._snapshots.truncate_to(end_offset)
@@ -125,6 +129,7 @@ class Opening:
             self._epochs,
             self._start_mark,
             self._clean_mark,
+            self._dense_mark,
             self._snapshots,
             self._unsynced,
             self._names_changed,
@@ -132,6 +137,14 @@ class Opening:
             self._untouched,
             self._damage,
         )
+
+    def _mark_dense(self, end_offset: int) -> None:
+        """What is written from here on has no gaps that nobody speaks of."""
+        if not self._dense_mark.is_set or self._dense_mark.offset > end_offset:
+            self._dense_mark.set(end_offset)
+            self._names_changed = True
+        for segment in self._segments:
+            segment.dense = self._dense_mark
 
     def _claimed_start(self, checkpointed: int) -> int:
         """The mark comes before the checkpoint, and a power failure may undo it alone. Otherwise it is the
@@ -170,6 +183,7 @@ class Opening:
                 time_index_size=time_index_size or 0, aborted_size=aborted_size,
                 index_bytes_max=self._config.segment_index_bytes,
             )  # fmt: skip
+            segment.dense = self._dense_mark
             if index_size is None or time_index_size is None:
                 segment.distrust_indexes()
             self._segments.append(segment)

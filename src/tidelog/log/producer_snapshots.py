@@ -149,7 +149,9 @@ class ProducerSnapshots:
         segment = segments[number]
         known.rebuild(segments[:number], first_offset, segment.base_offset)
         found = []
-        for at, header in headers(segment.file(), 0, segment.size, segment.base_offset):
+        for at, header in headers(
+            segment.file(), 0, segment.size, segment.base_offset, dense_from=segment.dense_from
+        ):
             if header.producer_id < 0:
                 continue
             if header.is_control:

@@ -116,7 +116,11 @@ class Reading(LogState):
         known_offset, known_segment, known_position = self._limit
         if known_offset == end_offset and known_segment is segment:
             return known_position
-        position = segment.locate(end_offset).position
+        try:
+            position = segment.locate(end_offset).position
+        except BrokenChain as error:
+            # What lies before the damage is whole: whoever asks for no more than that gets it.
+            return error.position
         self._limit = (end_offset, segment, position)
         return position
 

@@ -10,6 +10,7 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.log.storage import File
 from tidelog.protocol import batch as batches
@@ -49,13 +50,19 @@ _make_place: Callable[[tuple[int, int, int, int]], Place] = partial(tuple.__new_
 
 
 def find_batch(
-    file: File, position: int, end: int, offset: int, next_offset: int, known_last: int = ANY
+    file: File,
+    position: int,
+    end: int,
+    offset: int,
+    next_offset: int,
+    known_last: int = ANY,
+    dense_from: int = LONG_MAX,
 ) -> Place:
     """The first batch at or behind ``position`` that ends at or behind ``offset``.
 
     Size 0 at ``end`` when there is none before. No batch begins before ``next_offset``; ``known_last`` is the
-    last offset of the one at ``position`` according to an index. Raises WrongPlace when it is not, and
-    BrokenChain where headers do not fit together.
+    last offset of the one at ``position`` according to an index. Behind ``dense_from`` no offset is missing
+    between batches. Raises WrongPlace when it is not, and BrokenChain where headers do not fit together.
     """
     unpack = _SPAN.unpack_from
     previous, previous_next = position, next_offset
@@ -74,7 +81,7 @@ def find_batch(
                 known_last, next_offset = ANY, max(next_offset, base_offset)
             size = length + LENGTH_PREFIX_SIZE
             if (
-                base_offset < next_offset
+                (base_offset != next_offset and not next_offset < base_offset <= dense_from)
                 or last_delta < 0
                 or size < HEADER_SIZE
                 or position + at + size > end
@@ -94,7 +101,12 @@ def find_batch(
 
 
 def headers(
-    file: File, position: int, end: int, next_offset: int = 0, known_last: int = ANY
+    file: File,
+    position: int,
+    end: int,
+    next_offset: int = 0,
+    known_last: int = ANY,
+    dense_from: int = LONG_MAX,
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each batch in ``[position, end)``, which must be whole ones; raises as
     :func:`find_batch` does."""
@@ -113,7 +125,7 @@ def headers(
                 known_last, next_offset = ANY, max(next_offset, header.base_offset)
             size = header.size
             if (
-                header.base_offset < next_offset
+                (header.base_offset != next_offset and not next_offset < header.base_offset <= dense_from)
                 or header.last_offset_delta < 0
                 or size < HEADER_SIZE
                 or position + at + size > end
@@ -173,13 +185,16 @@ def checked_headers(file: File, position: int, end: int) -> Iterator[tuple[int, 
         position += at
 
 
-def whole_headers(file: File, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+def whole_headers(
+    file: File, end: int, next_offset: int, dense_from: int = LONG_MAX
+) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each batch before ``end``, every byte of it checked and in order; raises
     :class:`BrokenChain` at the first that is not."""
     position, previous, previous_next = 0, 0, next_offset
     try:
         for at, header in checked_headers(file, 0, end):
-            if header.base_offset < next_offset:
+            base_offset = header.base_offset
+            if base_offset != next_offset and not next_offset < base_offset <= dense_from:
                 raise _broken(at, header.base_offset, header.size, next_offset, end, previous, previous_next)
             yield at, header
             previous, previous_next = at, next_offset

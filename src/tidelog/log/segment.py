@@ -11,12 +11,14 @@ of the records: the indexes are built anew, and only then is a batch blamed that
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout
 from tidelog.log.aborted_index import AbortedIndex
 from tidelog.log.epochs import EpochCache
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex, OffsetIndex, TimeIndex
+from tidelog.log.offset_mark import DenseMark
 from tidelog.log.scan import (
     ANY,
     BrokenChain,
@@ -51,7 +53,7 @@ def timestamp_of(header: BatchHeader) -> int:
 class Segment:
     __slots__ = (
         "_broken", "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes",
-        "aborted", "active", "base_offset", "index", "indexed_position", "max_timestamp",
+        "aborted", "active", "base_offset", "dense", "index", "indexed_position", "max_timestamp",
         "max_timestamp_offset", "on_closed_file", "path", "size", "time_index", "trusted_from",
         "verified_parts", "verified_to",
     )  # fmt: skip
@@ -68,6 +70,8 @@ class Segment:
         # Behind that: what each file is in the middle of, see layout. They differ where a renaming failed.
         self._suffixes = (suffix,) * len(layout.SEGMENT_SUFFIXES)
         self.base_offset = base_offset
+        # From where on the log has no gaps between batches. Shared with it; None: nothing is known.
+        self.dense: DenseMark | None = None
         self.size = size  # Bytes of whole batches; the file may be longer while a write is under way.
         self.trusted_from = size  # Position: what lies behind was written by this process.
         self.verified_to = 0  # Position: what lies before was read back and found whole.
@@ -120,6 +124,11 @@ class Segment:
 
     def _file_path(self, kind: str) -> str:
         return self.path + kind + self._suffixes[layout.SEGMENT_SUFFIXES.index(kind)]
+
+    @property
+    def dense_from(self) -> int:
+        """No offset is missing between two batches behind it."""
+        return self.dense.dense_from if self.dense is not None else LONG_MAX
 
     @property
     def storage(self) -> Storage:
@@ -247,7 +256,9 @@ class Segment:
         Where it ends."""
         position = self.indexed_position if last_indexed != ANY else 0
         next_offset = self.base_offset
-        for _, header in headers(self.file(), position, self.size, self.base_offset, last_indexed):
+        for _, header in headers(
+            self.file(), position, self.size, self.base_offset, last_indexed, self.dense_from
+        ):
             next_offset = header.next_offset
             timestamp = timestamp_of(header)
             if timestamp > self.max_timestamp:
@@ -262,11 +273,12 @@ class Segment:
         if not self._indexes_checked:
             self.require_indexes()
         last, position = self.index.floor(offset)
+        dense_from = self.dense_from
         try:
-            place = find_batch(self.file(), position, self.size, offset, self.base_offset, last)
+            place = find_batch(self.file(), position, self.size, offset, self.base_offset, last, dense_from)
         except WrongPlace as error:
             self._replace_indexes(str(error))
-            place = find_batch(self.file(), 0, self.size, offset, self.base_offset)
+            place = find_batch(self.file(), 0, self.size, offset, self.base_offset, ANY, dense_from)
         if place.base_offset > offset and place.size:
             self._check_before(place)
         return place
@@ -333,7 +345,9 @@ class Segment:
             raise BrokenChain(message, place.previous, min(place.base_offset, offset))
         position, next_offset = place.position, self.base_offset
         held: tuple[int, BatchHeader] | None = None
-        for at, header in headers(self.file(), position, self.size, self.base_offset):
+        for at, header in headers(
+            self.file(), position, self.size, place.base_offset, dense_from=self.dense_from
+        ):
             if held is not None:
                 if header.leader_epoch < NO_EPOCH or 0 <= header.leader_epoch < held[1].leader_epoch:
                     message = f"leader epoch {header.leader_epoch} follows {held[1].leader_epoch}"
@@ -446,7 +460,7 @@ class Segment:
         was_active = self.active
         self.start_indexes()
         try:
-            for position, header in whole_headers(self.file(), self.size, self.base_offset):
+            for position, header in whole_headers(self.file(), self.size, self.base_offset, self.dense_from):
                 self._note(position, header.last_offset, timestamp_of(header), _REBUILD_INTERVAL_BYTES)
             if not was_active:
                 self.seal()
@@ -472,7 +486,9 @@ class Segment:
         last, self.indexed_position = self.index.last() or (ANY, 0)
         next_offset = self.base_offset
         try:
-            for _, header in headers(self.file(), self.indexed_position, self.size, self.base_offset, last):
+            for _, header in headers(
+                self.file(), self.indexed_position, self.size, self.base_offset, last, self.dense_from
+            ):
                 next_offset = header.next_offset
         except WrongPlace as error:
             raise DamagedIndex(str(error)) from error
@@ -480,7 +496,7 @@ class Segment:
 
     def learn_epochs(self, epochs: EpochCache) -> None:
         """Read from the batch headers which epochs began where."""
-        for _, header in headers(self.file(), 0, self.size, self.base_offset):
+        for _, header in headers(self.file(), 0, self.size, self.base_offset, dense_from=self.dense_from):
             if header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
 

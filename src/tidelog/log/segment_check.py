@@ -64,7 +64,8 @@ def recover(
         for position, header in checked_headers(file, 0, file_size):
             epoch = max(epochs.latest, held[1].leader_epoch) if held else epochs.latest
             try:
-                _check_order(segment, header, held[1].next_offset if held else next_offset, epoch)
+                expected = held[1].next_offset if held else next_offset
+                _check_order(segment, header, expected, epoch)
             except CorruptBatch:
                 if written_survives:
                     held = None
@@ -102,6 +103,8 @@ def _learn_producer(segment: Segment, position: int, header: BatchHeader, produc
 def _check_order(segment: Segment, header: BatchHeader, next_offset: int, epoch: int) -> None:
     if header.base_offset < next_offset:
         raise CorruptBatch(f"offset {header.base_offset} comes again, {next_offset} was expected")
+    if next_offset < header.base_offset and header.base_offset > segment.dense_from:
+        raise CorruptBatch(f"offset {header.base_offset} where {next_offset} was expected")
     if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         raise CorruptBatch(f"offset {header.last_offset} does not belong here")
     # Bytes of before a truncation that power loss undid: whole batches, but of an older leader.

@@ -70,6 +70,7 @@ class Shortening(Appending):
         # The end of the last batch, not some offset behind it: the next segment may begin there, and recovery
         # takes a hole between segments for lost data.
         self._lower_ends(segment.truncate(position, end_offset))
+        self._dense_mark.lower(self.end_offset)  # After the cut: what was cut off may have had gaps.
         self._segments_changed()
         self._snapshots.truncate_to(self.end_offset)
         if self.producers.newest_offset >= self.end_offset:
@@ -100,6 +101,7 @@ class Shortening(Appending):
             self._row.drop_newest(0)
             self._begin_segment(offset)
             self._start_mark.clear()
+            self._dense_mark.set(offset)
         except OSError as error:
             raise self._fail("restart", error) from error
         self._durability.restart()
@@ -217,8 +219,11 @@ class Shortening(Appending):
         """
         self._require_working()
         try:
+            # The names of one directory reach the disk in order: the mark is there before the first gap.
+            self._dense_mark.expect_gaps(self._row.end_of(old[-1], self.end_offset)[0])
             self._row.replace(old, new, now_ms + self._config.file_delete_delay_ms)
         except OSError as error:
             raise self._fail("swap in a compacted segment", error) from error
         new.adopt(self._handles)
+        new.dense = self._dense_mark
         self._inactive_changed()

@@ -28,8 +28,8 @@ NO_OFFSET = -1
 
 class LogState:
     __slots__ = (
-        "_active", "_clean_mark", "_config", "_damage", "_durability", "_flush_messages", "_flush_ms",
-        "_handles",
+        "_active", "_clean_mark", "_config", "_damage", "_dense_mark", "_durability", "_flush_messages",
+        "_flush_ms", "_handles",
         "_index_interval_bytes", "_limit", "_offset_limit", "_roll_timestamp", "_row", "_size_limit",
         "_snapshots", "_start_mark", "_storage", "_tail_offset", "_tail_position", "_untouched", "_write",
         "closed", "cuts", "directory", "end_offset", "epochs", "producers", "removed_bytes", "size_bytes",
@@ -47,6 +47,7 @@ class LogState:
         self.epochs = loaded.epochs
         self._start_mark = loaded.start_mark
         self._clean_mark = loaded.clean_mark
+        self._dense_mark = loaded.dense_mark
         self.cuts = 0  # How often the log was truncated or begun anew: offsets may name other records since.
         self._damage = loaded.damage
         self._snapshots = loaded.snapshots
@@ -96,6 +97,11 @@ class LogState:
     def clean_offset(self) -> int:
         """Exclusive: everything below was compacted. 0 when nothing is known."""
         return max(self._clean_mark.offset, 0)
+
+    @property
+    def dense_from(self) -> int:
+        """No offset is missing between two batches behind it."""
+        return self._dense_mark.dense_from
 
     @property
     def recovery_point(self) -> int:

@@ -8,6 +8,7 @@ a batch does not cover its offset and length, so those are held against their ne
 from collections.abc import Generator
 from typing import NamedTuple
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.segment import Segment
 from tidelog.log.storage import Region
@@ -38,14 +39,16 @@ class Piece(NamedTuple):
     end_offset: int  # exclusive: no batch ends behind
     is_last: bool  # of its segment
     epoch_max: int = ANY_EPOCH  # of what follows the segment
+    dense_from: int = LONG_MAX  # no offset is missing between two batches behind it
 
     def check(self) -> "Checked":
         """Reads and checks. Safe in any thread."""
         try:
             data = memoryview(self.region.read())
             return check(
-                data, self.next_offset, self.end_offset, to_the_end=self.is_last, epoch_max=self.epoch_max
-            )
+                data, self.next_offset, self.end_offset, to_the_end=self.is_last, epoch_max=self.epoch_max,
+                dense_from=self.dense_from,
+            )  # fmt: skip
         except OSError as error:
             return Checked(0, self.next_offset, f"cannot be read: {error}")
 
@@ -64,6 +67,7 @@ def check(
     to_the_end: bool,
     epoch_max: int = ANY_EPOCH,
     limit: int | None = None,
+    dense_from: int = LONG_MAX,
 ) -> Checked:
     """Every batch that is there in full; with ``to_the_end`` all of them must be, and what comes behind is of
     ``epoch_max``. Behind ``limit`` bytes no batch ends that counts: the rest only shows what follows.
@@ -75,7 +79,7 @@ def check(
     try:
         while len(data) - at >= batches.HEADER_SIZE:
             base_offset, size = batches.parse_prefix(data, at)
-            _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
+            _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch, dense_from)
             if size < batches.HEADER_SIZE:
                 raise CorruptBatch(f"a batch claims {size} bytes")
             if size > end - at:
@@ -88,24 +92,26 @@ def check(
             at += size
         if to_the_end and at < len(data):
             raise CorruptBatch("the segment ends within a batch")
+        if to_the_end and next_offset < end_offset and end_offset > dense_from:
+            raise CorruptBatch(f"the segment ends at offset {next_offset}, and {end_offset} comes behind it")
         if to_the_end and 0 <= epoch_max < epoch:
             raise _OutOfOrder(f"leader epoch {epoch_max} follows {epoch}")
         if len(data) - at >= ORDER_SIZE:
             base_offset, _ = batches.parse_prefix(data, at)
-            _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
+            _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch, dense_from)
     except _OutOfOrder as error:
         return Checked(*whole_before, error.message)
     except CorruptBatch as error:
         return Checked(at, next_offset, error.message)
-    return Checked(at, next_offset, "")
+    return Checked(at, next_offset, "", whole_before[0])
 
 
 class _OutOfOrder(CorruptBatch):
     """One of two batches does not say the truth; which one, nobody knows."""
 
 
-def _check_order(base_offset: int, epoch: int, offset_min: int, epoch_min: int) -> None:
-    if base_offset < offset_min:
+def _check_order(base_offset: int, epoch: int, offset_min: int, epoch_min: int, dense_from: int) -> None:
+    if base_offset != offset_min and not offset_min < base_offset <= dense_from:
         raise _OutOfOrder(f"offset {base_offset} where {offset_min} was expected")
     if epoch < NO_EPOCH or 0 <= epoch < epoch_min:
         raise _OutOfOrder(f"leader epoch {epoch} follows {epoch_min}")
@@ -123,9 +129,16 @@ def verify_read(
     end = min(position + size + ORDER_SIZE, segment.size)
     data = memoryview(segment.file().read_at(position, end - position))
     to_the_end = end >= segment.size
+    expected = segment.base_offset
+    if position and len(data) >= batches.HEADER_SIZE:
+        # Its place among the batches before it was found by hops; where no offset is missing, it holds what
+        # is asked for.
+        expected = max(expected, batches.parse_prefix(data)[0])
+        if offset < expected and expected > segment.dense_from:
+            raise DamagedSegment(f"{segment!r} is damaged: {expected} where {offset} was expected", offset)
     found = check(
-        data, segment.base_offset, end_offset, to_the_end=to_the_end, epoch_max=epoch_max,
-        limit=None if to_the_end else size,
+        data, expected, end_offset, to_the_end=to_the_end, epoch_max=epoch_max,
+        limit=None if to_the_end else size, dense_from=segment.dense_from,
     )  # fmt: skip
     if not found.damage and is_whole and found.whole_bytes < size:
         found = found._replace(damage="a batch reaches over the beginning of another")
@@ -148,7 +161,9 @@ def pieces(
         size = min(wanted, segment.size - position)
         region = Region(segment.file(), position, size)
         is_last = position + size >= segment.size
-        found: Checked | None = yield Piece(segment, region, next_offset, end_offset, is_last, epoch_max)
+        found: Checked | None = yield Piece(
+            segment, region, next_offset, end_offset, is_last, epoch_max, segment.dense_from
+        )
         if found is None or found.damage:
             return
         if not found.whole_bytes:

@@ -511,9 +511,14 @@ class Hosted:
         if self.election is not None:
             self.election.forgot = True  # What it drops, it had acknowledged.
         target = max(self.damaged_from, self.log.start_offset)
+        is_before_start = self.damaged_from < self.log.start_offset
         self.damaged_from = None
         self.replica.high_watermark = min(self.replica.high_watermark, target)
-        self._truncate(target)
+        if is_before_start:
+            # Cut at the start, the log would end in a batch that cannot be read, and take no more writes.
+            self.restart_at(target)
+        else:
+            self._truncate(target)
         self._listener.grown(self)
 
     # --- voting ---------------------------------------------------------------------------------------------

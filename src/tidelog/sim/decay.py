@@ -16,7 +16,9 @@ been lost. The process is started anew with it, because what a process has writt
 machine's memory, where the medium cannot harm it. Bits that no checksum covers (the offset and the leader
 epoch of a batch) do not flip: nobody could notice. Behind the recovery point a power failure takes batches,
 too, and nobody can tell one from the other: a machine whose newest batches are damaged stays on until it has
-looked at them, and the last batch of all is not one that was never written.
+looked at them, and the last batch of all is not one that was never written. A misdirected write does not hit
+a place where the same offset is expected, as in another partition: the batch would fit, and nobody could
+notice, either. Where compaction thins batches out, any offset that does not go back fits.
 """
 
 from collections.abc import Callable
@@ -47,6 +49,8 @@ class Spot(NamedTuple):
     offset: int
     is_new: bool  # Behind the recovery point that is noted on the disk.
     is_last: bool  # in its file
+    previous_end: int  # where the batch before it in its file ends; where the file begins without one
+    previous: int  # where that one begins; its own offset without one
 
     @property
     def may_be_lost(self) -> bool:
@@ -108,8 +112,10 @@ class Decay:
             planted = data[spot.position : spot.position + spot.size]
             machine.decayed = True
             machine.must_stay_on |= spot.is_new
+            # Of two batches that do not follow each other, nobody knows which one is wrong: both go.
+            offset = spot.offset if how == self._flip else spot.previous
             damage = Damage(
-                machine.node_id, spot.place.key, machine.disk, spot.path, spot.position, spot.offset, planted
+                machine.node_id, spot.place.key, machine.disk, spot.path, spot.position, offset, planted
             )
             self._cluster.checker.damaged(spot.place, damage)
         where = ", ".join(f"{spot.path} at {spot.position}, offset {spot.offset}" for spot in struck)
@@ -137,9 +143,20 @@ class Decay:
         if len(spots) < 2 or not lost:
             return []
         source = chance.choice(lost)
-        target = chance.choice([spot for spot in spots if spot != source])
+        targets = [spot for spot in spots if spot != source and not self._fits(source, spot)]
+        if not targets:
+            return []
+        target = chance.choice(targets)
         machine.disk.misdirect((source.path, source.position), (target.path, target.position), source.size)
         return [source, target]
+
+    def _fits(self, source: Spot, target: Spot) -> bool:
+        """Whether nobody can know that a batch is in the wrong place: it begins where one is expected there.
+        Among batches that compaction may have thinned out, it is enough that it does not go back.
+        """
+        if self._cluster.checker.is_compacted(target.place.key):
+            return source.offset >= target.previous_end
+        return source.offset == target.offset
 
     def _spots(self, machine: "BrokerMachine") -> list[Spot]:
         return [
@@ -193,13 +210,20 @@ def _batches(machine: "BrokerMachine", place: Place) -> list[Spot]:
     points = machine.disk.contents(DATA).get(f"{DATA}/{RECOVERY_POINTS_FILE}", b"")
     point = decode_offsets(points).get(TopicPartition(place.topic.name, place.number), 0) if points else 0
     contents = machine.disk.contents(f"{DATA}/{place.name}")
-    return [
-        Spot(
-            place, path, position, header.size, header.base_offset, header.base_offset >= point,
-            position + header.size == len(data.rstrip(bytes(1))),
-        )
-        for path, data in contents.items()
-        if path.endswith(".log")
-        for position, header in iterate(data)
-        if header.base_offset < point or not machine.rebooted
-    ]  # fmt: skip
+    found = []
+    for path, data in contents.items():
+        if not path.endswith(".log"):
+            continue
+        previous_end = int(path.rpartition("/")[2].removesuffix(".log"))
+        previous = -1
+        for position, header in iterate(data):
+            if header.base_offset < point or not machine.rebooted:
+                is_last = position + header.size == len(data.rstrip(bytes(1)))
+                is_new = header.base_offset >= point
+                spot = Spot(
+                    place, path, position, header.size, header.base_offset, is_new, is_last, previous_end,
+                    previous if previous >= 0 else header.base_offset,
+                )  # fmt: skip
+                found.append(spot)
+            previous, previous_end = header.base_offset, header.next_offset
+    return found

@@ -262,7 +262,8 @@ class TestDamage:
         read(partition, 5)
         lone.services.advance(1000)
         assert (lone.image.leader, lone.image.in_sync, lone.image.offline) == (OTHER, (OTHER,), ())
-        assert partition.log.end_offset == 5
+        # Where an offset is wrong, nobody knows which of two batches says the truth: both go.
+        assert partition.log.end_offset == (4 if place == 0 else 5)
 
     def test_the_only_member_serves_what_is_whole(self, lone: LoneNode) -> None:
         partition = lone.create((ME,))

@@ -161,6 +161,24 @@ class TestFailedLogs:
         wish = InSyncWish(B, B, TOPIC_ID, 0, 1, 1, (A, B, C))
         assert elections.change_in_sync(after, wish, rules_of).error is ErrorCode.INELIGIBLE_REPLICA
 
+    def test_the_last_member_goes_on_until_another_one_holds_everything(self, image: ClusterImage) -> None:
+        """Only its word lets one in, and then that one leads."""
+
+        def one_is_enough(topic: object) -> Rules:
+            return Rules(min_in_sync=1, unclean_allowed=False)
+
+        for broker in (B, C):
+            image = image.apply(brokers.fence(image, broker, one_is_enough))
+        after = image.apply(logs.take_offline(image, A, A, [(TOPIC_ID, 0)], one_is_enough))
+        assert (partition(after).leader, partition(after).in_sync) == (A, (A,))
+        after = after.apply(brokers.unfence(after, C, one_is_enough))
+        now = partition(after)
+        wish = InSyncWish(A, A, TOPIC_ID, 0, now.leader_epoch, now.partition_epoch, (A, C))
+        verdict = elections.change_in_sync(after, wish, one_is_enough)
+        assert verdict.error is ErrorCode.NONE
+        now = partition(after.apply(verdict.records))
+        assert (now.leader, now.in_sync, now.offline) == (C, (C,), (A,))
+
     def test_a_new_run_of_the_broker_begins_as_one_that_forgot(self, image: ClusterImage) -> None:
         after = self.offline(image, A)
         again = BrokerRegistered(A, UUID(int=7), "h", A, None, 9, fenced=True)

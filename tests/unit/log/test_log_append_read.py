@@ -31,6 +31,7 @@ def test_a_new_log_is_empty_and_lies_on_disk_as_kafka_names_it(disk: SimulatedDi
         "00000000000000000007.log",
         "00000000000000000007.index",
         "00000000000000000007.timeindex",
+        "00000000000000000007.dense",
     }
 
 

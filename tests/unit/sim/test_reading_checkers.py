@@ -31,6 +31,23 @@ class TestWatermarks:
         with pytest.raises(Violation):
             watermarks.told("process", 1, 4, 4)
 
+    def test_who_drops_damaged_records_goes_back_to_them_once(self) -> None:
+        watermarks = Watermarks("t-0", lambda: 10)
+        watermarks.damaged(1, 4)
+        watermarks.told("process", 1, 8, 7)
+        watermarks.told("process", 1, 5, 5)
+        watermarks.told("process", 1, 8, 7)
+        with pytest.raises(Violation):
+            watermarks.told("process", 1, 5, 5)
+
+    def test_damage_excuses_nobody_else_and_nothing_before_it(self) -> None:
+        watermarks = Watermarks("t-0", lambda: 10)
+        watermarks.damaged(1, 4)
+        for broker, watermark in ((1, 3), (2, 5)):
+            watermarks.told(f"process of {broker}", broker, 8, 7)
+            with pytest.raises(Violation):
+                watermarks.told(f"process of {broker}", broker, watermark, 3)
+
 
 class TestCycles:
     def test_two_that_read_from_each_other(self) -> None:

@@ -36,7 +36,7 @@ class ClusterChecker:
     def __init__(self, world: World, nodes: Callable[[], Iterable[Node]]) -> None:
         self._world = world
         self._nodes = nodes  # those alive
-        self.replicas = ReplicaChecker(world, self.name, self._is_compacted)
+        self.replicas = ReplicaChecker(world, self.name, self.is_compacted)
         self.metadata = MetadataChecker(world.note)
         self.metadata.on_described = self._described
         self.metadata.on_decided = self._decided
@@ -72,7 +72,7 @@ class ClusterChecker:
         self._names[key] = f"{name}-{index}"
         return self._names[key]
 
-    def _is_compacted(self, key: PartitionKey) -> bool:
+    def is_compacted(self, key: PartitionKey) -> bool:
         place = None if key == METADATA_KEY else self._place_of(key)
         return place is not None and "compact" in place.topic.configs.get("cleanup.policy", "")
 
@@ -241,7 +241,7 @@ class ClusterChecker:
         """
         self.damages.noted(damage)
         self._dropping.add((place.key, damage.node))
-        self.history(place.topic.name, place.number).damaged()
+        self.history(place.topic.name, place.number).damaged(damage.node, damage.offset)
         self.replicas.damaged(place.key, damage.node, damage.offset)
         self.promise(place).lost(place, damage.node, damage.offset, for_good=True)
 
@@ -314,7 +314,7 @@ class ClusterChecker:
         replicas = [node.host.hosted[key] for node in self._nodes() if key in node.host.hosted]
         leader = next(hosted for hosted in replicas if hosted.replica.role is Role.LEADER)
         log = leader.log
-        if self._is_compacted(key):
+        if self.is_compacted(key):
             self._check_newest(place, leader, replicas)
             return
         expected = batches_between(log, log.start_offset, log.end_offset)

@@ -67,6 +67,7 @@ class PartitionHistory:
         self._is_safe = is_safe
         self._committed_end = committed_end
         self._watermarks: dict[int, Watermarks] = {}  # by reader
+        self._damages: list[tuple[int, int]] = []  # (node, offset)
         self._written: dict[bytes, Write] = {}
         self._told: dict[bytes, Told] = {}
         self._seen: dict[int, bytes] = {}  # what was read, or acknowledged as committed, by offset
@@ -106,6 +107,8 @@ class PartitionHistory:
         """
         if reader not in self._watermarks:
             self._watermarks[reader] = Watermarks(self._name, self._most)
+            for damage in self._damages:
+                self._watermarks[reader].damaged(*damage)
         binding_end = ANYWHERE if agreed_epoch > self._forgiven_epoch else self._forgiven_from
         self._watermarks[reader].told(process, broker, watermark, stable, binding_end)
 
@@ -113,10 +116,12 @@ class PartitionHistory:
         """Behind what may be committed. What was given up may still lie with followers."""
         return ANYWHERE if self.forgiven_ms else self._committed_end()
 
-    def damaged(self) -> None:
-        """A replica may drop records, and fetch them again."""
+    def damaged(self, node: int, offset: int) -> None:
+        """A replica may drop records from ``offset`` on, and fetch them again: now, or when it finds out."""
+        self._damages.append((node, offset))
         for watermarks in self._watermarks.values():
             watermarks.forget()
+            watermarks.damaged(node, offset)
 
     def read(self, session: Session, entry: Entry) -> None:
         self.reads += 1

@@ -3,7 +3,8 @@
 One process never goes back, whoever it tells; it never tells more than what some leader has committed, and
 never that more is stable than committed. Different replicas may differ: a follower hears of it later. It also
 hears later that records were given up: what it tells before it has agreed with a leader that came since binds
-it only up to where they begin.
+it only up to where they begin. A replica with damaged records goes back to them once, when it finds them and
+fetches them again.
 """
 
 from collections.abc import Callable
@@ -23,17 +24,31 @@ class Watermarks:
         self._name = name
         self._committed_end = committed_end  # behind the last record that anybody took for committed
         self._told: dict[Any, Told] = {}  # by process
+        self._damaged: dict[int, list[int]] = {}  # by broker: where its records are damaged
 
     def forget(self) -> None:
         """Records were given up, or a replica has dropped damaged ones: watermarks may go back."""
         self._told.clear()
+
+    def damaged(self, broker: int, offset: int) -> None:
+        """The broker may find it at any time from now on."""
+        self._damaged.setdefault(broker, []).append(offset)
+
+    def _drops_damaged(self, broker: int, watermark: int) -> bool:
+        """Each time once: all that follow go with the first that is found."""
+        offsets = self._damaged.get(broker, [])
+        found = max((offset for offset in offsets if offset <= watermark), default=None)
+        if found is not None:
+            self._damaged[broker] = [offset for offset in offsets if offset < found]
+        return found is not None
 
     def told(
         self, process: Any, broker: int, watermark: int, stable: int, binding_end: int = ANYWHERE
     ) -> None:
         """``binding_end``: what it tells beyond may be what was given up."""
         before = self._told.get(process, (0, 0))
-        if watermark < before[0] or stable < before[1]:
+        goes_back = watermark < before[0] or stable < before[1]
+        if goes_back and not (watermark < before[0] and self._drops_damaged(broker, watermark)):
             raise Violation(
                 f"{self._name}: broker {broker} told a watermark and a last stable offset of {before}, and "
                 f"then of {(watermark, stable)}"

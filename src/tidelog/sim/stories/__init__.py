@@ -9,6 +9,7 @@ from tidelog.sim.stories import (
     changes,
     controllers,
     damage,
+    disks,
     durability,
     failed_logs,
     files,
@@ -47,6 +48,7 @@ STORIES: dict[str, Told] = (
     | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
     | _named("change", changes.STORIES)
     | _named("damage", damage.STORIES)
+    | _named("disk", disks.STORIES)
     | _named("durability", durability.STORIES)
     | _named("failed_log", failed_logs.STORIES)
     | _named("file", files.STORIES)

@@ -1,0 +1,58 @@
+"""Disks that lose writes or put them elsewhere: each mutation takes a rule out, and a story notices."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from tidelog.config.kinds import LONG_MAX
+from tidelog.controller import elections
+from tidelog.errors import InvariantViolation
+from tidelog.log.offset_mark import DenseMark
+from tidelog.replication.hosted import Hosted
+from tidelog.sim.checkers import Violation
+from tidelog.sim.stories import disks
+from tidelog.sim.telling import StoryFailed
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def take_gaps_for_compaction(patch: pytest.MonkeyPatch) -> None:
+    """Offsets may be missing between two batches of any log."""
+    patch.setattr(DenseMark, "dense_from", LONG_MAX)
+
+
+def refuse_damaged_leaders(patch: pytest.MonkeyPatch) -> None:
+    """A leader whose log is damaged lets nobody in."""
+
+    def check(image: Any, partition: Any, wish: Any) -> None:
+        for member in wish.members:
+            problem = elections.why_ineligible(image, partition, wish, member)
+            if problem:
+                raise elections._Ineligible(problem)
+
+    patch.setattr(elections, "_check_members", check)
+
+
+def cut_at_the_start(patch: pytest.MonkeyPatch) -> None:
+    """A log with damage before its start is cut at its start."""
+    patch.setattr(Hosted, "restart_at", Hosted._truncate)
+
+
+class Mutation(NamedTuple):
+    patch: Patch
+    story: Callable[[], object]
+
+
+MUTATIONS = (
+    Mutation(take_gaps_for_compaction, disks.isr_misdirected_write),
+    Mutation(refuse_damaged_leaders, disks.isr_damaged_last_member),
+    Mutation(cut_at_the_start, disks.isr_lost_write_before_the_start),
+)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.patch.__name__)
+def test_mutation_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation.patch(monkeypatch)
+    with pytest.raises((Violation, StoryFailed, InvariantViolation)):
+        mutation.story()
