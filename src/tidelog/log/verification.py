@@ -103,7 +103,7 @@ def check(
         return Checked(*whole_before, error.message)
     except CorruptBatch as error:
         return Checked(at, next_offset, error.message)
-    return Checked(at, next_offset, "", whole_before[0])
+    return Checked(at, next_offset, "")
 
 
 class _OutOfOrder(CorruptBatch):
