@@ -4,7 +4,6 @@ A read finds the segment, bisects its index and hops over a few headers, whereve
 copied: the caller gets the place in the file. Reads go on when the log has failed.
 """
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,8 +18,6 @@ from tidelog.log.storage import EMPTY_REGION, Region
 from tidelog.log.verification import SLICE_BYTES, DamagedSegment, verify_read
 from tidelog.protocol.batch import BatchHeader
 from tidelog.types import NO_EPOCH
-
-_logger = logging.getLogger(__name__)
 
 
 class Reading(LogState):
@@ -167,11 +164,6 @@ class Reading(LogState):
                         break
         return found
 
-    def _rebuild_aborted(self, number: int, reason: DamagedIndex) -> None:
-        segments = self._row.segments
-        _logger.warning("rebuilding %s: %s", segments[number].aborted.path, reason)
-        segments[number].aborted.replace(self._snapshots.aborted_in(segments, number, self._row.first_offset))
-
     def repair_indexes(self, segment: Segment, reason: str) -> None:
         """The scrubber has found something wrong in the indexes of an inactive segment."""
         if self.closed or segment not in self._row.segments:
@@ -180,12 +172,16 @@ class Reading(LogState):
             self._rebuild_aborted(self._row.segments.index(segment), DamagedIndex(reason))
             segment.distrust_indexes()
 
-    def find_timestamp(self, timestamp_ms: int, end_offset: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older."""
+    def find_timestamp(
+        self, timestamp_ms: int, end_offset: int, opened: lookup.Opened | None = None
+    ) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older. With
+        ``opened`` it raises :class:`~tidelog.log.lookup.Unopened` where a batch must be looked through.
+        """
         segments = self._row.segments
         with self._reporting():
             found = lookup.first_at_or_after(
-                segments, timestamp_ms, self.start_offset, end_offset, self.end_offset
+                segments, timestamp_ms, self.start_offset, end_offset, self.end_offset, opened
             )
         return self._confirmed(found)
 
@@ -195,10 +191,12 @@ class Reading(LogState):
             self.read(found[1], 1, self.end_offset, at_least_one_batch=True)
         return found
 
-    def find_max_timestamp(self, end_offset: int) -> tuple[int, int, int] | None:
+    def find_max_timestamp(
+        self, end_offset: int, opened: lookup.Opened | None = None
+    ) -> tuple[int, int, int] | None:
         """The same of the first record that has the largest timestamp of all before ``end_offset``."""
         with self._reporting():
-            found = lookup.newest(self._row.segments, self.start_offset, end_offset, self.end_offset)
+            found = lookup.newest(self._row.segments, self.start_offset, end_offset, self.end_offset, opened)
         return self._confirmed(found)
 
     @contextmanager

@@ -220,7 +220,9 @@ class Segment:
         return open_existing(self._storage, [self._file_path(kind) for kind in layout.SEGMENT_SUFFIXES])
 
     def truncate(self, position: int, end_offset: int) -> int:
-        """Cut at a batch boundary; ``end_offset`` is the first offset that goes. Where what is left ends."""
+        """Cut at a batch boundary; ``end_offset`` is the first offset that goes. Where what is left ends. The
+        index of aborted transactions is the log's business: only all segments together can tell them again.
+        """
         self.file().truncate(position)
         self.size = position
         self.trusted_from = min(self.trusted_from, position)
@@ -228,7 +230,6 @@ class Segment:
         self.verified_parts = [
             (start, min(end, position)) for start, end in self.verified_parts if start < position
         ]
-        self.aborted.truncate(end_offset)
         if self._broken is not None and self._broken.position >= position:
             self._broken = None
         self.index.truncate(end_offset)

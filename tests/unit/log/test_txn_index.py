@@ -307,3 +307,24 @@ class TestForReaders:
         before = disk.operations
         assert log.aborted_in(0, 1 << 20, 2) == []
         assert disk.operations == before
+
+
+class TestDamageBeforeACut:
+    """A follower cuts its log whatever has become of the indexes beside it."""
+
+    @pytest.mark.parametrize("position", [0, 5, ENTRY_SIZE, ENTRY_SIZE + 20])
+    def test_the_batches_that_are_left_tell_what_was_aborted(
+        self, disk: SimulatedDisk, position: int
+    ) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        for _ in range(3):
+            write(log, 7, "transactional")
+            write(log, 7, "abort")
+        before = log.aborted(0, 4)
+        disk.flip(PATH, position, 3)
+        log.truncate_to(4)
+        assert log.end_offset == 4
+        assert log.aborted(0, 100) == before
+        write(log, 7, "transactional")
+        write(log, 7, "abort")
+        assert [each.first_offset for each in log.aborted(0, 100)] == [0, 2, 4]
