@@ -74,7 +74,8 @@ class Shortening(Appending):
         self._segments_changed()
         self._snapshots.truncate_to(self.end_offset)
         if self.producers.newest_offset >= self.end_offset:
-            self._snapshots.rebuild(self._row.segments, self._row.first_offset, self.end_offset)
+            segments, first_offset = self._row.segments, self._row.first_offset
+            self._snapshots.rebuild(segments, first_offset, self.end_offset, checked=True)
         self._truncate_aborted(number)
 
     def _truncate_aborted(self, number: int) -> None:

@@ -57,11 +57,12 @@ class Checked(NamedTuple):
 
 
 def check(
-    data: memoryview, next_offset: int, end_offset: int, *, to_the_end: bool, epoch_max: int = ANY_EPOCH
-) -> Checked:
-    """Every batch that is there in full; with ``to_the_end`` all of them must be, and what comes behind is of
-    ``epoch_max``."""
-    at = 0
+    data: memoryview, next_offset: int, end_offset: int, *, to_the_end: bool, epoch_max: int = ANY_EPOCH,
+    limit: int | None = None,
+) -> Checked:  # fmt: skip
+    """Every batch that is there in full, and ends at ``limit`` at the latest; with ``to_the_end`` all
+    of them must be, and what comes behind is of ``epoch_max``."""
+    at, end = 0, len(data) if limit is None else limit
     epoch: int = NO_EPOCH
     whole_before = 0, next_offset  # Where the last batch begins, and what may have been expected there.
     try:
@@ -70,7 +71,7 @@ def check(
             _check_order(base_offset, batches.parse_leader_epoch(data, at), next_offset, epoch)
             if size < batches.HEADER_SIZE:
                 raise CorruptBatch(f"a batch claims {size} bytes")
-            if size > len(data) - at:
+            if size > end - at:
                 break
             header = batches.check(data, at)
             if header.next_offset > end_offset:
@@ -115,14 +116,19 @@ def verify_read(
     end = min(position + size + _ORDER_SIZE, segment.size)
     data = memoryview(segment.file().read_at(position, end - position))
     to_the_end = end >= segment.size
-    found = check(data, segment.base_offset, end_offset, to_the_end=to_the_end, epoch_max=epoch_max)
+    found = check(
+        data, segment.base_offset, end_offset, to_the_end=to_the_end, epoch_max=epoch_max,
+        # A batch that ends in what was read beyond was not held against the one behind it.
+        limit=None if to_the_end else size,
+    )  # fmt: skip
     if not found.damage and is_whole and found.whole_bytes < size:
         found = found._replace(damage="a batch reaches over the beginning of another")
     if found.damage:
         damaged_from = found.next_offset if found.whole_bytes else offset
         raise DamagedSegment(f"{segment!r} is damaged: {found.damage}", damaged_from)
-    if (whole_bytes := min(found.whole_bytes, size)) > 0:
-        segment.note_verified(position, position + whole_bytes)
+    if found.whole_bytes:
+        # Always where a batch ends: who reads on from within the range gets whole batches.
+        segment.note_verified(position, position + found.whole_bytes)
     return batches.parse_header(data) if len(data) >= batches.HEADER_SIZE else None
 
 

@@ -231,3 +231,26 @@ def test_what_was_cut_off_does_not_count_as_checked(log: Log) -> None:
     assert segment.verified_parts == [(4 * size, segment.size)]
     log.truncate_to(6)
     assert log.segments[0].verified_parts == [(4 * size, 6 * size)]
+
+
+@pytest.mark.parametrize("beyond", range(24))
+def test_what_counts_as_whole_ends_with_a_batch(log: Log, beyond: int) -> None:
+    """An answer may end a few bytes before a batch does. Who reads on there gets that batch, and not the few
+    bytes of it that an earlier reader was given.
+    """
+    segment, size = log.segments[0], size_of(log, 0)
+    data = read(log, 0, 3 * size - beyond)
+    assert len(data) == 3 * size - beyond
+    assert segment.verified_to % size == 0
+    for offset in range(4):
+        found = read(log, offset, 10)
+        assert batches.check(found).base_offset == offset
+
+
+def test_a_batch_at_the_end_of_a_read_is_held_against_the_next_one(log: Log) -> None:
+    """Its offset is under no checksum, and the one behind it was not looked at."""
+    size = size_of(log, 0)
+    flip(log, 0, 2 * size + 6)  # 2 becomes 4,098
+    with pytest.raises(DamagedSegment):
+        read(log, 0, 3 * size - 4)
+        read(log, 2, size)
