@@ -40,7 +40,7 @@ class Held:
         frame = pack(">ihhih", SIZE, 0, 9, 1, -1) + bytes(SIZE - 10)
         while frame:
             buffer = self.connection.get_buffer(-1)
-            count = min(len(buffer), len(frame))
+            count = min(len(buffer), len(frame), 4096)
             buffer[:count], frame = frame[:count], frame[count:]
             self.connection.buffer_updated(count)
 
