@@ -164,21 +164,25 @@ def _newest_batch(
             break
         if header.last_offset >= start_offset and timestamp_of(header) > newest_ms:
             newest_ms, best = timestamp_of(header), (position, header)
+            if newest_ms == segment.max_timestamp:
+                break  # There is none larger, and a segment may be long.
     return best
 
 
 def _search_from(segment: Segment, start_offset: int, end_offset: int) -> int:
     """An offset at or before the first batch with the largest timestamp in the range."""
-    if start_offset > segment.base_offset:
-        return start_offset
-    timestamp = segment.load_max_timestamp()
-    if segment.max_timestamp_offset < end_offset:
-        return segment.time_floor(timestamp)
-    # The segment's largest lies behind the end. The newest time index entry before the end beats all up to
-    # there. From the one before it on all are looked at: the newest may be wrong.
-    index = segment.time_index
-    behind = index.first_entry(lambda number: index.entry(number)[1] >= end_offset)
-    return segment.time_floor(index.entry(behind - 1)[0]) if behind else segment.base_offset
+    timestamp, offset = segment.load_max_timestamp(), segment.max_timestamp_offset
+    if offset >= end_offset:
+        # The segment's largest lies behind the end. The newest time index entry before the end beats all up
+        # to there. From the one before it on all are looked at: the newest may be wrong.
+        index = segment.time_index
+        behind = index.first_entry(lambda number: index.entry(number)[1] >= end_offset)
+        if not behind:
+            return max(start_offset, segment.base_offset)
+        timestamp, offset = index.entry(behind - 1)
+    if offset < start_offset:
+        return start_offset  # What came before the range says nothing of it.
+    return max(start_offset, segment.time_floor(timestamp))
 
 
 def _look(
