@@ -7,6 +7,7 @@ import pytest
 from tidelog.config import TopicConfig
 from tidelog.log import reading
 from tidelog.log.log import Log
+from tidelog.log.reading import Unread
 from tidelog.log.segment import Segment
 from tidelog.log.verification import Checked, DamagedSegment, check, pieces, verify_read
 from tidelog.protocol import batch as batches
@@ -254,3 +255,50 @@ def test_a_batch_at_the_end_of_a_read_is_held_against_the_next_one(log: Log) -> 
     with pytest.raises(DamagedSegment):
         read(log, 0, 3 * size - 4)
         read(log, 2, size)
+
+
+@pytest.fixture
+def of_two_epochs() -> Log:
+    disk = SimulatedDisk()
+    disk.make_directory("data")
+    written = Log.open(disk, "data/t-0", CONFIG, clean=False, now_ms=NOW_MS)
+    for offset in range(40):
+        data = encode_batch([Record(offset, NOW_MS, None, b"x" * 100, ())], leader_epoch=offset // 5)
+        written.append(memoryview(data), offset, NOW_MS, offset // 5, NOW_MS)
+    assert written.close()
+    return Log.open(disk, "data/t-0", CONFIG, clean=True, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("place", ["within a segment", "at its beginning"])
+def test_a_wrong_epoch_is_told_to_everybody_who_asks(of_two_epochs: Log, place: str) -> None:
+    """Not only to the first one, after whom the batch would count as read."""
+    log = of_two_epochs
+    segment = log.segments[1]
+    offset = segment.base_offset if place == "at its beginning" else segment.base_offset + 2
+    while log.epochs.epoch_at(offset) != log.epochs.epoch_at(offset - 1):
+        offset += 1
+    position = segment.locate(offset).position
+    file = segment.file()
+    file.write_at(position + 12, (log.epochs.epoch_at(offset) - 1).to_bytes(4, "big"))
+    for _ in range(3):
+        with pytest.raises(DamagedSegment):
+            read(log, offset, 10)
+
+
+def test_many_logs_that_are_read_at_once_are_read_back_a_little_each() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("data")
+    unread, sizes = Unread(), []
+    for number in range(4):
+        config = TopicConfig(segment_bytes=1 << 20)
+        written = Log.open(disk, f"data/t-{number}", config, clean=False, now_ms=NOW_MS)
+        write(written, 100, 1000)
+        assert written.close()
+        log = Log.open(disk, f"data/t-{number}", config, clean=True, now_ms=NOW_MS)
+        found = log.read(0, 1 << 20, log.end_offset, at_least_one_batch=True, unread=unread)
+        assert batches.check(found.read()).base_offset == 0
+        sizes.append(found.size)
+    size = size_of(log, 0)
+    assert sizes[:1] == [100 * size]
+    assert size <= sizes[1] < 100 * size
+    assert sizes[2:] == [size, size]
