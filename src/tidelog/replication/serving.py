@@ -348,7 +348,9 @@ def _anew(standing: Standing | None, sender: int) -> Standing:
     return anew
 
 
-def _part(hosted: Hosted, item: FetchItem, room: int, asker: int, unread: Unread) -> FetchPart | None:
+def _part(
+    hosted: Hosted, item: FetchItem, room: int, asker: int, unread: Unread | None = None
+) -> FetchPart | None:
     """The answer for one partition, or None when there is nothing to say yet."""
     if hosted.closed:
         return FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
