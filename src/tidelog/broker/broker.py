@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -17,6 +18,13 @@ from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.store import MetadataStore
 from tidelog.controller.successions import elects_itself
 from tidelog.services import Services
+
+T = TypeVar("T")
+
+
+class Compute(Protocol):
+    def __call__(self, work: Callable[[], T], done: Callable[[T | BaseException], None], /) -> None:
+        """Do ``work`` in a thread; ``done`` gets its result or its exception, back in order with events."""
 
 
 class Broker:
@@ -34,6 +42,8 @@ class Broker:
         self.store = store
         self.partitions = partitions
         self.services = services
+        # Replaced where there are threads for what keeps a processor busy.
+        self.compute: Compute = services.offload
         self.links: Links = LocalLinks(self)  # replaced where there are other brokers
         self.producer_ids = ProducerIds(self)
         # Whose connections have just closed: the metadata may still call them leaders.

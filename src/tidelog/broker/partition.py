@@ -207,10 +207,10 @@ class Partition:
             header = check_batch(records, rules, now_ms, produce_version)
         elif isinstance(checked, TidelogError):
             raise checked
-        elif checked.rules is rules:
+        elif checked.rules == rules:
             header, records = checked.header, checked.records
         else:
-            # The settings have changed meanwhile, which is rare: it is opened again, here.
+            # By the settings that are in force now it does not take long.
             header = check_batch(records, rules, now_ms, produce_version)
         if header.producer_id >= 0:
             if coordinators:

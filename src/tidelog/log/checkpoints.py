@@ -7,7 +7,7 @@ is believed.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
@@ -28,10 +28,15 @@ _OFFSETS_VERSION = 0
 _CHECKSUM = "__checksum 0 "
 
 
-def _encode(rows: Iterable[str]) -> bytes:
+def _encode(rows: Iterable[str], checksum: Callable[[int], str] = str) -> bytes:
+    """``checksum`` puts the CRC into the form of what is behind the partition in other lines."""
     lines = list(rows)
     text = "\n".join([str(_OFFSETS_VERSION), str(len(lines) + 1), *lines, ""])
-    return f"{text}{_CHECKSUM}{crc32c(text.encode())}\n".encode()
+    return f"{text}{_CHECKSUM}{checksum(crc32c(text.encode()))}\n".encode()
+
+
+def _as_note(crc: int) -> str:
+    return f"{UUID(int=crc).hex} unsure"
 
 
 def _rows(text: bytes) -> list[str]:
@@ -41,7 +46,8 @@ def _rows(text: bytes) -> list[str]:
         raise ValueError
     if rows and rows[-1].startswith(_CHECKSUM):
         covered = text[: text.rindex(_CHECKSUM.encode())]
-        if int(rows.pop()[len(_CHECKSUM) :]) != crc32c(covered):
+        crc = crc32c(covered)
+        if rows.pop()[len(_CHECKSUM) :] not in (str(crc), _as_note(crc)):
             raise ValueError
     return rows
 
@@ -72,10 +78,11 @@ class ReplicaNote(NamedTuple):
 
 def encode_replicas(notes: Mapping[TopicPartition, ReplicaNote]) -> bytes:
     """As :func:`encode_offsets`, with the topic's id and ``sure`` or ``unsure`` instead of an offset."""
-    return _encode(
+    rows = [
         f"{topic} {partition} {note.topic_id.hex} {'sure' if note.is_sure else 'unsure'}"
         for (topic, partition), note in sorted(notes.items())
-    )
+    ]
+    return _encode(rows, _as_note)
 
 
 def decode_replicas(text: bytes) -> dict[TopicPartition, ReplicaNote]:

@@ -319,7 +319,7 @@ class DataDirectory:
 
     def _set_aside(self, name: TopicPartition, topic_id: UUID) -> None:
         """Left by a deleted topic of the same name. It is not ours to serve, and not ours to throw away."""
-        target = f"{self.path}/{name}.{topic_id.hex}{_STRAY_SUFFIX}"
+        target = self._free_name(name, topic_id, _STRAY_SUFFIX)
         _logger.warning(
             "%s is of another topic than the one there is (%s): moved to %s", name, topic_id, target
         )
@@ -387,15 +387,26 @@ class DataDirectory:
         log = self.logs.pop(name)
         self._wanted.discard(name)
         log.abandon()
-        # The topic's id makes the name unique: the next topic of this name may be deleted before this is
-        # gone.
-        target = f"{log.directory}.{self._topic_ids.pop(name).hex}{_DELETE_SUFFIX}"
+        topic_id = self._topic_ids.pop(name)
         self._forget_claims(name)
         try:
+            target = self._free_name(name, topic_id, _DELETE_SUFFIX)
             self._storage.rename(log.directory, target)
         except OSError as error:
             raise StorageError(f"cannot delete {log.directory}: {error}") from error
         self._doomed.append((now_ms + log.config.file_delete_delay_ms, target))
+
+    def _free_name(self, name: TopicPartition, topic_id: UUID, suffix: str) -> str:
+        """Where a log goes that is out of use. The next topic of its name may be deleted before it is gone,
+        and so may the next log of the same topic: a replica can come back and go again. Under its old name it
+        would be taken up once more when it comes back, with records that are deleted by then.
+        """
+        stem = f"{self.path}/{name}.{topic_id.hex}"
+        target, number = f"{stem}{suffix}", 1
+        while self._storage.exists(target):
+            number += 1
+            target = f"{stem}.{number}{suffix}"
+        return target
 
     def take_doomed(self, now_ms: int) -> list[str]:
         """Directories of deleted partitions whose delay is over, for :meth:`remove_trees`."""

@@ -2,27 +2,104 @@
 
 A batch can be whole and yet have no readable records: compressed ones are taken unopened, and earlier
 versions opened none. No reader gets a record out of it, and neither does a look-up, which goes on behind it.
+
+A megabyte of compressed records takes seconds to look through. Who must not wait for that brings
+:class:`Opened`: such a batch is handed out (:class:`Unopened`), looked through elsewhere, and the look-up is
+made again with what was found.
 """
 
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.log.segment import NO_TIMESTAMP, Segment, timestamp_of
-from tidelog.protocol.batch import BatchHeader
-from tidelog.protocol.records import decode_batch
+from tidelog.protocol import batch as batches
+from tidelog.protocol.batch import BatchHeader, Buffer
+from tidelog.protocol.records import payload_of, scan
 
 _logger = logging.getLogger(__name__)
+
+RECORDS_AT_ONCE_MAX = 300  # about a millisecond of looking at records
 
 Found = tuple[int, int, int]
 """(timestamp, offset, leader epoch)"""
 
 
+class Wanted(NamedTuple):
+    """Which record of a batch is looked for."""
+
+    start_offset: int
+    end_offset: int  # exclusive
+    timestamp_ms: int | None  # the first that is not older; None: the first of the newest
+
+
+class Seen(NamedTuple):
+    """What a batch had to say."""
+
+    offset: int  # of the record that was looked for; -1: there is none
+    timestamp: int
+    is_readable: bool = True
+
+
+NOT_THERE = Seen(-1, NO_TIMESTAMP)
+UNREADABLE = Seen(-1, NO_TIMESTAMP, is_readable=False)
+
+
+class Unopened(Exception):
+    """A batch that takes too long to look through here. :meth:`look` is safe in any thread."""
+
+    def __init__(self, batch: bytes, header: BatchHeader, wanted: Wanted, path: str) -> None:
+        super().__init__(path)
+        self._batch = batch
+        self.header = header
+        self.wanted = wanted
+        self._path = path
+
+    def look(self) -> Seen:
+        return look_through(self._batch, self.wanted, self._path)
+
+
+class Cuttable(Protocol):
+    """A log."""
+
+    cuts: int
+
+
+class Opened:
+    """What was found in batches that one look-up has handed out."""
+
+    __slots__ = ("_key", "_seen", "cuts", "log", "nothing_before")
+
+    def __init__(self, log: "Cuttable") -> None:
+        self.log = log
+        self.cuts = log.cuts  # So far: what was found counts while there are no more.
+        self.nothing_before = 0  # Offset: where the look-up goes on.
+        self._key: tuple[BatchHeader, Wanted] | None = None
+        self._seen = NOT_THERE
+
+    def note(self, batch: Unopened, seen: Seen) -> None:
+        self._key, self._seen = (batch.header, batch.wanted), seen
+        if seen.offset < 0 and batch.wanted.timestamp_ms is not None:
+            self.nothing_before = batch.header.next_offset
+
+    def find(self, header: BatchHeader, wanted: Wanted) -> Seen | None:
+        return self._seen if self._key == (header, wanted) else None
+
+
 def first_at_or_after(
-    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, end_offset: int, log_end_offset: int
+    segments: Sequence[Segment],
+    timestamp_ms: int,
+    start_offset: int,
+    end_offset: int,
+    log_end_offset: int,
+    opened: Opened | None = None,
 ) -> Found | None:
     """The first record in ``[start_offset, end_offset)`` that is not older than ``timestamp_ms``."""
+    if opened is not None:
+        start_offset = max(start_offset, opened.nothing_before)
+    wanted = Wanted(start_offset, end_offset, timestamp_ms)
     for segment, reached in _with_ends(segments, log_end_offset):
         if segment.base_offset >= end_offset:
             return None
@@ -34,14 +111,18 @@ def first_at_or_after(
                 return None
             if timestamp_of(header) < timestamp_ms or header.last_offset < start_offset:
                 continue
-            for record_offset, timestamp in _records(segment, at, header):
-                if timestamp >= timestamp_ms and start_offset <= record_offset < end_offset:
-                    return timestamp, record_offset, header.leader_epoch
+            seen = _look(segment, at, header, wanted, opened)
+            if seen.offset >= 0:
+                return seen.timestamp, seen.offset, header.leader_epoch
     return None
 
 
 def newest(
-    segments: Sequence[Segment], start_offset: int, end_offset: int, log_end_offset: int
+    segments: Sequence[Segment],
+    start_offset: int,
+    end_offset: int,
+    log_end_offset: int,
+    opened: Opened | None = None,
 ) -> Found | None:
     """The first record that has the largest timestamp of all in ``[start_offset, end_offset)``."""
     best: tuple[int, Segment, int, BatchHeader] | None = None
@@ -56,14 +137,10 @@ def newest(
     if best is None:
         return None
     _, segment, position, header = best
-    records = _records(segment, position, header)
-    if not records and header.count:
+    seen = _look(segment, position, header, Wanted(start_offset, end_offset, None), opened)
+    if not seen.is_readable:
         return timestamp_of(header), header.base_offset, header.leader_epoch  # All that is known.
-    readable = [found for found in records if start_offset <= found[0] < end_offset]
-    if not readable:
-        return None
-    record_offset, timestamp = max(readable, key=lambda found: (found[1], -found[0]))
-    return timestamp, record_offset, header.leader_epoch
+    return (seen.timestamp, seen.offset, header.leader_epoch) if seen.offset >= 0 else None
 
 
 def _with_ends(segments: Sequence[Segment], log_end_offset: int) -> Iterator[tuple[Segment, int]]:
@@ -87,37 +164,64 @@ def _newest_batch(
             break
         if header.last_offset >= start_offset and timestamp_of(header) > newest_ms:
             newest_ms, best = timestamp_of(header), (position, header)
+            if newest_ms == segment.max_timestamp:
+                break  # There is none larger, and a segment may be long.
     return best
 
 
 def _search_from(segment: Segment, start_offset: int, end_offset: int) -> int:
     """An offset at or before the first batch with the largest timestamp in the range."""
-    if start_offset > segment.base_offset:
-        return start_offset
-    timestamp = segment.load_max_timestamp()
-    if segment.max_timestamp_offset < end_offset:
-        return segment.time_floor(timestamp)
-    # The segment's largest lies behind the end. The newest time index entry before the end beats all up to
-    # there. From the one before it on all are looked at: the newest may be wrong.
-    index = segment.time_index
-    behind = index.first_entry(lambda number: index.entry(number)[1] >= end_offset)
-    return segment.time_floor(index.entry(behind - 1)[0]) if behind else segment.base_offset
+    timestamp, offset = segment.load_max_timestamp(), segment.max_timestamp_offset
+    if offset >= end_offset:
+        # The segment's largest lies behind the end. The newest time index entry before the end beats all up
+        # to there. From the one before it on all are looked at: the newest may be wrong.
+        index = segment.time_index
+        behind = index.first_entry(lambda number: index.entry(number)[1] >= end_offset)
+        if not behind:
+            return max(start_offset, segment.base_offset)
+        timestamp, offset = index.entry(behind - 1)
+    if offset < start_offset:
+        return start_offset  # What came before the range says nothing of it.
+    return max(start_offset, segment.time_floor(timestamp))
 
 
-def _records(segment: Segment, position: int, header: BatchHeader) -> list[tuple[int, int]]:
-    """(offset, timestamp) of each record of one batch; none of one that cannot be read."""
-    data = segment.file().read_at(position, header.size)
+def _look(
+    segment: Segment, position: int, header: BatchHeader, wanted: Wanted, opened: Opened | None
+) -> Seen:
+    if opened is not None and (seen := opened.find(header, wanted)) is not None:
+        return seen
+    batch = segment.file().read_at(position, header.size)
+    if opened is not None and (header.codec or header.count > RECORDS_AT_ONCE_MAX):
+        raise Unopened(batch, header, wanted, segment.path)
+    return look_through(batch, wanted, segment.path)
+
+
+def look_through(batch: Buffer, wanted: Wanted, path: str) -> Seen:
+    """Raises :class:`CorruptBatch` where the batch is damaged."""
+    header = batches.check(batch)
     try:
-        return [
-            (record.offset, record.timestamp)
-            for record in decode_batch(data)
-            if header.base_offset <= record.offset <= header.last_offset
-        ]
+        return _look_through(batch, header, wanted)
     except CorruptBatch as error:
         if error.code is not ErrorCode.INVALID_RECORD:
             raise  # Damaged since it was written.
         _logger.warning(
-            "%s: the batch at offset %d has no readable records: %s",
-            segment.path, header.base_offset, error.message,
-        )  # fmt: skip
-        return []
+            "%s: the batch at offset %d has no readable records: %s", path, header.base_offset, error.message
+        )
+        return UNREADABLE
+
+
+def _look_through(batch: Buffer, header: BatchHeader, wanted: Wanted) -> Seen:
+    low, high = max(wanted.start_offset, header.base_offset), min(wanted.end_offset, header.next_offset)
+    stamped = header.max_timestamp if header.is_log_append_time else None
+    found = NOT_THERE
+    for raw in scan(payload_of(batch, header), header.count):
+        offset = header.base_offset + raw.offset_delta
+        if not low <= offset < high:
+            continue
+        timestamp = header.base_timestamp + raw.timestamp_delta if stamped is None else stamped
+        if wanted.timestamp_ms is None:
+            if found.offset < 0 or (timestamp, -offset) > (found.timestamp, -found.offset):
+                found = Seen(offset, timestamp)
+        elif found.offset < 0 and timestamp >= wanted.timestamp_ms:
+            found = Seen(offset, timestamp)
+    return found

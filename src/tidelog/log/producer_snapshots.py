@@ -96,17 +96,20 @@ class ProducerSnapshots:
 
     # -- reading -----------------------------------------------------------------------
 
-    def rebuild(self, segments: Sequence[Segment], first_offset: int, end_offset: int) -> None:
+    def rebuild(
+        self, segments: Sequence[Segment], first_offset: int, end_offset: int, *, checked: bool = False
+    ) -> None:
         """Set the state to that of everything before ``end_offset``, where ``segments`` end: from the newest
         snapshot and the batches behind it. ``first_offset`` is where the log's first segment begins: what an
-        older snapshot knows has been overtaken by batches that are gone."""
+        older snapshot knows has been overtaken by batches that are gone. ``checked``: read the batches whole,
+        where opening a log that was closed cleanly hops over them."""
         offset = self._load(first_offset, end_offset)
         if offset >= end_offset:
             return
         for number, segment in enumerate(segments):
             last = number == len(segments) - 1
             if last or segments[number + 1].base_offset > offset:
-                self._learn(segment, offset)
+                self._learn(segment, offset, checked=checked)
 
     def _load(self, first_offset: int, end_offset: int) -> int:
         """Load the newest readable snapshot; the offset from which the batches tell more."""
@@ -126,10 +129,11 @@ class ProducerSnapshots:
             return offset
         return first_offset
 
-    def _learn(self, segment: Segment, offset: int) -> None:
+    def _learn(self, segment: Segment, offset: int, *, checked: bool) -> None:
         position = segment.index_floor(offset) if offset > segment.base_offset else 0
         states = self.states
-        for at, header in headers(segment.file(), position, segment.size, segment.base_offset):
+        hops = headers(segment.file(), position, segment.size, segment.base_offset)
+        for at, header in segment.sound_headers(position) if checked else hops:
             if header.producer_id < 0 or header.base_offset < offset:
                 continue
             if header.is_control:
@@ -147,11 +151,9 @@ class ProducerSnapshots:
         )
         known._offsets = self._offsets[:]
         segment = segments[number]
-        known.rebuild(segments[:number], first_offset, segment.base_offset)
+        known.rebuild(segments[:number], first_offset, segment.base_offset, checked=True)
         found = []
-        for at, header in headers(
-            segment.file(), 0, segment.size, segment.base_offset, dense_from=segment.dense_from
-        ):
+        for at, header in segment.sound_headers():
             if header.producer_id < 0:
                 continue
             if header.is_control:

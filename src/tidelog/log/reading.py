@@ -4,7 +4,6 @@ A read finds the segment, bisects its index and hops over a few headers, whereve
 copied: the caller gets the place in the file. Reads go on when the log has failed.
 """
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,17 +19,30 @@ from tidelog.log.verification import ORDER_SIZE, SLICE_BYTES, DamagedSegment, ve
 from tidelog.protocol.batch import BatchHeader
 from tidelog.types import NO_EPOCH
 
-_logger = logging.getLogger(__name__)
+
+class Unread:
+    """How many bytes may still be read back and checked at once, in all logs together: a reader of a thousand
+    partitions must not hold up everybody else. Each of them gets its first batch even so.
+    """
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = SLICE_BYTES
 
 
 class Reading(LogState):
     __slots__ = ()
 
-    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Region:
+    def read(
+        self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool,
+        unread: Unread | None = None,
+    ) -> Region:  # fmt: skip
         """Where the batches from the one that holds ``offset`` on lie, up to ``max_bytes`` and before
         ``end_offset``, in one segment. The last batch may be cut by ``max_bytes``, the first one is not when
         ``at_least_one_batch`` asks so. Empty when nothing is there; raises OffsetOutOfRange, and
-        DamagedSegment where the records are not what was written.
+        DamagedSegment where the records are not what was written. ``unread``: shared by all reads that are
+        made at once.
         """
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRange(
@@ -39,7 +51,7 @@ class Reading(LogState):
         if offset >= end_offset or offset == self.end_offset:
             return EMPTY_REGION
         try:
-            return self._region(offset, max_bytes, end_offset, at_least_one_batch)
+            return self._region(offset, max_bytes, end_offset, at_least_one_batch, unread or Unread())
         except CorruptBatch as error:
             raise self._damaged(error, offset) from error
         except OSError as error:
@@ -50,7 +62,9 @@ class Reading(LogState):
             offset = min(offset, error.offset)
         return DamagedSegment(f"{self.directory} is damaged: {error.message}", offset)
 
-    def _region(self, offset: int, max_bytes: int, end_offset: int, at_least_one_batch: bool) -> Region:
+    def _region(
+        self, offset: int, max_bytes: int, end_offset: int, at_least_one_batch: bool, unread: Unread
+    ) -> Region:
         if offset == self._tail_offset:
             segment, position = self._active, self._tail_position
             size = segment.size - position
@@ -66,12 +80,15 @@ class Reading(LogState):
         if not is_whole:
             available = max(max_bytes, size) if at_least_one_batch else max_bytes
         if position < segment.trusted_from:
-            available = self._verified(segment, position, available, size, offset, is_whole=is_whole)
+            available = self._verified(
+                segment, position, available, size, offset, is_whole=is_whole, unread=unread
+            )
         return Region(segment.file(), position, available)
 
     def _verified(
-        self, segment: Segment, position: int, available: int, first_size: int, offset: int, *, is_whole: bool
-    ) -> int:
+        self, segment: Segment, position: int, available: int, first_size: int, offset: int, *,
+        is_whole: bool, unread: Unread,
+    ) -> int:  # fmt: skip
         """How many of ``available`` bytes a reader of ``offset`` gets now. A slice at a time is read back and
         checked, and always the first batch, which has ``first_size`` bytes: whoever asks for a lot asks
         again.
@@ -80,7 +97,8 @@ class Reading(LogState):
         # What is known may end within a batch. Less than a whole one is of no use to a reader.
         if known - position >= min(first_size, available):
             return min(available, known - position)
-        size = min(available, max(SLICE_BYTES, first_size))
+        size = min(available, max(unread.bytes, first_size))
+        unread.bytes = max(unread.bytes - size, 0)
         self._verify(segment, position, size, offset, is_whole=is_whole and size == available)
         return size
 
@@ -92,17 +110,27 @@ class Reading(LogState):
         if following is not None and position + size + ORDER_SIZE >= segment.size:
             first = following.header_at(0)
             epoch_max = first.leader_epoch if first is not None else NO_EPOCH
-        header = verify_read(
+        header, whole_bytes = verify_read(
             segment, position, size, offset, end_offset, is_whole=is_whole, epoch_max=epoch_max
         )
-        if header is not None and position:
-            self._verify_epoch(segment, header, offset)
+        if header is not None and header.base_offset > self._row.first_offset:
+            self._verify_epoch(header, offset)
+        if whole_bytes:
+            # Not before: who asks again must hear of damage again. And always where a batch ends: who reads
+            # on from within the range gets whole batches.
+            segment.note_verified(position, position + whole_bytes)
 
-    def _verify_epoch(self, segment: Segment, header: BatchHeader, offset: int) -> None:
-        """Of the first batch that is read: the batches behind it were held against each other."""
+    def _verify_epoch(self, header: BatchHeader, offset: int) -> None:
+        """Of the first batch that is read: the batches behind it were held against each other. Where an epoch
+        begins, the one before cannot tell, and neither can the history of epochs, which has no checksum.
+        """
         if header.leader_epoch == self.epochs.epoch_at(header.base_offset):
             return
-        previous = segment.header_at(segment.locate(header.base_offset - 1).position)
+        try:
+            segment, position, _ = self._row.locate(header.base_offset - 1)
+        except BrokenChain:
+            return  # Of records that nobody has asked for.
+        previous = segment.header_at(position)
         if previous is not None and previous.leader_epoch > header.leader_epoch:
             message = f"leader epoch {header.leader_epoch} follows {previous.leader_epoch}"
             raise DamagedSegment(f"{self.directory} is damaged: {message}", min(previous.base_offset, offset))
@@ -171,11 +199,6 @@ class Reading(LogState):
                         break
         return found
 
-    def _rebuild_aborted(self, number: int, reason: DamagedIndex) -> None:
-        segments = self._row.segments
-        _logger.warning("rebuilding %s: %s", segments[number].aborted.path, reason)
-        segments[number].aborted.replace(self._snapshots.aborted_in(segments, number, self._row.first_offset))
-
     def repair_indexes(self, segment: Segment, reason: str) -> None:
         """The scrubber has found something wrong in the indexes of an inactive segment."""
         if self.closed or segment not in self._row.segments:
@@ -184,12 +207,16 @@ class Reading(LogState):
             self._rebuild_aborted(self._row.segments.index(segment), DamagedIndex(reason))
             segment.distrust_indexes()
 
-    def find_timestamp(self, timestamp_ms: int, end_offset: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older."""
+    def find_timestamp(
+        self, timestamp_ms: int, end_offset: int, opened: lookup.Opened | None = None
+    ) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older. With
+        ``opened`` it raises :class:`~tidelog.log.lookup.Unopened` where a batch must be looked through.
+        """
         segments = self._row.segments
         with self._reporting():
             found = lookup.first_at_or_after(
-                segments, timestamp_ms, self.start_offset, end_offset, self.end_offset
+                segments, timestamp_ms, self.start_offset, end_offset, self.end_offset, opened
             )
         return self._confirmed(found)
 
@@ -199,10 +226,12 @@ class Reading(LogState):
             self.read(found[1], 1, self.end_offset, at_least_one_batch=True)
         return found
 
-    def find_max_timestamp(self, end_offset: int) -> tuple[int, int, int] | None:
+    def find_max_timestamp(
+        self, end_offset: int, opened: lookup.Opened | None = None
+    ) -> tuple[int, int, int] | None:
         """The same of the first record that has the largest timestamp of all before ``end_offset``."""
         with self._reporting():
-            found = lookup.newest(self._row.segments, self.start_offset, end_offset, self.end_offset)
+            found = lookup.newest(self._row.segments, self.start_offset, end_offset, self.end_offset, opened)
         return self._confirmed(found)
 
     @contextmanager

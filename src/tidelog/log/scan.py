@@ -186,23 +186,37 @@ def checked_headers(file: File, position: int, end: int) -> Iterator[tuple[int, 
 
 
 def whole_headers(
-    file: File, end: int, next_offset: int, dense_from: int = LONG_MAX
+    file: File, end: int, next_offset: int, offset_max: int, dense_from: int = LONG_MAX
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each batch before ``end``, every byte of it checked and in order; raises
-    :class:`BrokenChain` at the first that is not."""
+    :class:`BrokenChain` at the first that is not. No batch ends behind ``offset_max``.
+
+    The offset of a batch is under no CRC, so each is held back until the next one is seen to fit.
+    """
     position, previous, previous_next = 0, 0, next_offset
+    held: tuple[int, BatchHeader] | None = None
     try:
         for at, header in checked_headers(file, 0, end):
             base_offset = header.base_offset
             if base_offset != next_offset and not next_offset < base_offset <= dense_from:
                 raise _broken(at, header.base_offset, header.size, next_offset, end, previous, previous_next)
-            yield at, header
+            if held is not None:
+                yield held
+            if header.last_offset > offset_max:
+                raise BrokenChain(
+                    f"position {at}: offset {header.last_offset} does not belong here", at, next_offset
+                )
+            held = at, header
             previous, previous_next = at, next_offset
             position, next_offset = at + header.size, header.next_offset
     except BrokenChain:
         raise
     except CorruptBatch as error:
+        if held is not None:
+            yield held
         raise BrokenChain(f"position {position}: {error.message}", position, next_offset) from error
+    if held is not None:
+        yield held
 
 
 def _claimed_size(chunk: memoryview, at: int) -> int:

@@ -229,7 +229,9 @@ class Segment:
         return open_existing(self._storage, [self._file_path(kind) for kind in layout.SEGMENT_SUFFIXES])
 
     def truncate(self, position: int, end_offset: int) -> int:
-        """Cut at a batch boundary; ``end_offset`` is the first offset that goes. Where what is left ends."""
+        """Cut at a batch boundary; ``end_offset`` is the first offset that goes. Where what is left ends. The
+        index of aborted transactions is the log's business: only all segments together can tell them again.
+        """
         self.file().truncate(position)
         self.size = position
         self.trusted_from = min(self.trusted_from, position)
@@ -237,7 +239,6 @@ class Segment:
         self.verified_parts = [
             (start, min(end, position)) for start, end in self.verified_parts if start < position
         ]
-        self.aborted.truncate(end_offset)
         if self._broken is not None and self._broken.position >= position:
             self._broken = None
         self.index.truncate(end_offset)
@@ -356,14 +357,30 @@ class Segment:
             if header.next_offset > end_offset:
                 message = f"offset {header.last_offset} where the records end at {end_offset}"
                 raise BrokenChain(message, at, min(next_offset, end_offset))
-            if self.verified_to <= at < self.trusted_from:
-                try:
-                    batches.check(self.file().read_at(at, header.size))
-                except CorruptBatch as error:
-                    raise BrokenChain(error.message, at, min(next_offset, header.base_offset)) from error
+            self._check_batch(at, header, next_offset)
             held, next_offset = (at, header), header.next_offset
         if held is not None:
             yield held
+
+    def sound_headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of the batches from ``position`` on. What was not written by this process is
+        read and checked: a wrong header would tell of a producer or a transaction that there never was.
+        Raises BrokenChain."""
+        next_offset = self.base_offset
+        for at, header in headers(
+            self.file(), position, self.size, self.base_offset, dense_from=self.dense_from
+        ):
+            self._check_batch(at, header, next_offset)
+            next_offset = header.next_offset
+            yield at, header
+
+    def _check_batch(self, position: int, header: BatchHeader, next_offset: int) -> None:
+        if not self.verified_to <= position < self.trusted_from:
+            return
+        try:
+            batches.check(self.file().read_at(position, header.size))
+        except CorruptBatch as error:
+            raise BrokenChain(error.message, position, min(next_offset, header.base_offset)) from error
 
     # -- time --------------------------------------------------------------------------
 
@@ -460,7 +477,10 @@ class Segment:
         was_active = self.active
         self.start_indexes()
         try:
-            for position, header in whole_headers(self.file(), self.size, self.base_offset, self.dense_from):
+            offset_max = self.base_offset + RELATIVE_OFFSET_MAX
+            for position, header in whole_headers(
+                self.file(), self.size, self.base_offset, offset_max, self.dense_from
+            ):
                 self._note(position, header.last_offset, timestamp_of(header), _REBUILD_INTERVAL_BYTES)
             if not was_active:
                 self.seal()

@@ -12,6 +12,7 @@ from tidelog.errors import CorruptBatch, OffsetOutOfRange
 from tidelog.log import layout, retention
 from tidelog.log.appending import Appending
 from tidelog.log.handles import HandleCache
+from tidelog.log.index import DamagedIndex
 from tidelog.log.segment import Segment
 from tidelog.log.state import NO_OFFSET
 from tidelog.protocol import batch as batches
@@ -74,7 +75,17 @@ class Shortening(Appending):
         self._segments_changed()
         self._snapshots.truncate_to(self.end_offset)
         if self.producers.newest_offset >= self.end_offset:
-            self._snapshots.rebuild(self._row.segments, self._row.first_offset, self.end_offset)
+            segments, first_offset = self._row.segments, self._row.first_offset
+            self._snapshots.rebuild(segments, first_offset, self.end_offset, checked=True)
+        self._truncate_aborted(number)
+
+    def _truncate_aborted(self, number: int) -> None:
+        """Only now: where the index is damaged, the batches that are left tell what was aborted."""
+        aborted = self._row.segments[number].aborted
+        try:
+            aborted.truncate(self.end_offset)
+        except DamagedIndex as error:
+            self._rebuild_aborted(number, error)
 
     def _lower_ends(self, end_offset: int) -> None:
         self.end_offset = end_offset

@@ -13,6 +13,7 @@ from tidelog.errors import StorageError
 from tidelog.invariant import invariant
 from tidelog.log.durability import Durability
 from tidelog.log.handles import HandleCache
+from tidelog.log.index import DamagedIndex
 from tidelog.log.opening import Loaded
 from tidelog.log.producers import ProducerStates
 from tidelog.log.row import SegmentRow
@@ -164,6 +165,12 @@ class LogState:
         self._limit = (NO_OFFSET, self._active, 0)
         self._write: Callable[[int, Buffer], None] = _not_prepared
         self._size_limit = self._roll_timestamp = self._offset_limit = ALWAYS
+
+    def _rebuild_aborted(self, number: int, reason: DamagedIndex) -> None:
+        """From the batches."""
+        segments = self._row.segments
+        _logger.warning("rebuilding %s: %s", segments[number].aborted.path, reason)
+        segments[number].aborted.replace(self._snapshots.aborted_in(segments, number, self._row.first_offset))
 
     def _count_bytes(self) -> None:
         size = self._row.size_bytes

@@ -120,10 +120,11 @@ def _check_order(base_offset: int, epoch: int, offset_min: int, epoch_min: int, 
 def verify_read(
     segment: Segment, position: int, size: int, offset: int, end_offset: int, *, is_whole: bool,
     epoch_max: int,
-) -> BatchHeader | None:  # fmt: skip
+) -> tuple[BatchHeader | None, int]:  # fmt: skip
     """Check what a reader of ``offset`` is about to get from a segment whose records end before
-    ``end_offset``; the first batch's header. Raises :class:`DamagedSegment`. ``is_whole``: it ends with a
-    batch. ``epoch_max``: the epoch of what follows the segment.
+    ``end_offset``; the first batch's header, and how many bytes of whole batches there are. Raises
+    :class:`DamagedSegment`. ``is_whole``: it ends with a batch. ``epoch_max``: the epoch of what follows the
+    segment.
     """
     # And the beginning of the batch behind: neither offset nor length nor epoch of a batch are under its CRC.
     end = min(position + size + ORDER_SIZE, segment.size)
@@ -145,10 +146,8 @@ def verify_read(
     if found.damage:
         damaged_from = found.next_offset if found.whole_bytes else offset
         raise DamagedSegment(f"{segment!r} is damaged: {found.damage}", damaged_from)
-    if found.whole_bytes:
-        # Never a part of a batch: whoever reads on from there would get no more than that part, for ever.
-        segment.note_verified(position, position + found.whole_bytes)
-    return batches.parse_header(data) if len(data) >= batches.HEADER_SIZE else None
+    header = batches.parse_header(data) if len(data) >= batches.HEADER_SIZE else None
+    return header, found.whole_bytes
 
 
 def pieces(

@@ -12,6 +12,7 @@ from typing import cast
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
+from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment
 from tidelog.replication.assurance import Assurance
 from tidelog.replication.election import NEVER_MS, Election
@@ -305,7 +306,7 @@ class Serving:
 
     def _reply(self, standing: Standing, parts: list[FetchPart]) -> None:
         """Send what is new; leave the ask standing when that is nothing."""
-        room = standing.max_bytes
+        room, unread = standing.max_bytes, Unread()
         items = standing.items
         for hosted in list(standing.news):
             if room <= 0:
@@ -317,7 +318,7 @@ class Serving:
             item = items.get(hosted)
             if item is None:
                 continue
-            part = _part(hosted, item, limit, standing.sender)
+            part = _part(hosted, item, limit, standing.sender, unread)
             if part is not None:
                 del items[hosted]
                 parts.append(part)
@@ -347,7 +348,9 @@ def _anew(standing: Standing | None, sender: int) -> Standing:
     return anew
 
 
-def _part(hosted: Hosted, item: FetchItem, room: int, asker: int) -> FetchPart | None:
+def _part(
+    hosted: Hosted, item: FetchItem, room: int, asker: int, unread: Unread | None = None
+) -> FetchPart | None:
     """The answer for one partition, or None when there is nothing to say yet."""
     if hosted.closed:
         return FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -360,7 +363,7 @@ def _part(hosted: Hosted, item: FetchItem, room: int, asker: int) -> FetchPart |
     if log.end_offset > item.offset:
         try:
             limit = min(room, MAX_BYTES_PER_PARTITION)
-            records = log.read(item.offset, limit, log.end_offset, at_least_one_batch=True)
+            records = log.read(item.offset, limit, log.end_offset, at_least_one_batch=True, unread=unread)
         except OffsetOutOfRange:
             return _refusal(hosted, item, ErrorCode.OFFSET_OUT_OF_RANGE)
         except DamagedSegment as damage:

@@ -150,7 +150,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.close()
         self._transport = None
-        self._release_memory()
+        if not self._opening:
+            self._release_memory()  # Else the thread still has it: closing must not make room for more.
         for slot in (*self.slots, *self._loose):
             if slot.waiting is not None:
                 slot.waiting.cancel()

@@ -368,10 +368,16 @@ class SimulatedDisk:
         inside, born = self._pending.pop(source, []), self._born
 
         def change(files: dict[str, Inode], names: set[str]) -> None:
+            newer = {
+                path: inode
+                for path, inode in files.items()
+                if path.startswith(source + "/") and inode.born > born
+            }
             if files is self._safe_files:
                 for earlier in inside:
                     earlier(files, names)
             _rename_tree(files, names, source, target, born)
+            files.update(newer)  # One that was synced early has not been replaced by an old one of its name.
 
         self._change_names(source, change)
 

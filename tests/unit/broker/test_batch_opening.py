@@ -145,6 +145,39 @@ def test_rules_that_changed_meanwhile_count() -> None:
     assert error_of(sent) == ErrorCode.INVALID_RECORD
 
 
+def test_by_rules_that_changed_meanwhile_it_is_opened_elsewhere_as_well() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t", compression_type="gzip")
+    partition = broker.partition("t")
+    broker.services.held = True
+    sent = produce(broker, asker, keyed(MANY, "zstd"))
+    work, done = broker.services._offloaded.popleft()
+    found = work()
+    partition.reconfigure(TopicConfig(compression_type="gzip", retention_ms=5), partition.replica.limits)
+    partition.reconfigure(TopicConfig(cleanup_policy=frozenset({"compact"})), partition.replica.limits)
+    done(found)
+    assert not sent
+    assert len(broker.services._offloaded) == 1
+    broker.services.held = False
+    broker.services.settle()
+    assert error_of(sent) == 0
+    assert asker.told == ["hold", "hold", "resume"]
+    assert broker.producing.opened_batches == 2
+
+
+def test_other_settings_that_changed_meanwhile_do_not_matter() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t", compression_type="gzip")
+    partition = broker.partition("t")
+    broker.services.held = True
+    sent = produce(broker, asker, keyed(MANY, "zstd"))
+    partition.reconfigure(TopicConfig(compression_type="gzip", retention_ms=5), partition.replica.limits)
+    broker.services.held = False
+    broker.services.settle()
+    assert error_of(sent) == 0
+    assert broker.producing.opened_batches == 1
+
+
 def test_a_topic_that_was_deleted_meanwhile_takes_nothing() -> None:
     broker, asker = FakeBroker(), Asker()
     broker.create("t", cleanup_policy="compact")

@@ -68,6 +68,8 @@ def test_a_flipped_bit_before_a_start(kind: str, situation: str) -> None:
     for path, position, bit in sample(bits_of(original, lambda path: path.endswith(kind)), SAMPLED):
         if kind == ".log" and is_out_of_reach(original, path, position, was_killed=same_boot):
             continue
+        if kind == ".log" and may_be_of_either_epoch(original, path, position, bit):
+            continue
         disk = copy_of(original)
         disk.flip(path, position, bit)
         try:
@@ -112,6 +114,8 @@ def test_a_flipped_bit_under_a_running_log(kind: str) -> None:
     for path, position, bit in sample(bits_of(original, lambda path: path.endswith(kind)), SAMPLED):
         if kind == ".log" and is_out_of_reach(original, path, position, was_killed=False):
             continue
+        if kind == ".log" and may_be_of_either_epoch(original, path, position, bit):
+            continue
         disk = copy_of(original)
         _, log = open_directory(disk, same_boot=True)
         for segment in log.segments:
@@ -125,6 +129,21 @@ def test_a_flipped_bit_under_a_running_log(kind: str) -> None:
         if found:
             failures.append(f"{path} byte {position} bit {bit}: {found[:3]}")
     assert not failures, f"{len(failures)}: " + "\n".join(failures[:20])
+
+
+def may_be_of_either_epoch(disk: SimulatedDisk, path: str, position: int, bit: int) -> bool:
+    """Known limit: the last batch of an epoch that claims to be of the next one, or the first one that claims
+    to be of the last. Only the history of epochs says otherwise, in Kafka's format without a checksum."""
+    found = [
+        (each, at, header.leader_epoch)
+        for each, data in sorted(disk.contents(f"{DATA}/{NAME}").items())
+        if each.endswith(".log")
+        for at, header in batches.iterate(data)
+    ]
+    for (_, _, before), (name, at, epoch), (_, _, behind) in zip(found, found[1:], found[2:], strict=False):
+        if name == path and at + 12 <= position < at + 16:
+            return before <= epoch ^ 1 << (8 * (at + 15 - position) + bit) <= behind
+    return False
 
 
 def is_out_of_reach(disk: SimulatedDisk, path: str, position: int, *, was_killed: bool) -> bool:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from log_model import SMALL, Settings, append, append_many, contents, open_log, record_batch
+from log_model import ONE_SEGMENT, SMALL, Settings, append, append_many, contents, open_log, record_batch
 from transaction_model import write
 
 from tidelog.broker.broker import Broker
@@ -190,3 +190,18 @@ def test_the_scrubber_has_wrong_indexes_built_anew(disk: SimulatedDisk) -> None:
     assert log.segments[0].load_max_timestamp() == 1000 + log.segments[1].base_offset - 1
     (piece,) = index_pieces(log.segments[0])
     assert piece.check() == ""
+
+
+def test_a_damaged_offset_does_not_get_into_the_indexes(disk: SimulatedDisk) -> None:
+    """Neither when they are built anew nor when the segment is full: appends go on, readers are told."""
+    log = open_log(disk, ONE_SEGMENT)
+    append_many(log, 5)
+    assert log.close()
+    disk.flip(FIRST + ".log", 1, 5)
+    disk.flip(FIRST + ".timeindex", 0, 0)
+    log = open_log(disk, ONE_SEGMENT, clean=True)
+    log.roll(1000)
+    append_many(log, 1)
+    assert log.read(5, 100, 6, at_least_one_batch=True).size
+    with pytest.raises(DamagedSegment):
+        log.read(0, 100, 6, at_least_one_batch=True)

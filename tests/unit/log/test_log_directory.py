@@ -400,3 +400,17 @@ def test_a_topic_id_without_a_checksum_is_believed() -> None:
     """Of an earlier version, or of Kafka."""
     text = b"version: 0\ntopic_id: D14qPJ1VTzqKVgxPLXqbEA\n"
     assert checkpoints.encode_id(checkpoints.decode_topic_id(text)) == "D14qPJ1VTzqKVgxPLXqbEA"
+
+
+def test_the_line_of_the_checksum_reads_like_a_partition_that_is_gone() -> None:
+    """To Kafka, and to versions that knew no checksums, as well as to this one without the check."""
+    offsets = checkpoints.encode_offsets({ORDERS: 5}).decode().splitlines()
+    topic, partition, offset = offsets[-1].split()
+    assert (topic, int(partition)) == ("__checksum", 0)
+    assert int(offset) >= 0
+    notes = {ORDERS: checkpoints.ReplicaNote(ID, is_sure=True)}
+    text = checkpoints.encode_replicas(notes)
+    topic, partition, topic_id, sure = text.decode().splitlines()[-1].split()
+    assert (topic, int(partition), sure) == ("__checksum", 0, "unsure")
+    assert UUID(hex=topic_id).int < 1 << 32
+    assert checkpoints.decode_replicas(text) == notes

@@ -234,3 +234,29 @@ def test_a_log_that_was_only_read_is_left_as_it_was(tmp_path: Path, disk: Storag
     assert log.close()
     after = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "t-0").iterdir()}
     assert after == before
+
+
+def test_a_replica_that_comes_back_and_goes_again_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Its files of the last time may still be there. What it was told to delete must not be its log again."""
+    name, topic_id = TopicPartition("t", 0), ID
+    directory = DataDirectory.open(Disk(), str(tmp_path), node_id=1, now_ms=1000)
+    for _ in range(3):
+        log = directory.open_log(name, topic_id, SMALL, 1000)
+        assert log.end_offset == 0
+        append_many(log, 3)
+        directory.remove_log(name, 1000)
+        assert not (tmp_path / "t-0").exists()
+    directory.remove_doomed(1000 + SMALL.file_delete_delay_ms)
+    assert not list(tmp_path.glob("*-delete"))
+
+
+def test_strays_of_the_same_log_are_kept_beside_each_other(tmp_path: Path) -> None:
+    name, topic_id = TopicPartition("t", 0), ID
+    for stops in range(1, 4):
+        directory = DataDirectory.open(Disk(), str(tmp_path), node_id=1, now_ms=1000)
+        append_many(directory.open_log(name, topic_id, SMALL, 1000), 3)
+        directory.close()
+        directory = DataDirectory.open(Disk(), str(tmp_path), node_id=1, now_ms=1000)
+        assert directory.forget_strays() == ["t-0"]
+        directory.close()
+        assert len(list(tmp_path.glob("*-stray"))) == stops

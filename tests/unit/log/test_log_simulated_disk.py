@@ -148,3 +148,18 @@ def test_a_full_disk_refuses(disk: SimulatedDisk) -> None:
             action()
         assert refused.value.errno == ENOSPC
     assert disk.usage("d") == (10, 0)
+
+
+def test_a_directory_made_anew_keeps_what_was_synced_in_it(disk: SimulatedDisk) -> None:
+    """Though the old one of its name had files that were not, and was renamed before."""
+    disk.make_directory("d")
+    disk.open("d/f", create=True).write_at(0, b"old")
+    disk.rename("d", "e")
+    disk.make_directory("d")
+    file = disk.open("d/f", create=True)
+    file.write_at(0, b"new")
+    file.sync()
+    disk.sync_directory("d")
+    disk.sync_directory("")
+    disk.crash()
+    assert read_raw(disk, "d/f") == b"new"

@@ -1,11 +1,14 @@
 """Looking up by time, against a scan over all records."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_model import SMALL, append, contents, make_batch, open_log, record_batch
 
 from tidelog.log.log import Log
+from tidelog.log.segment import Segment
 from tidelog.protocol import batch as batches
 from tidelog.sim.disk import SimulatedDisk, everything
 
@@ -108,3 +111,40 @@ def test_a_batch_without_records_has_no_time(how: str) -> None:
     log.advance_start(2)
     assert log.find_max_timestamp(3) is None
     assert log.find_max_timestamp(4) == (6, 3, 0)
+
+
+@given(batch_timestamps, st.integers(0, 130), st.integers(0, 20), st.booleans())
+@settings(deadline=None)
+def test_the_newest_record_behind_the_start(rows: Timestamps, end: int, start: int, reopen: bool) -> None:
+    log, records = build([[each[0]] for each in rows], reopen=reopen)
+    log.advance_start(min(start, log.end_offset))
+    readable = [record for record in records if log.start_offset <= record[1] < end]
+    expected = max(readable, key=lambda record: (record[0], -record[1]), default=None)
+    assert log.find_max_timestamp(end) == expected
+
+
+@pytest.mark.parametrize("step", [0, 1])
+@pytest.mark.parametrize("start", [0, 10])
+def test_the_newest_record_is_not_looked_for_everywhere(
+    step: int, start: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment may hold ten million batches, and each is read and checked once it was closed."""
+    disk = SimulatedDisk(tells=False)
+    log = open_log(disk, SMALL.but(segment_bytes=1 << 20, segment_index_bytes=1 << 16))
+    for number in range(1000):
+        append(log, record_batch(number, [1000 + step * number]))
+    log.close()
+    log = open_log(disk, SMALL.but(segment_bytes=1 << 20, segment_index_bytes=1 << 16), clean=True)
+    log.advance_start(start)
+    checked = 0
+    check = Segment._check_batch
+
+    def count(*given: Any) -> None:
+        nonlocal checked
+        checked += 1
+        check(*given)
+
+    monkeypatch.setattr(Segment, "_check_batch", count)
+    for end in (1000, 990):
+        assert log.find_max_timestamp(end) == ((1000 + end - 1, end - 1, 0) if step else (1000, start, 0))
+    assert checked < 50

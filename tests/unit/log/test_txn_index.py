@@ -4,6 +4,7 @@ import pytest
 from log_model import ONE_SEGMENT, SMALL, Settings, open_log, sync
 from transaction_model import write
 
+from tidelog.errors import StorageError
 from tidelog.log.aborted_index import ENTRY_SIZE, AbortedIndex, AbortedTransaction
 from tidelog.log.handles import HandleCache
 from tidelog.log.log import Log
@@ -307,3 +308,37 @@ class TestForReaders:
         before = disk.operations
         assert log.aborted_in(0, 1 << 20, 2) == []
         assert disk.operations == before
+
+
+class TestDamageBeforeACut:
+    """A follower cuts its log whatever has become of the indexes beside it."""
+
+    @pytest.mark.parametrize("position", [0, 5, ENTRY_SIZE, ENTRY_SIZE + 20])
+    def test_the_batches_that_are_left_tell_what_was_aborted(
+        self, disk: SimulatedDisk, position: int
+    ) -> None:
+        log = open_log(disk, ONE_SEGMENT)
+        for _ in range(3):
+            write(log, 7, "transactional")
+            write(log, 7, "abort")
+        before = log.aborted(0, 4)
+        disk.flip(PATH, position, 3)
+        log.truncate_to(4)
+        assert log.end_offset == 4
+        assert log.aborted(0, 100) == before
+        write(log, 7, "transactional")
+        write(log, 7, "abort")
+        assert [each.first_offset for each in log.aborted(0, 100)] == [0, 2, 4]
+
+    def test_damaged_batches_say_nothing_about_transactions(self, disk: SimulatedDisk) -> None:
+        """A producer that never was would hold back readers of committed records for ever."""
+        log = open_log(disk, ONE_SEGMENT)
+        for _ in range(2):
+            write(log, 7, "transactional")
+            write(log, 7, "commit")
+        path = PATH.replace("txnindex", "log")
+        assert log.close()
+        log = open_log(disk, ONE_SEGMENT, clean=True)
+        disk.flip(path, 50, 2)  # the producer's id
+        with pytest.raises(StorageError):
+            log.truncate_to(3)

@@ -7,6 +7,7 @@ import pytest
 from tidelog.config import TopicConfig
 from tidelog.log import reading
 from tidelog.log.log import Log
+from tidelog.log.reading import Unread
 from tidelog.log.segment import Segment
 from tidelog.log.verification import Checked, DamagedSegment, check, pieces, verify_read
 from tidelog.protocol import batch as batches
@@ -157,7 +158,9 @@ class Reads:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
 
-        def counted(segment: Segment, position: int, size: int, *rest: int, **how: Any) -> BatchHeader | None:
+        def counted(
+            segment: Segment, position: int, size: int, *rest: int, **how: Any
+        ) -> tuple[BatchHeader | None, int]:
             self.sizes.append(size)
             return verify_read(segment, position, size, *rest, **how)
 
@@ -241,3 +244,73 @@ def test_what_was_cut_off_does_not_count_as_checked(log: Log) -> None:
     assert segment.verified_parts == [(4 * size, segment.size)]
     log.truncate_to(6)
     assert log.segments[0].verified_parts == [(4 * size, 6 * size)]
+
+
+@pytest.mark.parametrize("beyond", range(24))
+def test_what_counts_as_whole_ends_with_a_batch(log: Log, beyond: int) -> None:
+    """An answer may end a few bytes before a batch does. Who reads on there gets that batch, and not the few
+    bytes of it that an earlier reader was given.
+    """
+    segment, size = log.segments[0], size_of(log, 0)
+    data = read(log, 0, 3 * size - beyond)
+    assert len(data) == 3 * size - beyond
+    assert segment.verified_to % size == 0
+    for offset in range(4):
+        found = read(log, offset, 10)
+        assert batches.check(found).base_offset == offset
+
+
+def test_a_batch_at_the_end_of_a_read_is_held_against_the_next_one(log: Log) -> None:
+    """Its offset is under no checksum, and the one behind it was not looked at."""
+    size = size_of(log, 0)
+    flip(log, 0, 2 * size + 6)  # 2 becomes 4,098
+    with pytest.raises(DamagedSegment):
+        read(log, 0, 3 * size - 4)
+        read(log, 2, size)
+
+
+@pytest.fixture
+def of_two_epochs() -> Log:
+    disk = SimulatedDisk()
+    disk.make_directory("data")
+    written = Log.open(disk, "data/t-0", CONFIG, clean=False, now_ms=NOW_MS)
+    for offset in range(40):
+        data = encode_batch([Record(offset, NOW_MS, None, b"x" * 100, ())], leader_epoch=offset // 5)
+        written.append(memoryview(data), offset, NOW_MS, offset // 5, NOW_MS)
+    assert written.close()
+    return Log.open(disk, "data/t-0", CONFIG, clean=True, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("place", ["within a segment", "at its beginning"])
+def test_a_wrong_epoch_is_told_to_everybody_who_asks(of_two_epochs: Log, place: str) -> None:
+    """Not only to the first one, after whom the batch would count as read."""
+    log = of_two_epochs
+    segment = log.segments[1]
+    offset = segment.base_offset if place == "at its beginning" else segment.base_offset + 2
+    while log.epochs.epoch_at(offset) != log.epochs.epoch_at(offset - 1):
+        offset += 1
+    position = segment.locate(offset).position
+    file = segment.file()
+    file.write_at(position + 12, (log.epochs.epoch_at(offset) - 1).to_bytes(4, "big"))
+    for _ in range(3):
+        with pytest.raises(DamagedSegment):
+            read(log, offset, 10)
+
+
+def test_many_logs_that_are_read_at_once_are_read_back_a_little_each() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("data")
+    unread, sizes = Unread(), []
+    for number in range(4):
+        config = TopicConfig(segment_bytes=1 << 20)
+        written = Log.open(disk, f"data/t-{number}", config, clean=False, now_ms=NOW_MS)
+        write(written, 100, 1000)
+        assert written.close()
+        log = Log.open(disk, f"data/t-{number}", config, clean=True, now_ms=NOW_MS)
+        found = log.read(0, 1 << 20, log.end_offset, at_least_one_batch=True, unread=unread)
+        assert batches.check(found.read()).base_offset == 0
+        sizes.append(found.size)
+    size = size_of(log, 0)
+    assert sizes[:1] == [100 * size]
+    assert size <= sizes[1] < 100 * size
+    assert sizes[2:] == [size, size]

@@ -15,6 +15,7 @@ from tidelog.broker.nearer_replica import nearer_replica
 from tidelog.broker.partition import Partition
 from tidelog.broker.request import RequestContext
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
+from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol import fetch
 from tidelog.protocol.fetch import NO_SESSION, FetchPartition, FetchRequest, Part, PartitionAnswer, Records
@@ -173,11 +174,12 @@ class PendingFetch:
         (an error).
         """
         budget = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
+        unread = Unread()
         answers = []
         total = 0
         final = False
         for key, wanted, _ in self._wanted:
-            answer = self._read_partition(key, wanted, budget - total, at_least_one_batch=total == 0)
+            answer = self._read_partition(key, wanted, budget - total, unread, at_least_one_batch=total == 0)
             answers.append(answer)
             if answer.error or answer.diverging is not None or answer.preferred_read_replica >= 0:
                 final = True
@@ -186,7 +188,7 @@ class PendingFetch:
         return answers, total, final
 
     def _read_partition(
-        self, key: TopicKey, wanted: FetchPartition, budget: int, *, at_least_one_batch: bool
+        self, key: TopicKey, wanted: FetchPartition, budget: int, unread: Unread, *, at_least_one_batch: bool
     ) -> PartitionAnswer:
         partition, error = self._broker.partitions.find(key, wanted.partition)
         if partition is None:
@@ -224,8 +226,9 @@ class PendingFetch:
                 limit = min(wanted.max_bytes, max(budget, 0))
                 if wanted.fetch_offset < end_offset:
                     records = log.read(
-                        wanted.fetch_offset, limit, end_offset, at_least_one_batch=at_least_one_batch
-                    )
+                        wanted.fetch_offset, limit, end_offset, at_least_one_batch=at_least_one_batch,
+                        unread=unread,
+                    )  # fmt: skip
                     if read_committed and records.size:
                         aborted = log.aborted_in(wanted.fetch_offset, records.size, end_offset)
         except TidelogError as refusal:

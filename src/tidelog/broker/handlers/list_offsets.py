@@ -6,16 +6,24 @@ timestamps for tiered storage (-5, -6) are answered as for a log that has no tie
 A new leader may not know yet how far its predecessor's readers got. Until it does, which is a matter of a few
 fetches, it says so (OFFSET_NOT_AVAILABLE, and LEADER_NOT_AVAILABLE before version 5): the end that clients
 see must not go back.
+
+Look-ups by time open a batch. A compressed or large one is opened in a thread.
 """
 
+import logging
+from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.partition import Partition
+from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.log.lookup import Opened, Seen, Unopened
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.messages import Fields
+
+logger = logging.getLogger(__name__)
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
     -1,
@@ -38,22 +46,29 @@ READ_COMMITTED = 1
 ANY_REPLICA = -2  # As the asker's id, as in Kafka: somebody who looks at this very replica, leader or not.
 
 
-def handle(broker: Broker, request: Any, context: RequestContext) -> Fields:
+def handle(broker: Broker, request: Any, context: RequestContext) -> Fields | Promise[Fields]:
     if request.replica_id == ANY_REPLICA:
         return {"topics": [_ends_of(broker, topic) for topic in request.topics]}
     committed = getattr(request, "isolation_level", 0) == READ_COMMITTED
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    _look_up(broker, topic.name, wanted, context.version, committed)
-                    for wanted in topic.partitions
-                ],
-            }
-            for topic in request.topics
-        ]
-    }
+    topics = [{"name": topic.name, "partitions": [{} for _ in topic.partitions]} for topic in request.topics]
+    gather = Gather(sum(len(topic.partitions) for topic in request.topics))
+    for topic, answer in zip(request.topics, topics, strict=True):
+        for place, wanted in enumerate(topic.partitions):
+            look_up = LookUp(broker, topic.name, wanted, context.version, committed)
+            look_up.run(_settle(answer["partitions"], place, gather))
+    if gather.promise.kept:
+        return {"topics": topics}
+    promise: Promise[Fields] = Promise()
+    gather.promise.then(lambda _: promise.keep({"topics": topics}))
+    return promise
+
+
+def _settle(rows: list[Fields], place: int, gather: Gather) -> Callable[[Fields], None]:
+    def settle(row: Fields) -> None:
+        rows[place] = row
+        gather.one_done()
+
+    return settle
 
 
 def _ends_of(broker: Broker, topic: Any) -> Fields:
@@ -72,30 +87,85 @@ def _ends_of(broker: Broker, topic: Any) -> Fields:
     return {"name": topic.name, "partitions": rows}
 
 
-def _look_up(broker: Broker, topic: str, wanted: Any, version: int, committed: bool) -> Fields:
-    partition, error = broker.partitions.find(topic, wanted.partition_index)
-    if partition is not None:
+class LookUp:
+    """One partition. A batch that takes long to look through is looked through in a thread; then all is asked
+    again, as the log, its leader and what is readable may have changed.
+    """
+
+    def __init__(self, broker: Broker, topic: str, wanted: Any, version: int, committed: bool) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._wanted = wanted
+        self._version = version
+        self._committed = committed
+        self._opened: Opened | None = None
+        self._end_offset = 0  # of what was readable when the first batch was handed out
+
+    def run(self, settle: Callable[[Fields], None]) -> None:
+        index = self._wanted.partition_index
+        partition, error = self._broker.partitions.find(self._topic, index)
+        if partition is not None:
+            error = error or self._refusal(partition)
+        if partition is None or error:
+            settle(_fields(index, error, NOTHING))
+            return
+        try:
+            found = self._find(partition)
+        except Unopened as batch:
+            self._look_elsewhere(batch, settle)
+            return
+        except TidelogError as refusal:
+            settle(_refuse(partition, index, refusal))
+            return
+        settle(_fields(index, ErrorCode.NONE, found))
+
+    def _refusal(self, partition: Partition) -> ErrorCode:
+        wanted, version = self._wanted, self._version
         error = partition.check_reader(getattr(wanted, "current_leader_epoch", -1))
-    if partition is None or error:
-        return _fields(wanted.partition_index, error, NOTHING)
-    if version < OLDEST_VERSION_WITH.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING_UPLOAD:
-        return _fields(wanted.partition_index, ErrorCode.UNSUPPORTED_VERSION, NOTHING)
-    if wanted.timestamp not in FROM_THE_START and not partition.knows_committed:
-        code = ErrorCode.OFFSET_NOT_AVAILABLE
+        if error:
+            return error
+        oldest = OLDEST_VERSION_WITH.get(wanted.timestamp, 0)
+        if version < oldest or wanted.timestamp < EARLIEST_PENDING_UPLOAD:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if wanted.timestamp in FROM_THE_START or partition.knows_committed:
+            return ErrorCode.NONE
         if version < NOT_AVAILABLE_FROM_VERSION:
-            code = ErrorCode.LEADER_NOT_AVAILABLE
-        return _fields(wanted.partition_index, code, NOTHING)
-    try:
-        end_offset = partition.last_stable_offset if committed else partition.readable_end_offset
-        found = _find(partition, wanted.timestamp, end_offset)
-        return _fields(wanted.partition_index, ErrorCode.NONE, found)
-    except TidelogError as refusal:
-        if isinstance(refusal, DamagedSegment):
-            partition.hosted.damaged(refusal.offset, refusal.message)
-        return _fields(wanted.partition_index, refusal.code, NOTHING)
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode.OFFSET_NOT_AVAILABLE
+
+    def _find(self, partition: Partition) -> Found:
+        log = partition.log
+        if self._opened is None or self._opened.cuts != log.cuts or self._opened.log is not log:
+            self._opened = Opened(log)
+            self._end_offset = (
+                partition.last_stable_offset if self._committed else partition.readable_end_offset
+            )
+        return _find(partition, self._wanted.timestamp, self._end_offset, self._opened)
+
+    def _look_elsewhere(self, batch: Unopened, settle: Callable[[Fields], None]) -> None:
+        def seen(found: Seen | BaseException) -> None:
+            try:
+                if isinstance(found, BaseException):
+                    raise found
+                if self._opened is not None:
+                    self._opened.note(batch, found)
+                self.run(settle)
+            except Exception as error:
+                # Whatever it is, the request is answered.
+                logger.exception("a look-up in %s-%d failed", self._topic, self._wanted.partition_index)
+                code = error.code if isinstance(error, TidelogError) else ErrorCode.UNKNOWN_SERVER_ERROR
+                settle(_fields(self._wanted.partition_index, code, NOTHING))
+
+        self._broker.compute(batch.look, seen)
 
 
-def _find(partition: Partition, timestamp: int, end_offset: int) -> Found:
+def _refuse(partition: Partition, index: int, refusal: TidelogError) -> Fields:
+    if isinstance(refusal, DamagedSegment):
+        partition.hosted.damaged(refusal.offset, refusal.message)
+    return _fields(index, refusal.code, NOTHING)
+
+
+def _find(partition: Partition, timestamp: int, end_offset: int, opened: Opened | None = None) -> Found:
     log = partition.log
     if timestamp == LATEST:
         return -1, end_offset, partition.leader_epoch
@@ -104,8 +174,8 @@ def _find(partition: Partition, timestamp: int, end_offset: int) -> Found:
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     if timestamp == MAX_TIMESTAMP:
-        return log.find_max_timestamp(end_offset) or NOTHING
-    return log.find_timestamp(timestamp, end_offset) or NOTHING
+        return log.find_max_timestamp(end_offset, opened) or NOTHING
+    return log.find_timestamp(timestamp, end_offset, opened) or NOTHING
 
 
 def _fields(index: int, error: ErrorCode, found: Found) -> Fields:

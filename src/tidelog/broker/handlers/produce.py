@@ -10,7 +10,7 @@ and no more than one request of it waits.
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.leader_hints import LEADER_ERRORS, leader_hint
@@ -40,6 +40,15 @@ Send = Callable[[bytes | bytearray | None], None]
 Work = Callable[[], list[Checked | TidelogError]]
 Compute = Callable[[Work, Callable[[list[Checked | TidelogError] | BaseException], None]], None]
 """Runs work in a thread; what comes of it, or its exception, comes back in order with events."""
+
+
+class Costly(NamedTuple):
+    """A batch that must be opened, and by which rules."""
+
+    key: TopicKey
+    partition: int
+    records: memoryview
+    rules: AppendRules
 
 
 class Asker(Protocol):
@@ -121,7 +130,7 @@ class ProduceHandler:
         partition, _ = self._broker.partitions.find(shape.key, shape.index)
         if partition is not None and partition.rules.opens and partition.must_open(records):
             self._open_first(
-                [(records, partition.rules)],
+                [Costly(shape.key, shape.index, records, partition.rules)],
                 context,
                 asker,
                 lambda known: self._handle_one(
@@ -143,25 +152,35 @@ class ProduceHandler:
         else:
             self._handle_many(request, context, send)
 
-    def _costly(self, request: ProduceRequest) -> list[tuple[memoryview, AppendRules]]:
-        """Batches that must be opened, and the rules for them."""
+    def _costly(self, request: ProduceRequest) -> list[Costly]:
         costly = []
         for key, partitions in request.topics:
             for index, records in partitions:
                 partition, _ = self._broker.partitions.find(key, index)
                 if partition is not None and records is not None and partition.must_open(records):
-                    costly.append((records, partition.rules))
+                    costly.append(Costly(key, index, records, partition.rules))
         return costly
+
+    def _by_other_rules(self, costly: Sequence[Costly]) -> list[Costly] | None:
+        """The same by the rules that are in force now; None where they are the same."""
+        now = []
+        for each in costly:
+            partition, _ = self._broker.partitions.find(each.key, each.partition)
+            if partition is not None and partition.must_open(each.records):
+                each = each._replace(rules=partition.rules)
+            now.append(each)
+        return None if now == costly else now
 
     def _open_first(
         self,
-        costly: Sequence[tuple[memoryview, AppendRules]],
+        costly: Sequence[Costly],
         context: RequestContext,
         asker: Asker,
         go_on: Callable[[RequestContext], None],
     ) -> None:
-        """What may happen meanwhile: the log is cut, rolled or deleted, another broker leads, the settings
-        change. All of that is looked at when the batch is appended, as for one that has just come.
+        """What may happen meanwhile: the log is cut, rolled or deleted, another broker leads. All of that is
+        looked at when the batch is appended, as for one that has just come. Where the settings change, it is
+        opened once more.
         """
         now_ms, version, pace = self._broker.services.now_ms(), context.version, self._give_way
 
@@ -170,7 +189,10 @@ class ProduceHandler:
                 if isinstance(found, BaseException):
                     raise found
                 self.opened_batches += len(found)
-                known = {id(records): outcome for (records, _), outcome in zip(costly, found, strict=True)}
+                if (again := self._by_other_rules(costly)) is not None:
+                    self._open_first(again, context, asker, go_on)
+                    return
+                known = {id(each.records): outcome for each, outcome in zip(costly, found, strict=True)}
                 go_on(context._replace(checked=known))
             except HangUp as error:
                 asker.close(error.message)
@@ -181,7 +203,7 @@ class ProduceHandler:
 
         asker.hold()
         self._compute(
-            lambda: [check_opened(records, rules, now_ms, version, pace) for records, rules in costly], opened
+            lambda: [check_opened(each.records, each.rules, now_ms, version, pace) for each in costly], opened
         )
 
     def _handle_one(
