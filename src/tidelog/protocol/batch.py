@@ -48,6 +48,7 @@ DELETE_HORIZON_MASK = 0x40  # base timestamp holds the time after which tombston
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qi")
+_PLACE = Struct(">qii")
 _OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
 _CRC = Struct(">I")
@@ -183,6 +184,11 @@ def assign(buffer: bytearray | memoryview, position: int, base_offset: int, lead
     """Give the batch its place in the log. Neither field is under the CRC."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + 12, leader_epoch)
+
+
+def assign_whole(buffer: bytearray | memoryview, base_offset: int, length: int, leader_epoch: int) -> None:
+    """The same to the one batch in ``buffer``, whose length is known: one call where produce needs it."""
+    _PLACE.pack_into(buffer, 0, base_offset, length, leader_epoch)
 
 
 def set_append_time(buffer: bytearray | memoryview, position: int, size: int, timestamp_ms: int) -> None:

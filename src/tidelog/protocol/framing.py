@@ -37,14 +37,14 @@ from tidelog.protocol.records import Bytes, RawRecord, append_varint, outline, r
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two lengths and the number of headers
 COPY_BELOW_BYTES = 32 << 10  # copying so little costs less than finding out where it lies
 STEPS = 12  # runs and single records of a batch until only the chain of lengths is followed
-STEPS_PER_SINGLE = 3  # more for a record that is not even compared with others: lengths vary
+STEPS_PER_SINGLE = 5  # more for a record that is not even compared with others: lengths vary
 STEPS_MAX = 64
 RUN_MIN = 3  # records; columns of fewer are not worth cutting out
 RUN_GROWTH = 4  # by which the next run is longer, or shorter when this one broke off
 RECORDS_PER_STEP = 32  # a run of so many allows one step more
-WHOLE_RUN_MAX = 256  # records; cutting out columns of fewer would cost as much
-LOOKED_AT = 32  # records of a longer run, beside the first few
-FOLLOWED_MAX = 64  # records of a chain
+WHOLE_MAX = 256  # records of a batch whose runs are looked at whole
+LOOKED_AT = 15  # records of a run of a larger batch, and up to twice as many; the last one is among them
+FOLLOWED_MAX = 32  # records of a chain
 LAST_TRIES = 8  # places at which the last record may begin
 LEARNED_MAX = 4096
 
@@ -158,6 +158,7 @@ def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) ->
     steps, steps_left = STEPS, STEPS_MAX
     size_max = 0  # of the next run; 0: up to the end
     previous_stride = 0
+    is_small = count <= WHOLE_MAX
     while index < count and steps > 0 and steps_left:
         steps -= 1
         steps_left -= 1
@@ -165,10 +166,10 @@ def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) ->
         stride = _stride(data, position)
         left = count - index
         if left >= RUN_MIN and data[position + stride] == data[position]:
-            layout = _layouts.get((stride, varint_size(index)))
+            layout = _layouts.get((stride, 1 if index < _ONE_BYTE_DELTAS else varint_size(index)))
             if layout is not None:
                 size = _run_size(data, position, end, index, left, stride, size_max)
-                met = _run(data, position, size, index, layout, newest_delta) if size else None
+                met = _run(data, position, size, index, layout, newest_delta, is_small) if size else None
                 if met is not None:
                     reached = reached or met
                     index += size
@@ -326,7 +327,11 @@ def _run_size(data: Bytes, position: int, end: int, index: int, left: int, strid
     value in the third byte.
     """
     limit = _ONE_BYTE_DELTAS if index < _ONE_BYTE_DELTAS else _TWO_BYTE_DELTAS
-    room = min(limit - index % _TWO_BYTE_DELTAS, left, (end - position) // stride)
+    room = limit - index % _TWO_BYTE_DELTAS
+    if room > left:
+        room = left
+    if position + room * stride > end:
+        room = (end - position) // stride
     if room < RUN_MIN:
         return 0
     if size_max:
@@ -345,23 +350,22 @@ def _run_size(data: Bytes, position: int, end: int, index: int, left: int, strid
     return least + 1
 
 
-def _run(data: Bytes, first: int, size: int, index: int, layout: _Layout, newest_delta: int) -> bool | None:
+def _run(
+    data: Bytes, first: int, size: int, index: int, layout: _Layout, newest_delta: int, is_small: bool
+) -> bool | None:
     """Whether ``size`` records from ``first`` on are laid out like that. None: they are not; else whether
-    one of them has the largest timestamp.
+    one of them has the largest timestamp. ``is_small``: all of them are looked at.
     """
-    if size <= WHOLE_RUN_MAX:
+    step = (size - 1) // LOOKED_AT
+    skipped = (size - 1) % step if step else 0  # so that the last one is looked at
+    if step <= 1 or is_small or (skipped and not index):
         return _compare(data, first, size, index, 1, layout, newest_delta)
-    head = _compare(data, first, RUN_MIN, index, 1, layout, newest_delta)
-    if head is None:
-        return None
-    step = size // LOOKED_AT
-    skipped = (size - 1) % step  # so that the last one is looked at
     begin, looked_at = first + skipped * layout.stride, (size - 1) // step + 1
-    rest = _compare(data, begin, looked_at, index + skipped, step, layout, newest_delta)
-    if rest is None or not _is_sorted(data, begin, looked_at, step, layout):
-        # Timestamps that do not rise have their largest one anywhere.
-        return _compare(data, first, size, index, 1, layout, newest_delta)
-    return head or rest
+    reached = _compare(data, begin, looked_at, index + skipped, step, layout, newest_delta)
+    if reached is None or not newest_delta or _is_sorted(data, begin, looked_at, step, layout):
+        return reached
+    # Timestamps that do not rise have their largest one anywhere.
+    return _compare(data, first, size, index, 1, layout, newest_delta)
 
 
 def _is_sorted(data: Bytes, first: int, size: int, step: int, layout: _Layout) -> bool:
@@ -384,7 +388,7 @@ def _compare(
     stride = step * layout.stride
     behind = first + (size - 1) * stride + 1  # of the first byte of the last one
     for at, byte in layout.alike:
-        if data[first + at : behind + at : stride] != byte * size:
+        if data[first + at : behind + at : stride].strip(byte):
             return None
     at = layout.offset_at
     column = data[first + at : behind + at : stride]
