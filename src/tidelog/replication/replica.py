@@ -585,7 +585,8 @@ class Replica:
         if committed <= self.high_watermark:
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
-        self._held_back = self.is_doubted()
+        # Without another replica there is nobody who could lead instead.
+        self._held_back = bool(self.progress) and self.is_doubted()
         if self._held_back:
             return []
         self.high_watermark = committed
