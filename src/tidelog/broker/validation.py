@@ -123,10 +123,11 @@ def check_batch(  # noqa: C901  # a list of checks; each call of another functio
     """
     if len(records) < HEADER_SIZE:
         raise _too_short(records)
-    header = batches.parse_header(records)
     # Everything that the usual batch needs, in as few steps as possible: it is done for each. What is unusual
     # gets its reason below.
-    _, length, _, magic, crc, attributes, last_delta, base_time, newest, producer_id, _, _, count = header
+    fields = batches.unpack_header(records)
+    _, length, _, magic, crc, attributes, last_delta, base_time, newest, producer_id, _, _, count = fields
+    header = batches.make_header(fields)
     size = length + LENGTH_PREFIX_SIZE
     if (
         magic != batches.MAGIC
