@@ -2,6 +2,7 @@
 
 import mmap
 import struct
+from collections.abc import Callable
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
@@ -235,6 +236,29 @@ class TestLies:
             bad = bytearray(good)
             bad[begin : begin + 80_000] = b"\xff" * 80_000
             assert not agrees(resealed(bad)), begin
+
+    @pytest.mark.parametrize("sizes", [[0], [0, 1], [0] * 40 + [1] * 40, [0, 0, 0, 1]])
+    def test_few_records_are_looked_at_whatever_comes(
+        self, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+    ) -> None:
+        """A batch that was made to cost much costs little: this is done on the event loop."""
+        looks = 0
+
+        def counted(look: Callable[..., object]) -> Callable[..., object]:
+            def call(*given: object) -> object:
+                nonlocal looks
+                looks += 1
+                return look(*given)
+
+            return call
+
+        count = 100_000
+        batch = encode_batch([Record(n, NOW_MS, None, b"v" * sizes[n % len(sizes)]) for n in range(count)])
+        for name in ("outline", "_compare"):
+            monkeypatch.setattr(framing, name, counted(getattr(framing, name)))
+        assert agrees(batch)
+        assert not agrees(with_counts(batch, count - 1))
+        assert looks < 400
 
     def test_a_timestamp_out_of_order_has_all_looked_at(self) -> None:
         """The largest may be anywhere then."""
