@@ -109,7 +109,7 @@ class MustOpen(Exception):
         self.rules = rules
 
 
-def check_batch(  # noqa: C901  # a list of checks; each call of another function would cost every batch
+def check_batch(
     records: memoryview,
     rules: AppendRules,
     now_ms: int,
