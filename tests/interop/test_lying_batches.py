@@ -63,6 +63,8 @@ LIES = {
     "a value longer than its record": lambda: changed(batch(b"v" * 20), HEADER_SIZE + 5, 0x7C),
     "an offset delta twice": lambda: second_offset_delta(0),
     "an offset delta left out": lambda: second_offset_delta(2),
+    "one record less than there are of very many": lambda: claiming(99_999, batch(*[b""] * 100_000)),
+    "one record more than there are of very many": lambda: claiming(5001, batch(*[b"", b"v"] * 2500)),
     "many records of which the last is cut": lambda: of_body(
         bytes(batch(*[b"v" * 90] * 500))[HEADER_SIZE:-9], 500
     ),

@@ -5,6 +5,7 @@ no state of its own but the topic's settings and the waiting fetches. It never b
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from tidelog.broker.validation import AppendRules, Checked, check_batch, is_costly, recompressed
@@ -26,6 +27,10 @@ class Appended(NamedTuple):
     base_offset: int
     end_offset: int  # exclusive
     log_append_time_ms: int  # -1 unless the broker's clock stamped the batch
+
+
+# What the class does when called, less a call: it is done for each produce.
+_new_appended: Callable[[tuple[int, int, int]], Appended] = partial(tuple.__new__, Appended)
 
 
 class FetchWaiter(Protocol):
@@ -198,7 +203,7 @@ class Partition:
         A batch that is in the log already is not written again: the answer is where it lies. One of a
         transaction needs somebody who has asked the transaction's coordinator (``in_transaction``), or nobody
         might ever commit or abort it. ``checked``: what was found where the batch was opened already, if it
-        was. ``coordinators``: the batch is a coordinator's own.
+        was. ``coordinators``: the batch is a coordinator's own. Raises MustOpen where it has to be.
         """
         log = self.log
         self._check_leads(acks)
@@ -228,18 +233,18 @@ class Partition:
             records = recompressed(records, header, rules)
             header = batches.parse_header(records)
         base_offset = log.end_offset
-        batches.assign(records, 0, base_offset, self.replica.epoch)
+        batches.assign_whole(records, base_offset, header.length, self.replica.epoch)
         if rules.stamp_append_time:
             batches.set_append_time(records, 0, len(records), now_ms)
             max_timestamp = append_time = now_ms
         else:
             max_timestamp, append_time = header.max_timestamp, -1
         self.hosted.append(records, base_offset + header.last_offset_delta, max_timestamp, now_ms)
-        return Appended(base_offset, log.end_offset, append_time)
+        return _new_appended((base_offset, log.end_offset, append_time))
 
     def _check_leads(self, acks: int) -> None:
         replica = self.replica
-        if replica.role is not Role.LEADER or self._is_doubted():
+        if replica.role is not Role.LEADER or (self._alone() and self._may_be_succeeded()):
             raise TidelogError("this broker does not lead the partition", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         refusal = replica.before_append(acks)
         if refusal:

@@ -9,11 +9,13 @@ only the number of records is held against what can be in it; see docs/decisions
 from collections.abc import Callable
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from tidelog.config import TopicConfig
 from tidelog.errors import CorruptBatch, ErrorCode, TidelogError
 from tidelog.protocol import batch as batches
 from tidelog.protocol import framing
-from tidelog.protocol.batch import HEADER_SIZE, BatchHeader
+from tidelog.protocol.batch import CRC_FROM, HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader
 from tidelog.protocol.records import decode_batch, payload_of, recompress, validate_records
 
 ZSTD = 4
@@ -43,6 +45,7 @@ class AppendRules(NamedTuple):
     codec: int  # -1: as the producer sent it
     needs_keys: bool
     opens: bool = False  # whether any of them may need a look at the records
+    size_max: int = 0  # of a batch, the smaller one of the two limits
 
     @classmethod
     def of(cls, config: TopicConfig) -> "AppendRules":
@@ -56,6 +59,7 @@ class AppendRules(NamedTuple):
             codec,
             "compact" in config.cleanup_policy,
             config.compacts or codec >= 0 or config.message_timestamp_before_max_ms < UNLIMITED_MS,
+            min(config.max_message_bytes, config.segment_bytes),
         )
 
 
@@ -97,74 +101,134 @@ def check_opened(
         return refusal
 
 
-def _no_pace() -> None: ...
+class MustOpen(Exception):
+    """A look at the header leaves a doubt, and the records are too many to be opened on the event loop."""
+
+    def __init__(self, rules: AppendRules) -> None:
+        super().__init__()
+        self.rules = rules
 
 
-def check_batch(  # noqa: C901  # a list of checks; each call of another function would cost every batch
+def check_batch(
     records: memoryview,
     rules: AppendRules,
     now_ms: int,
     produce_version: int,
-    pace: Callable[[], None] = _no_pace,
+    pace: Callable[[], None] | None = None,
 ) -> BatchHeader:
-    """The header of the one valid batch in ``records``, or the refusal Kafka's clients expect."""
+    """The header of the one valid batch in ``records``, or the refusal Kafka's clients expect.
+
+    Raises :class:`MustOpen` where the records must be opened after all and that would take long. With a
+    ``pace`` it takes as long as it takes.
+    """
     if len(records) < HEADER_SIZE:
-        if not records:
-            # Nothing was damaged on the way: a client that is told so would send nothing again and again.
-            raise InvalidRecord("no records")
-        raise CorruptBatch(f"{len(records)} bytes are too few for a record batch")
+        raise _too_short(records)
+    # Everything that the usual batch needs, in as few steps as possible: it is done for each. What is unusual
+    # gets its reason below.
+    fields = batches.unpack_header(records)
+    _, length, _, magic, crc, attributes, last_delta, base_time, newest, producer_id, _, _, count = fields
+    header = batches.make_header(fields)
+    size = length + LENGTH_PREFIX_SIZE
+    if (
+        magic != batches.MAGIC
+        or size != len(records)
+        or crc32c(records[CRC_FROM:]) != crc
+        or size > rules.size_max
+        or count < 1
+        or last_delta != count - 1
+        or (attributes and _is_refused(attributes, producer_id, produce_version))
+    ):
+        raise _refusal(records, rules, produce_version)
+    if attributes & batches.CODEC_MASK or rules.needs_keys:
+        true_newest = _newest_timestamp(records, header, rules, pace or _no_pace)
+    elif (
+        base_time == newest and framing.is_one_record(records, size)
+        if count == 1
+        else framing.are_records(records, size, count, newest - base_time)
+    ):
+        true_newest = newest
+    else:
+        if pace is None and count > RECORDS_AT_ONCE_MAX:
+            raise MustOpen(rules)
+        true_newest = validate_records(records, header, pace=pace or _no_pace).max_timestamp
+    if rules.stamp_append_time:
+        return header
+    if attributes & batches.TIMESTAMP_TYPE_MASK or true_newest > now_ms + rules.timestamp_after_max_ms:
+        raise _wrong_time(attributes, true_newest, rules)
+    if rules.timestamp_before_max_ms < UNLIMITED_MS:
+        _check_oldest(header, records, rules, now_ms, pace or _no_pace)
+    if true_newest != newest:
+        # Look-ups by time and retention go by it. Kafka, too, writes the true one.
+        return batches.set_max_timestamp(records, true_newest)
+    return header
+
+
+def _no_pace() -> None: ...
+
+
+def _is_refused(attributes: int, producer_id: int, produce_version: int) -> bool:
+    codec = attributes & batches.CODEC_MASK
+    return (
+        attributes & _BROKERS_OWN != 0
+        or (attributes & batches.TRANSACTIONAL_MASK != 0 and producer_id < 0)
+        or codec > ZSTD
+        or (codec == ZSTD and produce_version < ZSTD_FROM_VERSION)
+    )
+
+
+def _too_short(records: memoryview) -> TidelogError:
+    if not records:
+        # Nothing was damaged on the way: a client that is told so would send nothing again and again.
+        return InvalidRecord("no records")
+    return CorruptBatch(f"{len(records)} bytes are too few for a record batch")
+
+
+def _refusal(records: memoryview, rules: AppendRules, produce_version: int) -> TidelogError:
+    """Why a batch is not taken, by its header alone."""
     if records[16] != batches.MAGIC:
-        raise InvalidRecord(f"record format {records[16]} is not supported, only {batches.MAGIC}")
-    header = batches.check(records)
-    size = header.length + 12
+        return InvalidRecord(f"record format {records[16]} is not supported, only {batches.MAGIC}")
+    try:
+        header = batches.check(records)
+    except CorruptBatch as corrupt:
+        return corrupt
+    size = header.size
     if size != len(records):
-        raise InvalidRecord("a produce request holds exactly one record batch per partition")
+        return InvalidRecord("a produce request holds exactly one record batch per partition")
     if size > rules.max_message_bytes:
-        raise _too_large(size, rules)
+        return _too_large(size, rules)
     if size > rules.segment_bytes:
-        raise TidelogError(
+        return TidelogError(
             f"the batch has {size} bytes, segment.bytes is {rules.segment_bytes}",
             ErrorCode.RECORD_LIST_TOO_LARGE,
         )
     if header.count < 1 or header.last_offset_delta != header.count - 1:
-        raise InvalidRecord(f"{header.count} records cannot span offsets 0 to {header.last_offset_delta}")
-    attributes = header.attributes
+        return InvalidRecord(f"{header.count} records cannot span offsets 0 to {header.last_offset_delta}")
+    return _wrong_attributes(header, produce_version)
+
+
+def _wrong_attributes(header: BatchHeader, produce_version: int) -> TidelogError:
+    attributes, codec = header.attributes, header.codec
     if attributes & _BROKERS_OWN:
         # A delete horizon from outside would let tombstones vanish early and bring old values back.
-        raise InvalidRecord("clients may not write control records or delete horizons")
+        return InvalidRecord("clients may not write control records or delete horizons")
     if attributes & batches.TRANSACTIONAL_MASK and header.producer_id < 0:
-        raise InvalidRecord("a batch of a transaction needs a producer id")
-    codec = attributes & batches.CODEC_MASK
+        return InvalidRecord("a batch of a transaction needs a producer id")
     if codec > ZSTD:
-        raise InvalidRecord(f"unknown compression codec {codec}")
-    if codec == ZSTD and produce_version < ZSTD_FROM_VERSION:
-        raise TidelogError("zstd needs produce version 7", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if codec or rules.needs_keys or not framing.agrees(records, header):
-        newest = _newest_timestamp(records, header, rules, pace)
-    else:
-        newest = header.max_timestamp
-    if rules.stamp_append_time:
-        return header
-    _check_timestamps(header, newest, records, rules, now_ms, pace)
-    if newest != header.max_timestamp:
-        # Look-ups by time and retention go by it. Kafka, too, writes the true one.
-        return batches.set_max_timestamp(records, newest)
-    return header
+        return InvalidRecord(f"unknown compression codec {codec}")
+    return TidelogError("zstd needs produce version 7", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _newest_timestamp(
     records: memoryview, header: BatchHeader, rules: AppendRules, pace: Callable[[], None]
 ) -> int:
-    """The largest timestamp of records that must be opened, or are compressed; raises where they are not what
+    """The largest timestamp of records that must have keys, or are compressed; raises where they are not what
     the header says.
     """
     if rules.needs_keys:
         return _check_keys(records, header, pace)
-    if header.attributes & batches.CODEC_MASK:
-        if header.count > framing.records_max(header):
-            raise InvalidRecord(f"{header.count} records cannot be in {header.size} bytes")
-        return header.max_timestamp
-    return validate_records(records, header, pace=pace).max_timestamp
+    if header.count > framing.records_max(header):
+        raise InvalidRecord(f"{header.count} records cannot be in {header.size} bytes")
+    return header.max_timestamp
 
 
 def _too_large(size: int, rules: AppendRules) -> TidelogError:
@@ -174,25 +238,12 @@ def _too_large(size: int, rules: AppendRules) -> TidelogError:
     )
 
 
-def _check_timestamps(
-    header: BatchHeader,
-    newest: int,
-    records: memoryview,
-    rules: AppendRules,
-    now_ms: int,
-    pace: Callable[[], None],
-) -> None:
-    if header.attributes & batches.TIMESTAMP_TYPE_MASK:
-        raise TidelogError(
-            "a producer may not set the timestamp type to LogAppendTime", ErrorCode.INVALID_TIMESTAMP
-        )
-    if newest > now_ms + rules.timestamp_after_max_ms:
-        raise TidelogError(
-            f"timestamp {newest} is more than {rules.timestamp_after_max_ms} ms in the future",
-            ErrorCode.INVALID_TIMESTAMP,
-        )
-    if rules.timestamp_before_max_ms < UNLIMITED_MS:
-        _check_oldest(header, records, rules, now_ms, pace)
+def _wrong_time(attributes: int, newest: int, rules: AppendRules) -> TidelogError:
+    if attributes & batches.TIMESTAMP_TYPE_MASK:
+        reason = "a producer may not set the timestamp type to LogAppendTime"
+    else:
+        reason = f"timestamp {newest} is more than {rules.timestamp_after_max_ms} ms in the future"
+    return TidelogError(reason, ErrorCode.INVALID_TIMESTAMP)
 
 
 def _check_oldest(

@@ -48,6 +48,7 @@ DELETE_HORIZON_MASK = 0x40  # base timestamp holds the time after which tombston
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qi")
+_PLACE = Struct(">qii")
 _OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
 _CRC = Struct(">I")
@@ -109,12 +110,13 @@ class BatchHeader(NamedTuple):
 
 
 # What BatchHeader._make does, less a call: every batch is looked at several times on its way.
-_make_header: Callable[[tuple[int, ...]], BatchHeader] = partial(tuple.__new__, BatchHeader)
+make_header: Callable[[tuple[int, ...]], BatchHeader] = partial(tuple.__new__, BatchHeader)
+unpack_header: Callable[[Buffer], tuple[int, ...]] = _HEADER.unpack_from
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at ``position``; the caller made sure that 61 bytes are there. Checks nothing."""
-    return _make_header(_HEADER.unpack_from(buffer, position))
+    return make_header(_HEADER.unpack_from(buffer, position))
 
 
 def parse_prefix(buffer: Buffer, position: int = 0) -> tuple[int, int]:
@@ -138,7 +140,7 @@ def check(buffer: Buffer, position: int = 0) -> BatchHeader:
     available = len(buffer) - position
     if available < HEADER_SIZE:
         raise CorruptBatch(f"{available} bytes are too few for a batch header of {HEADER_SIZE}")
-    header = _make_header(_HEADER.unpack_from(buffer, position))
+    header = make_header(_HEADER.unpack_from(buffer, position))
     if header.magic != MAGIC:
         # Before the length: older formats have the same prefix, and their sender deserves the true reason.
         raise CorruptBatch(f"magic byte {header.magic}, only {MAGIC} is supported", ErrorCode.INVALID_RECORD)
@@ -183,6 +185,11 @@ def assign(buffer: bytearray | memoryview, position: int, base_offset: int, lead
     """Give the batch its place in the log. Neither field is under the CRC."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + 12, leader_epoch)
+
+
+def assign_whole(buffer: bytearray | memoryview, base_offset: int, length: int, leader_epoch: int) -> None:
+    """The same to the one batch in ``buffer``, whose length is known: one call where produce needs it."""
+    _PLACE.pack_into(buffer, 0, base_offset, length, leader_epoch)
 
 
 def set_append_time(buffer: bytearray | memoryview, position: int, size: int, timestamp_ms: int) -> None:

@@ -2,38 +2,50 @@
 
 A header is a claim: how many records there are, and the largest of their timestamps. A broker that believes
 it moves its end offset by two thousand million for a batch of a hundred bytes. Opening every record in Python
-costs more than everything else that a broker does with it, so :func:`agrees` takes three ways:
+costs more than everything else that a broker does with it, and even a compiled walk from record to record
+would cost several percent of that. So :func:`agrees` looks at all records of a small batch and at a bounded
+number of a large one:
 
 - **Runs.** Records of a batch tend to have the same lengths. Then each byte of their framing lies in a
-  column, at the same distance from record to record. Columns are cut out and compared by C code, about ten
-  nanoseconds for all of a record's framing. Which byte belongs where is learned from a record that was
-  opened.
+  column, at the same distance from record to record. Columns are cut out and compared by C code: of each
+  record, or in a long run of every n-th and of the last. Which byte belongs where is learned from a record
+  that was opened.
 - **Single records**, the first few that are in no run, are opened.
-- **The chain** of lengths is followed through the rest, up to the last record, which is opened.
+- **The chain** of lengths is followed through the rest, up to the last record, which is opened. Where the
+  rest is long, the last record is searched from the end of the batch instead.
 
-True: the records are as many as the header says and end where it says, the offset deltas of all that were
-opened or lie in a run are 0, 1, 2, …, and no timestamp of those is larger than the header's. False only means
-that this could not be seen in passing: :func:`~tidelog.protocol.records.validate_records` opens all and says
-what is wrong, or that only the largest timestamp is another one.
+True: the batch has room for as many records as the header says; the first and the last of them are where they
+must be and have the offset deltas that they must have; all that were looked at are in order, and no timestamp
+of those is larger than the header's. False only means that this could not be seen in passing:
+:func:`~tidelog.protocol.records.validate_records` opens all and says what is wrong, or that only the largest
+timestamp is another one. docs/decisions/0019 says what this leaves unchecked and why.
 """
 
 import mmap
 import sys
+from collections.abc import Callable
 from ctypes import addressof, c_char
 from functools import cache
+from struct import Struct
 from typing import NamedTuple
 
 from tidelog.errors import CorruptBatch
 from tidelog.protocol.batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader, Buffer
 from tidelog.protocol.codecs import MAX_DECOMPRESSED_BYTES, expansion_max
-from tidelog.protocol.records import Bytes, RawRecord, outline, read_varint, varint_size
+from tidelog.protocol.records import Bytes, RawRecord, append_varint, outline, read_varint, varint_size
 
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two lengths and the number of headers
 COPY_BELOW_BYTES = 32 << 10  # copying so little costs less than finding out where it lies
 STEPS = 12  # runs and single records of a batch until only the chain of lengths is followed
+STEPS_PER_SINGLE = 5  # more for a record that is not even compared with others: lengths vary
+STEPS_MAX = 64
 RUN_MIN = 3  # records; columns of fewer are not worth cutting out
 RUN_GROWTH = 4  # by which the next run is longer, or shorter when this one broke off
 RECORDS_PER_STEP = 32  # a run of so many allows one step more
+WHOLE_MAX = 256  # records of a batch whose runs are looked at whole
+LOOKED_AT = 15  # records of a run of a larger batch, and up to twice as many; the last one is among them
+FOLLOWED_MAX = 32  # records of a chain
+LAST_TRIES = 8  # places at which the last record may begin
 LEARNED_MAX = 4096
 
 # Offset deltas as zigzag varints, one table for each byte: 0 to 63 take one byte, up to 8,191 two. The low
@@ -52,22 +64,19 @@ _CONTINUED_POSITIVE = bytes(range(0x80, 0x100, 2))  # first bytes of a longer va
 
 def agrees(records: memoryview, header: BatchHeader) -> bool:
     """Whether an uncompressed batch, whole and with a right CRC, holds what its header says."""
-    _, length, _, _, _, _, _, base_timestamp, max_timestamp, _, _, _, count = header
-    size = length + LENGTH_PREFIX_SIZE
-    if count == 1:
-        # The usual case of a lone record, as short as it can be made: it is all that many requests hold.
-        known = _ones.get(size)
-        if known is not None and max_timestamp == base_timestamp:
-            start_end, start, value_at, value_end, value_size = known
-            if (
-                records[HEADER_SIZE:start_end].tobytes() == start
-                and (not value_size or records[value_at:value_end].tobytes() == value_size)
-                and not records[size - 1]
-            ):
-                return True
-        return max_timestamp == base_timestamp and _is_one_record(records, size)
+    size = header.length + LENGTH_PREFIX_SIZE
+    newest_delta = header.max_timestamp - header.base_timestamp
+    if header.count == 1:
+        return not newest_delta and is_one_record(records, size)
+    return are_records(records, size, header.count, newest_delta)
+
+
+def are_records(records: memoryview, size: int, count: int, newest_delta: int) -> bool:
+    """The same of several records."""
+    if count * RECORD_BYTES_MIN > size - HEADER_SIZE:
+        return False
     data, begin = _locate(records)
-    return _holds(data, begin, begin + size - HEADER_SIZE, count, max_timestamp - base_timestamp)
+    return _holds(data, begin, begin + size - HEADER_SIZE, count, newest_delta)
 
 
 def payload_agrees(payload: Buffer, header: BatchHeader) -> bool:
@@ -92,21 +101,23 @@ def _holds(data: Bytes, start: int, end: int, count: int, newest_delta: int) -> 
 # -- a single record -----------------------------------------------------------------
 
 
-class _One(NamedTuple):
-    """A batch of one record without headers: everything in it but attributes, key and value."""
-
-    start_end: int
-    start: bytes  # up to the length of the key; where there is none, of the value
-    value_at: int
-    value_end: int
-    value_size: bytes  # b"": known by the start
+# By size of a batch of one record: reads everything in it but attributes, key and value, and what that was.
+_ones: dict[int, tuple[Callable[[memoryview, int], tuple[int | bytes, ...]], tuple[int | bytes, ...]]] = {}
 
 
-_ones: dict[int, _One] = {}  # by size of the batch
+def is_one_record(records: memoryview, size: int) -> bool:
+    """Whether a batch is one record with the batch's own timestamp. Records of one producer often have one
+    size: what was seen to be right will only be compared. It is all that many requests hold.
+    """
+    known = _ones.get(size)
+    if known is not None:
+        read, expected = known
+        if read(records, HEADER_SIZE) == expected:
+            return True
+    return _open_one(records, size)
 
 
-def _is_one_record(records: memoryview, size: int) -> bool:
-    """Records of one producer often have one size: what was seen to be right will only be compared."""
+def _open_one(records: memoryview, size: int) -> bool:
     data = bytes(records[HEADER_SIZE:size])
     try:
         raw = outline(data, 0, len(data))
@@ -114,18 +125,17 @@ def _is_one_record(records: memoryview, size: int) -> bool:
         return False
     if raw.end != len(data) or raw.offset_delta or raw.timestamp_delta:
         return False
-    key_end = raw.key_start + max(raw.key_size, 0)
-    if raw.value_start + max(raw.value_size, 0) == len(data) - 1:  # no headers
+    value_end = raw.value_start + max(raw.value_size, 0)
+    if value_end == len(data) - 1:  # no headers
         if len(_ones) >= LEARNED_MAX:
             _ones.clear()
-        start_end = raw.key_start if raw.key_size > 0 else raw.value_start
-        _ones[size] = _One(
-            HEADER_SIZE + start_end,
-            data[:start_end],
-            HEADER_SIZE + key_end,
-            HEADER_SIZE + raw.value_start,
-            data[max(key_end, start_end) : raw.value_start],
-        )
+        key_end = raw.key_start + max(raw.key_size, 0)
+        length_end = _behind(data, 0)
+        read = Struct(
+            f">{length_end}sx{raw.key_start - length_end - 1}s{key_end - raw.key_start}x"
+            f"{raw.value_start - key_end}s{value_end - raw.value_start}xB"
+        ).unpack_from
+        _ones[size] = read, read(data, 0)
     return True
 
 
@@ -145,19 +155,21 @@ def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) ->
     position = start
     index = 0
     reached = False  # whether a record has the timestamp that is said to be the largest
-    steps = STEPS
+    steps, steps_left = STEPS, STEPS_MAX
     size_max = 0  # of the next run; 0: up to the end
     previous_stride = 0
-    while index < count and steps:
+    is_small = count <= WHOLE_MAX
+    while index < count and steps > 0 and steps_left:
         steps -= 1
+        steps_left -= 1
         # Is the next record like one that was opened, and the one behind it, too?
         stride = _stride(data, position)
         left = count - index
         if left >= RUN_MIN and data[position + stride] == data[position]:
-            layout = _layouts.get((stride, varint_size(index)))
+            layout = _layouts.get((stride, 1 if index < _ONE_BYTE_DELTAS else varint_size(index)))
             if layout is not None:
                 size = _run_size(data, position, end, index, left, stride, size_max)
-                met = _run(data, position, size, index, layout, newest_delta) if size else None
+                met = _run(data, position, size, index, layout, newest_delta, is_small) if size else None
                 if met is not None:
                     reached = reached or met
                     index += size
@@ -166,6 +178,8 @@ def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) ->
                     steps += size // RECORDS_PER_STEP
                     continue
                 size_max = max(size // RUN_GROWTH, RUN_MIN)
+        else:
+            steps -= STEPS_PER_SINGLE
         raw = outline(data, position, end)
         if raw.offset_delta != index or raw.timestamp_delta > newest_delta:
             return False
@@ -177,7 +191,11 @@ def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) ->
         position = raw.end
     if index == count:
         return reached and position == end
-    return _follow(data, position, end, count - index, count - 1, newest_delta)
+    left = count - index
+    if left > FOLLOWED_MAX:
+        chain_end = _chain_end(data, position, FOLLOWED_MAX)
+        return chain_end <= end and _ends_with(data, chain_end, end, count - 1, newest_delta)
+    return _follow(data, position, end, left, count - 1, newest_delta)
 
 
 def _stride(data: Bytes, position: int) -> int:
@@ -194,10 +212,14 @@ def _stride(data: Bytes, position: int) -> int:
 
 def _follow(data: Bytes, position: int, end: int, left: int, last_index: int, newest_delta: int) -> bool:
     """Whether ``left`` records end at ``end``, and the last of them is the last of the batch."""
+    last = _chain_end(data, position, left - 1)
+    return last < end and _is_last(data, last, end, last_index, newest_delta)
+
+
+def _chain_end(data: Bytes, position: int, count: int) -> int:
+    """Where the ``count`` records from ``position`` on end, by their lengths."""
     signs = 0
-    last = position
-    for _ in range(left):
-        last = position
+    for _ in range(count):
         byte = data[position]
         signs |= byte
         if byte < 0x80:
@@ -209,10 +231,40 @@ def _follow(data: Bytes, position: int, end: int, left: int, last_index: int, ne
             else:
                 size, position = read_varint(data, position)
                 position += size
-    if position != end or signs & 1:
-        return False  # The lowest bit is the sign: a length was negative.
-    raw = outline(data, last, end)
-    return raw.offset_delta == last_index and raw.timestamp_delta <= newest_delta
+    if signs & 1:
+        raise CorruptBatch("a record has a negative length")  # The lowest bit is the sign.
+    return position
+
+
+def _is_last(data: Bytes, start: int, end: int, index: int, newest_delta: int) -> bool:
+    raw = outline(data, start, end)
+    return raw.end == end and raw.offset_delta == index and raw.timestamp_delta <= newest_delta
+
+
+def _ends_with(data: Bytes, start: int, end: int, index: int, newest_delta: int) -> bool:
+    """Whether the last record, number ``index``, is found behind ``start``: its offset delta is looked for
+    from the end, and what stands before and behind it must be a record up to the end.
+    """
+    offset_delta = bytearray()
+    append_varint(offset_delta, index)
+    behind = end
+    for _ in range(LAST_TRIES):
+        at = data.rfind(offset_delta, start, behind)
+        if at < 0:
+            return False
+        behind = at + len(offset_delta) - 1
+        # Before it: a length of one to five bytes, the attributes, a timestamp delta of one to ten.
+        for first in range(at - 3, max(at - 16, start) - 1, -1):
+            if first + _stride(data, first) == end and _may_be_last(data, first, end, index, newest_delta):
+                return True
+    return False
+
+
+def _may_be_last(data: Bytes, start: int, end: int, index: int, newest_delta: int) -> bool:
+    try:
+        return _is_last(data, start, end, index, newest_delta)
+    except (IndexError, CorruptBatch):
+        return False
 
 
 # -- records with the same lengths ---------------------------------------------------
@@ -275,14 +327,20 @@ def _run_size(data: Bytes, position: int, end: int, index: int, left: int, strid
     value in the third byte.
     """
     limit = _ONE_BYTE_DELTAS if index < _ONE_BYTE_DELTAS else _TWO_BYTE_DELTAS
-    room = min(limit - index % _TWO_BYTE_DELTAS, left, (end - position) // stride)
+    room = limit - index % _TWO_BYTE_DELTAS
+    if room > left:
+        room = left
+    if position + room * stride > end:
+        room = (end - position) // stride
     if room < RUN_MIN:
         return 0
     if size_max:
         return min(room, size_max)
-    # Lengths change where a timestamp or a key grows by a digit: look for that place before it is met.
     byte = data[position]
     least, most = 1, room - 1
+    if data[position + most * stride] == byte:
+        return room
+    # Lengths change where a timestamp or a key grows by a digit: look for that place before it is met.
     while least < most:
         middle = (least + most + 1) >> 1
         if data[position + middle * stride] == byte:
@@ -292,30 +350,62 @@ def _run_size(data: Bytes, position: int, end: int, index: int, left: int, strid
     return least + 1
 
 
-def _run(data: Bytes, first: int, size: int, index: int, layout: _Layout, newest_delta: int) -> bool | None:
+def _run(
+    data: Bytes, first: int, size: int, index: int, layout: _Layout, newest_delta: int, is_small: bool
+) -> bool | None:
     """Whether ``size`` records from ``first`` on are laid out like that. None: they are not; else whether
-    one of them has the largest timestamp.
+    one of them has the largest timestamp. ``is_small``: all of them are looked at.
     """
-    stride = layout.stride
+    step = (size - 1) // LOOKED_AT
+    skipped = (size - 1) % step if step else 0  # so that the last one is looked at
+    if step <= 1 or is_small or (skipped and not index):
+        return _compare(data, first, size, index, 1, layout, newest_delta)
+    begin, looked_at = first + skipped * layout.stride, (size - 1) // step + 1
+    reached = _compare(data, begin, looked_at, index + skipped, step, layout, newest_delta)
+    if reached is None or not newest_delta or _is_sorted(data, begin, looked_at, step, layout):
+        return reached
+    # Timestamps that do not rise have their largest one anywhere.
+    return _compare(data, first, size, index, 1, layout, newest_delta)
+
+
+def _is_sorted(data: Bytes, first: int, size: int, step: int, layout: _Layout) -> bool:
+    """Whether the timestamps that were looked at rise."""
+    stride = step * layout.stride
+    at = first + layout.timestamp_at
+    low = data[at : at + (size - 1) * stride + 1 : stride]
+    if layout.timestamp_size == 1:
+        return low == low[:1] * size or list(low) == sorted(low)
+    at += 1
+    high = data[at : at + (size - 1) * stride + 1 : stride]
+    both = list(zip(high, low, strict=True))
+    return both == sorted(both)
+
+
+def _compare(
+    data: Bytes, first: int, size: int, index: int, step: int, layout: _Layout, newest_delta: int
+) -> bool | None:
+    """The same of every ``step``-th record, ``size`` of them."""
+    stride = step * layout.stride
     behind = first + (size - 1) * stride + 1  # of the first byte of the last one
     for at, byte in layout.alike:
-        if data[first + at : behind + at : stride] != byte * size:
+        if data[first + at : behind + at : stride].strip(byte):
             return None
     at = layout.offset_at
     column = data[first + at : behind + at : stride]
     in_table = index % _TWO_BYTE_DELTAS
+    table_end = in_table + (size - 1) * step + 1
     if index < _ONE_BYTE_DELTAS:
-        if column != _ONE[index : index + size]:
+        if column != _ONE[in_table:table_end:step]:
             return None
     else:
-        if column != _LOW[in_table : in_table + size]:
+        if column != _LOW[in_table:table_end:step]:
             return None
         column = data[first + at + 1 : behind + at + 1 : stride]
         if index < _TWO_BYTE_DELTAS:
-            if column != _HIGH[index : index + size]:
+            if column != _HIGH[in_table:table_end:step]:
                 return None
         elif (
-            column != _MIDDLE[in_table : in_table + size]
+            column != _MIDDLE[in_table:table_end:step]
             or data[first + at + 2 : behind + at + 2 : stride].count(index // _TWO_BYTE_DELTAS) != size
         ):
             return None

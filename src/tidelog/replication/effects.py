@@ -1,6 +1,7 @@
 """What a replica asks of its surroundings. Carried out in order, before the next event is handed in."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
@@ -30,6 +31,11 @@ class Settle(NamedTuple):
 
     done: Callable[[ErrorCode], None]
     error: ErrorCode
+
+
+# What the two classes do when called, less a call: each produce makes one of both.
+new_commit: Callable[[tuple[int]], Commit] = partial(tuple.__new__, Commit)
+new_settle: Callable[[tuple[Callable[[ErrorCode], None], ErrorCode]], Settle] = partial(tuple.__new__, Settle)
 
 
 class ProposeInSync(NamedTuple):

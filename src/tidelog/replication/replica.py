@@ -20,7 +20,17 @@ from typing import NamedTuple, Protocol, cast
 from tidelog.errors import ErrorCode
 from tidelog.invariant import invariant
 from tidelog.replication.degrading import Degrading
-from tidelog.replication.effects import BeginEpoch, Commit, Degrade, Effects, ProposeInSync, Settle, Truncate
+from tidelog.replication.effects import (
+    BeginEpoch,
+    Commit,
+    Degrade,
+    Effects,
+    ProposeInSync,
+    Settle,
+    Truncate,
+    new_commit,
+    new_settle,
+)
 from tidelog.replication.policies import Policy
 from tidelog.replication.progress import Progress
 from tidelog.replication.view import WAIT, YES, Refuse
@@ -386,7 +396,7 @@ class Replica:
                 queue = self._waiting[acks] = deque()
             queue.append(Waiting(end_offset, acks, deadline_ms, done))
             return []
-        return [Settle(done, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code)]
+        return [new_settle((done, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code))]
 
     def fetched(
         self, replica: int, epoch: int, offset: int, last_epoch: int, log_start_offset: int, now_ms: int
@@ -575,11 +585,12 @@ class Replica:
         if committed <= self.high_watermark:
             return []
         invariant(committed <= self.log.end_offset, "committed past the end of the log", committed)
-        self._held_back = self.is_doubted()
+        # Without another replica there is nobody who could lead instead.
+        self._held_back = bool(self.progress) and self.is_doubted()
         if self._held_back:
             return []
         self.high_watermark = committed
-        effects: Effects = [Commit(committed)]
+        effects: Effects = [new_commit((committed,))]
         for acks, queue in self._waiting.items():
             while queue and queue[0].end_offset <= committed:
                 self._settle(acks, queue, effects)

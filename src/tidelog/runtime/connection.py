@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_kind = NO_WRITE
         self._held_back: memoryview | None = None  # a request that waits for earlier writes
         self._awaited = 0  # how many of them are unanswered
-        self._opening = False  # a thread looks at the records of the last request
+        self._opening = 0  # how often a thread looks at records of the last request
         self._ready: list[Part | bytes] = []  # of those that are answered
         self.node: int | None = None  # of the cluster, at the other end
         self._stopped_reading = False
@@ -391,12 +391,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def hold(self) -> None:
         """The last request takes a while, and the next one must not overtake it. It keeps its memory."""
-        self._opening = True
+        self._opening += 1
 
     def resume(self) -> None:
-        self._opening = False
-        self._release_memory()
-        self._go_on()
+        self._opening -= 1
+        if not self._opening:
+            self._release_memory()
+            self._go_on()
 
     def _take_slot(self, loose: bool, api_key: int) -> Slot:
         slot: Slot

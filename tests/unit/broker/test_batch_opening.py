@@ -10,6 +10,7 @@ from fakes import FakeBroker, records
 from tidelog.broker.validation import AppendRules, is_costly
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
+from tidelog.protocol import batch as batches
 from tidelog.protocol.records import RECORDS_PER_PACE, validate_records
 
 MANY = 1_000
@@ -120,6 +121,73 @@ def test_it_is_recompressed_there_as_well() -> None:
     stored = log.read(0, 1 << 20, log.end_offset, at_least_one_batch=True).read()
     assert stored[22] & 7 == 1  # gzip
     assert validate_records(stored).first_missing_key is None
+
+
+def doubtful(batch: bytes, **changes: int) -> bytes:
+    """A batch whose header says something else than its records."""
+    data = bytearray(batch)
+    header = batches.parse_header(data)
+    payload = bytes(data[batches.HEADER_SIZE :])
+    fields = {
+        "base_offset": 0,
+        "last_offset_delta": header.last_offset_delta,
+        "count": header.count,
+        "base_timestamp": header.base_timestamp,
+        "max_timestamp": header.max_timestamp,
+    }
+    return bytes(batches.build(payload, **fields | changes))
+
+
+def test_doubtful_records_are_opened_elsewhere_where_they_are_many() -> None:
+    """A hostile batch of a megabyte would hold everybody else up for a tenth of a second."""
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t")
+    broker.services.held = True
+    sent = produce(broker, asker, doubtful(keyed(MANY), count=MANY - 1, last_offset_delta=MANY - 2))
+    broker.services.settle()
+    assert asker.told == ["hold"]
+    assert not sent
+    broker.services.held = False
+    broker.services.settle()
+    assert asker.told == ["hold", "resume"]
+    assert error_of(sent) == ErrorCode.INVALID_RECORD
+    assert broker.partition("t").log.end_offset == 0
+
+
+def test_a_false_largest_timestamp_of_many_records_is_put_right() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t")
+    batch = keyed(MANY)
+    newest = batches.parse_header(batch).max_timestamp
+    sent = produce(broker, asker, doubtful(batch, max_timestamp=newest + 5))
+    broker.services.settle()
+    assert asker.told == ["hold", "resume"]
+    assert error_of(sent) == 0
+    log = broker.partition("t").log
+    stored = log.read(0, 1 << 20, log.end_offset, at_least_one_batch=True).read()
+    assert batches.check(stored).max_timestamp == newest
+
+
+def test_few_doubtful_records_are_opened_at_once() -> None:
+    broker, asker = FakeBroker(), Asker()
+    broker.create("t")
+    sent = produce(broker, asker, doubtful(keyed(10), count=9, last_offset_delta=8))
+    broker.services.settle()
+    assert not asker.told
+    assert error_of(sent) == ErrorCode.INVALID_RECORD
+
+
+def test_of_several_batches_only_the_doubtful_ones_are_opened() -> None:
+    broker = FakeBroker()
+    broker.create("t", partitions=3)
+    lie = doubtful(keyed(MANY), count=MANY - 1, last_offset_delta=MANY - 2)
+    sent = broker.produce(("t", 0, keyed(MANY)), ("t", 1, lie), ("t", 2, keyed(MANY)))
+    broker.services.settle()
+    (answer,) = sent
+    errors = [each.error_code for each in answer.responses[0].partition_responses]
+    assert errors == [0, ErrorCode.INVALID_RECORD, 0]
+    assert [broker.partition("t", index).log.end_offset for index in range(3)] == [MANY, 0, MANY]
+    assert broker.producing.opened_batches == 1
 
 
 def test_a_batch_that_is_cheap_waits_for_nobody() -> None:

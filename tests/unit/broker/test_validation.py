@@ -171,7 +171,9 @@ class TestKeys:
 
 class TestRules:
     def test_defaults(self) -> None:
-        assert AppendRules((1 << 20) + 12, 1 << 30, False, (1 << 63) - 1, HOUR_MS, -1, False) == PLAIN
+        size_max = (1 << 20) + 12
+        wanted = AppendRules(size_max, 1 << 30, False, (1 << 63) - 1, HOUR_MS, -1, False, size_max=size_max)
+        assert wanted == PLAIN
 
     @pytest.mark.parametrize(("name", "codec"), [("producer", -1), ("uncompressed", 0), ("zstd", 4)])
     def test_codecs(self, name: str, codec: int) -> None:

@@ -2,6 +2,7 @@
 
 import mmap
 import struct
+from collections.abc import Callable
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
@@ -89,9 +90,15 @@ def with_counts(batch: bytearray, count: int) -> bytearray:
     return resealed(batch)
 
 
+def look_at_everything(patch: pytest.MonkeyPatch) -> None:
+    for limit in ("STEPS", "STEPS_MAX", "WHOLE_MAX", "FOLLOWED_MAX"):
+        patch.setattr(framing, limit, ENDLESS)
+
+
 @pytest.fixture(params=[framing.STEPS, ENDLESS], ids=["in passing", "everything"])
 def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(framing, "STEPS", request.param)
+    if request.param == ENDLESS:
+        look_at_everything(monkeypatch)
     return int(request.param)
 
 
@@ -136,17 +143,19 @@ class TestLies:
     @given(drawn=groups, data=st.data())
     def test_any_byte_changed(self, drawn: list[Group], data: st.DataObject) -> None:
         """The quick look never takes what opening every record refuses, as far as it looks; and it never
-        takes lengths that do not lead to the end.
+        takes lengths that do not lead to the end, where it follows them.
         """
         batch = of_groups(drawn)
         for _ in range(data.draw(st.integers(1, 3))):
             at = data.draw(st.integers(HEADER_SIZE, len(batch) - 1))
             batch[at] = data.draw(st.integers(0, 255))
         resealed(batch)
-        if agrees(batch):
-            assert lengths_lead_to_the_end(batch)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(framing, "STEPS", ENDLESS)
+            patch.setattr(framing, "FOLLOWED_MAX", ENDLESS)
+            if agrees(batch):
+                assert lengths_lead_to_the_end(batch)
+        with pytest.MonkeyPatch.context() as patch:
+            look_at_everything(patch)
             if agrees(batch):
                 assert validate_records(batch).max_timestamp == batches.parse_header(batch).max_timestamp
 
@@ -203,6 +212,61 @@ class TestLies:
         struct.pack_into(">q", batch, 35, NOW_MS + 99 + lie_ms)
         if len(sizes) == 1 or lie_ms < 0:
             assert not agrees(resealed(batch))
+
+    @pytest.mark.parametrize("sizes", [[100], [99, 100, 101]])
+    @pytest.mark.parametrize("count", [300, 9000])
+    @pytest.mark.parametrize("which", [0, -1])
+    def test_first_and_last_of_many(self, sizes: list[int], count: int, which: int) -> None:
+        """They are looked at in batches of any size: each byte of their framing."""
+        records = [Record(n, NOW_MS, None, b"v" * sizes[n % len(sizes)]) for n in range(count)]
+        good = encode_batch(records)
+        own = len(encode_batch(records[which:][:1])) - HEADER_SIZE
+        begin = HEADER_SIZE if which == 0 else good.rindex(b"v\x00", 0, -2) + 2
+        framing_bytes = good[begin : begin + own].index(b"v")
+        attributes = 2
+        for at in [place for place in range(framing_bytes) if place != attributes]:
+            bad = bytearray(good)
+            bad[begin + at] ^= 2
+            assert not agrees(resealed(bad)), at
+
+    def test_everything_between_is_sampled(self) -> None:
+        """A stretch of rubbish is met, wherever it lies."""
+        good = encode_batch([Record(n, NOW_MS, None, b"v" * 100) for n in range(9000)])
+        for begin in range(HEADER_SIZE, len(good) - 80_000, 30_000):
+            bad = bytearray(good)
+            bad[begin : begin + 80_000] = b"\xff" * 80_000
+            assert not agrees(resealed(bad)), begin
+
+    @pytest.mark.parametrize("sizes", [[0], [0, 1], [0] * 40 + [1] * 40, [0, 0, 0, 1]])
+    def test_few_records_are_looked_at_whatever_comes(
+        self, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+    ) -> None:
+        """A batch that was made to cost much costs little: this is done on the event loop."""
+        looks = 0
+
+        def counted(look: Callable[..., object]) -> Callable[..., object]:
+            def call(*given: object) -> object:
+                nonlocal looks
+                looks += 1
+                return look(*given)
+
+            return call
+
+        count = 100_000
+        batch = encode_batch([Record(n, NOW_MS, None, b"v" * sizes[n % len(sizes)]) for n in range(count)])
+        for name in ("outline", "_compare"):
+            monkeypatch.setattr(framing, name, counted(getattr(framing, name)))
+        assert agrees(batch)
+        assert not agrees(with_counts(batch, count - 1))
+        assert looks < 400
+
+    def test_a_timestamp_out_of_order_has_all_looked_at(self) -> None:
+        """The largest may be anywhere then."""
+        times = [n * 7 % 50 for n in range(5000)]
+        batch = encode_batch([Record(n, NOW_MS + ms, None, b"v" * 100) for n, ms in enumerate(times)])
+        assert agrees(batch)
+        struct.pack_into(">q", batch, 35, batches.parse_header(batch).max_timestamp - 1)
+        assert not agrees(resealed(batch))
 
     @pytest.mark.parametrize("size", [2, 3])
     def test_offset_deltas_written_with_more_bytes_than_they_need(self, steps: int, size: int) -> None:

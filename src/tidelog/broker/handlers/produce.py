@@ -4,13 +4,14 @@ Honoured: acks 0, 1 and all, the timeout, topic ids, transactions. A request wit
 answered when the last of them is done.
 
 A batch whose records must be looked at, as on a compacted topic, is looked at in a thread first where that
-takes long. Its connection takes up nothing more meanwhile, so that the order of a producer's batches stays,
+takes long. So is one whose header and records do not seem to fit, before it is refused or put right. Its
+connection takes up nothing more meanwhile, so that the order of a producer's batches stays,
 and no more than one request of it waits.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.leader_hints import LEADER_ERRORS, leader_hint
@@ -18,7 +19,7 @@ from tidelog.broker.partition import Appended, Partition
 from tidelog.broker.promise import Gather
 from tidelog.broker.request import HangUp, RequestContext
 from tidelog.broker.transaction_produce import when_admitted
-from tidelog.broker.validation import AppendRules, Checked, check_opened
+from tidelog.broker.validation import AppendRules, Checked, MustOpen, check_opened
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce
@@ -33,6 +34,9 @@ from tidelog.protocol.produce import (
 )
 
 logger = logging.getLogger(__name__)
+
+Outcome = tuple[Partition | None, Appended | None, PartitionAnswer | None]
+"""A batch's partition, where it was appended, or why not."""
 
 Send = Callable[[bytes | bytearray | None], None]
 """Takes the finished answer frame, or None where the client wants no answer (acks=0)."""
@@ -103,16 +107,16 @@ class ProduceHandler:
             return None
         costly = self._costly(request)
         if costly:
-            self._open_first(costly, context, asker, lambda known: self._take(request, known, send))
+            self._open_first(costly, context, asker, lambda known: self._take(request, known, send, asker))
             return None
         if request.transactional_id is not None:
-            self._handle_transactional(request, request.transactional_id, context, send)
+            self._handle_transactional(request, request.transactional_id, context, send, asker)
             return None
         if len(request.topics) != 1 or len(request.topics[0][1]) != 1 or not request.acks:
-            self._handle_many(request, context, send)
+            self._handle_many(request, context, send, asker)
             return None
         key, [(index, records)] = request.topics[0]
-        self._handle_one(key, index, records, request.acks, request.timeout_ms, context, send)
+        self._handle_one(key, index, records, request.acks, request.timeout_ms, context, send, asker)
         if records is None:
             return None
         shape = Shape(frame, records, context.version, request.acks, request.timeout_ms, key, index)
@@ -134,23 +138,23 @@ class ProduceHandler:
                 context,
                 asker,
                 lambda known: self._handle_one(
-                    shape.key, shape.index, records, shape.acks, shape.timeout_ms, known, send
+                    shape.key, shape.index, records, shape.acks, shape.timeout_ms, known, send, asker
                 ),
             )
             return
         acks, timeout_ms = shape.acks, shape.timeout_ms
         self._handle_one(
-            shape.key, shape.index, records, acks, timeout_ms, context, send, partition=partition
+            shape.key, shape.index, records, acks, timeout_ms, context, send, asker, partition=partition
         )
 
-    def _take(self, request: ProduceRequest, context: RequestContext, send: Send) -> None:
+    def _take(self, request: ProduceRequest, context: RequestContext, send: Send, asker: Asker) -> None:
         if request.transactional_id is not None:
-            self._handle_transactional(request, request.transactional_id, context, send)
+            self._handle_transactional(request, request.transactional_id, context, send, asker)
         elif len(request.topics) == 1 and len(request.topics[0][1]) == 1 and request.acks:
             key, [(index, records)] = request.topics[0]
-            self._handle_one(key, index, records, request.acks, request.timeout_ms, context, send)
+            self._handle_one(key, index, records, request.acks, request.timeout_ms, context, send, asker)
         else:
-            self._handle_many(request, context, send)
+            self._handle_many(request, context, send, asker)
 
     def _costly(self, request: ProduceRequest) -> list[Costly]:
         costly = []
@@ -215,14 +219,26 @@ class ProduceHandler:
         timeout_ms: int,
         context: RequestContext,
         send: Send,
+        asker: Asker,
         *,
         in_transaction: bool = False,
         partition: Partition | None = None,
     ) -> None:
         """One batch for one partition: the usual case, without any bookkeeping."""
-        partition, appended, refusal = self._append(
-            key, index, records, acks, context, in_transaction=in_transaction, partition=partition
-        )
+        try:
+            partition, appended, refusal = self._append(
+                key, index, records, acks, context, in_transaction=in_transaction, partition=partition
+            )
+        except MustOpen as doubt:
+
+            def again(known: RequestContext) -> None:
+                self._handle_one(
+                    key, index, records, acks, timeout_ms, known, send, asker, in_transaction=in_transaction
+                )
+
+            doubtful = Costly(key, index, cast(memoryview, records), doubt.rules)
+            self._open_first([doubtful], context, asker, again)
+            return
         if partition is None or appended is None:
             self._answer(context, send, [(key, [refusal or PartitionAnswer(index)])])
             return
@@ -241,17 +257,54 @@ class ProduceHandler:
 
         partition.when_acknowledged(appended.end_offset, acks, timeout_ms, done)
 
-    def _handle_many(self, request: ProduceRequest, context: RequestContext, send: Send) -> None:
+    def _handle_many(
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        send: Send,
+        asker: Asker,
+        outcomes: dict[tuple[int, int], Outcome] | None = None,
+    ) -> None:
+        """``outcomes``: of batches, by their places in the request, that did not have to wait until others
+        were opened.
+        """
+        outcomes = {} if outcomes is None else outcomes
+        doubts: list[Costly] = []
+        for number, (key, partitions) in enumerate(request.topics):
+            for place, (index, records) in enumerate(partitions):
+                if (number, place) in outcomes:
+                    continue
+                try:
+                    outcomes[number, place] = self._append(key, index, records, request.acks, context)
+                except MustOpen as doubt:
+                    doubts.append(Costly(key, index, cast(memoryview, records), doubt.rules))
+        if doubts:
+            self._open_first(
+                doubts,
+                context,
+                asker,
+                lambda known: self._handle_many(request, known, send, asker, outcomes),
+            )
+            return
+        self._answer_many(request, context, send, outcomes)
+
+    def _answer_many(
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        send: Send,
+        outcomes: dict[tuple[int, int], Outcome],
+    ) -> None:
         answers: TopicAnswers = []
         waiting: list[tuple[Partition, Appended, list[PartitionAnswer], int]] = []
-        for key, partitions in request.topics:
+        for number, (key, partitions) in enumerate(request.topics):
             results: list[PartitionAnswer] = []
             answers.append((key, results))
-            for index, records in partitions:
-                partition, appended, refusal = self._append(key, index, records, request.acks, context)
+            for place, (index, _) in enumerate(partitions):
+                partition, appended, refusal = outcomes[number, place]
                 results.append(refusal or PartitionAnswer(index))
                 if partition is not None and appended is not None:
-                    waiting.append((partition, appended, results, len(results) - 1))
+                    waiting.append((partition, appended, results, place))
         if request.acks == 0:
             failed = [answer for _, results in answers for answer in results if answer.error]
             if failed:
@@ -269,11 +322,16 @@ class ProduceHandler:
         gather.promise.then(lambda _: self._answer(context, send, answers))
 
     def _handle_transactional(
-        self, request: ProduceRequest, transactional_id: str, context: RequestContext, send: Send
+        self,
+        request: ProduceRequest,
+        transactional_id: str,
+        context: RequestContext,
+        send: Send,
+        asker: Asker,
     ) -> None:
         """Each partition for itself: one may have to wait for the coordinator, the next must not."""
         if len(request.topics) == 1 and len(request.topics[0][1]) == 1 and request.acks:
-            self._handle_one_transactional(request, transactional_id, context, send)
+            self._handle_one_transactional(request, transactional_id, context, send, asker)
             return
         answers: TopicAnswers = []
         gather = Gather(sum(len(partitions) for _, partitions in request.topics))
@@ -282,18 +340,25 @@ class ProduceHandler:
             answers.append((key, results))
             for place, (index, records) in enumerate(partitions):
                 settle = _settle_at(results, place, gather)
-                self._begin_transactional(request, transactional_id, key, index, records, context, settle)
+                self._begin_transactional(
+                    request, transactional_id, key, index, records, context, settle, asker
+                )
         gather.promise.then(lambda _: self._answer(context, send, answers) if request.acks else send(None))
 
     def _handle_one_transactional(
-        self, request: ProduceRequest, transactional_id: str, context: RequestContext, send: Send
+        self,
+        request: ProduceRequest,
+        transactional_id: str,
+        context: RequestContext,
+        send: Send,
+        asker: Asker,
     ) -> None:
         key, [(index, records)] = request.topics[0]
 
         def append(batch: memoryview | None, in_transaction: bool) -> None:
             acks, timeout_ms = request.acks, request.timeout_ms
             self._handle_one(
-                key, index, batch, acks, timeout_ms, context, send, in_transaction=in_transaction
+                key, index, batch, acks, timeout_ms, context, send, asker, in_transaction=in_transaction
             )
 
         def refuse(refusal: TidelogError) -> None:
@@ -315,11 +380,17 @@ class ProduceHandler:
         records: memoryview | None,
         context: RequestContext,
         settle: Callable[[PartitionAnswer], None],
+        asker: Asker,
     ) -> None:
-        def append(batch: memoryview | None, in_transaction: bool) -> None:
-            partition, appended, refusal = self._append(
-                key, index, batch, request.acks, context, in_transaction=in_transaction
-            )
+        def append(batch: memoryview | None, in_transaction: bool, known: RequestContext = context) -> None:
+            try:
+                partition, appended, refusal = self._append(
+                    key, index, batch, request.acks, known, in_transaction=in_transaction
+                )
+            except MustOpen as doubt:
+                doubtful = [Costly(key, index, cast(memoryview, batch), doubt.rules)]
+                self._open_first(doubtful, context, asker, lambda seen: append(batch, in_transaction, seen))
+                return
             if partition is None or appended is None:
                 settle(refusal or PartitionAnswer(index))
                 return
@@ -353,8 +424,8 @@ class ProduceHandler:
         *,
         in_transaction: bool = False,
         partition: Partition | None = None,
-    ) -> tuple[Partition | None, Appended | None, PartitionAnswer | None]:
-        """The partition, unless it is known, and what became of the batch, or why not."""
+    ) -> Outcome:
+        """The partition, unless it is known, and what became of the batch, or why not. Raises MustOpen."""
         if partition is None:
             partition, error = self._broker.partitions.find(key, index)
             if partition is None:
