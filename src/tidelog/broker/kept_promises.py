@@ -61,6 +61,7 @@ class KeptPromises:
         self._services = services
         self._ask_controller = ask_controller
         self._open: dict[Key, Mark] = {}  # What is not so yet, or not known to be so.
+        self._unopened: set[Key] = set()  # Logs are opened a few at a time: what is to be looked at later.
         self._seen: dict[UUID, TopicImage] = {}
         self._looking = False
         self._pause_ms = LOOK_AGAIN_MS
@@ -76,7 +77,7 @@ class KeptPromises:
                     if self._concerns(partition):
                         self._note((topic_id, index), partition)
         self._pause_ms = LOOK_AGAIN_MS
-        if self._open and not self._looking:
+        if (self._open or self._unopened) and not self._looking:
             self._looking = True
             self._services.soon(self._look)
 
@@ -90,7 +91,9 @@ class KeptPromises:
     def _note(self, key: Key, partition: PartitionImage) -> None:
         hosted = self._hosted(key)
         known = self._open.get(key)
-        if hosted is not None and (known is None or known[:2] != self._heard(partition)):
+        if hosted is None:
+            self._unopened.add(key)
+        elif known is None or known[:2] != self._heard(partition):
             self._open[key] = Mark(*self._heard(partition), hosted.log.end_offset)
 
     def _heard(self, partition: PartitionImage) -> tuple[int, int]:
@@ -101,8 +104,9 @@ class KeptPromises:
     def _look(self) -> None:
         if self._standing.stopped:
             return
+        self._note_opened()
         kept = tuple(self._kept())[:AT_ONCE_MAX]
-        if not self._open:
+        if not self._open and not self._unopened:
             self._looking = False
             return
         now_ms = self._services.uptime_ms()
@@ -114,6 +118,13 @@ class KeptPromises:
         self._pause_ms = min(2 * self._pause_ms, REPEAT_MS)
         self._services.later(self._pause_ms, self._look)
 
+    def _note_opened(self) -> None:
+        unopened, self._unopened = self._unopened, set()
+        for key in sorted(unopened):
+            topic = self._standing.image.topic_by_id(key[0])
+            if topic is not None and self._concerns(topic.partitions[key[1]]):
+                self._note(key, topic.partitions[key[1]])
+
     def _kept(self) -> Iterator[Kept]:
         """What is so, and the metadata does not say it yet."""
         image, me = self._standing.image, self._standing.me
@@ -121,6 +132,8 @@ class KeptPromises:
             topic, hosted = image.topic_by_id(key[0]), self._hosted(key)
             if topic is None or hosted is None or not self._concerns(topic.partitions[key[1]]):
                 del self._open[key]
+                if topic is not None and hosted is None:
+                    self._unopened.add(key)
                 continue
             partition = topic.partitions[key[1]]
             if mark[:2] != self._heard(partition):

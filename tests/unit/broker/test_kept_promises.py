@@ -1,0 +1,52 @@
+"""What a broker confirms of its logs, also of those that are opened after it heard of what to confirm."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+from tidelog.broker.kept_promises import KeptPromises
+from tidelog.controller.image import PartitionImage
+
+TOPIC = UUID(int=7)
+KEY = (TOPIC, 0)
+
+
+class FakeServices:
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        self.due.append(callback)
+
+    def later(self, delay_ms: float, callback: Callable[[], None]) -> None:
+        self.due.append(callback)
+
+    def uptime_ms(self) -> int:
+        return 0
+
+    def run(self) -> None:
+        due, self.due = self.due, []
+        for callback in due:
+            callback()
+
+
+def image_of(partition: PartitionImage) -> Any:
+    topic = SimpleNamespace(topic_id=TOPIC, partitions=(partition,))
+    return SimpleNamespace(topics={"t": topic}, topic_by_id=lambda topic_id: topic)
+
+
+def test_a_log_that_is_opened_later_is_confirmed_then() -> None:
+    """A move brings it, and logs are opened a few at a time."""
+    partition = PartitionImage((1, 2), (1,), 1, 0, unsynced=(2,), promise_epoch=3)
+    standing = SimpleNamespace(me=2, stopped=False, image=image_of(partition), broker_epoch=5)
+    opened: dict[Any, Any] = {}
+    asked: list[Any] = []
+    services = FakeServices()
+    promises = KeptPromises(cast(Any, standing), opened.get, cast(Any, services), asked.append)
+    promises.metadata_changed(standing.image)
+    services.run()
+    assert not asked
+    opened[KEY] = SimpleNamespace(log=SimpleNamespace(end_offset=4), is_synced_to=lambda offset: True)
+    services.run()
+    assert [each.synced for each in asked[0].kept] == [True]
