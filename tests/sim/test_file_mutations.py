@@ -26,7 +26,7 @@ def believe_index_entries(patch: pytest.MonkeyPatch) -> None:
     """Wherever an entry points to, a batch begins there, and it is the right one."""
     original = scan.find_batch
 
-    def find_batch(file: Any, position: int, end: int, offset: int, first: int, last: int = ANY) -> Any:
+    def find_batch(file: Any, position: int, end: int, offset: int, first: int, *_: Any) -> Any:
         return original(file, position, end, offset, first, ANY)
 
     patch.setattr(segment, "find_batch", find_batch)

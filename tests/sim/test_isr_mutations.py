@@ -195,9 +195,9 @@ def begin_before(patch: pytest.MonkeyPatch) -> None:
 def _fetch_elsewhere(patch: pytest.MonkeyPatch, place: Callable[[int], int]) -> None:
     original = PendingFetch._read_partition
 
-    def read(self: PendingFetch, key: Any, wanted: Any, budget: int, **options: Any) -> Any:
+    def read(self: PendingFetch, key: Any, wanted: Any, *rest: Any, **options: Any) -> Any:
         moved = wanted._replace(fetch_offset=place(wanted.fetch_offset), last_fetched_epoch=-1)
-        return original(self, key, moved, budget, **options)
+        return original(self, key, moved, *rest, **options)
 
     patch.setattr(PendingFetch, "_read_partition", read)
 

@@ -112,7 +112,9 @@ class SmallLog:
         self.rows = self.rows[:end_offset]
         self.epochs.truncate_from(end_offset)
 
-    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Region:
+    def read(
+        self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool, unread: object = None
+    ) -> Region:
         if not 0 <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is not in a log of {self.end_offset}")
         return Region(b"".join(self.rows[offset:end_offset]))
