@@ -366,10 +366,10 @@ class Segment:
         """(position, header) of the batches from ``position`` on. What was not written by this process is
         read and checked: a wrong header would tell of a producer or a transaction that there never was.
         Raises BrokenChain."""
-        next_offset = self.base_offset
-        for at, header in headers(
-            self.file(), position, self.size, self.base_offset, dense_from=self.dense_from
-        ):
+        # In the middle nobody knows what is expected: what begins there was found by its neighbours.
+        first = self.header_at(position) if position else None
+        next_offset = self.base_offset if first is None else max(first.base_offset, self.base_offset)
+        for at, header in headers(self.file(), position, self.size, next_offset, dense_from=self.dense_from):
             self._check_batch(at, header, next_offset)
             next_offset = header.next_offset
             yield at, header

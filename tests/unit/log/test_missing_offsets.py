@@ -192,3 +192,13 @@ def test_what_was_verified_ends_where_a_batch_ends(disk: SimulatedDisk, cut: int
     assert log.segments[0].verified_to % SIZE == 0
     for offset in range(6):
         assert len(log.read(offset, 1, 6, at_least_one_batch=True).read()) >= SIZE
+
+
+def test_headers_from_the_middle_of_a_segment_are_not_held_against_its_beginning(disk: SimulatedDisk) -> None:
+    """A truncation learns producers again from the newest snapshot on."""
+    log = open_log(disk, ONE_SEGMENT)
+    append_many(log, 5)
+    [segment] = log.segments
+    for number in range(5):
+        found = [header.base_offset for _, header in segment.sound_headers(number * SIZE)]
+        assert found == list(range(number, 5))
