@@ -127,14 +127,17 @@ class _Read(PendingFetch):
         self._tell(
             Reply(
                 self._call.number, told.error, -1, -1, records, start, diverging, aborted=aborted,
-                process=self._broker, watermark=told.high_watermark, stable=told.last_stable_offset,
-                agreed_epoch=self._agreed_epoch(),
+                process=self._replica() or self._broker, watermark=told.high_watermark,
+                stable=told.last_stable_offset, agreed_epoch=self._agreed_epoch(),
             )
         )  # fmt: skip
 
+    def _replica(self) -> Partition | None:
+        return self._broker.partitions.find(self._call.topic, self._call.partition)[0]
+
     def _agreed_epoch(self) -> int:
         """Whatever is in a log was in that of the epoch's leader."""
-        partition, _ = self._broker.partitions.find(self._call.topic, self._call.partition)
+        partition = self._replica()
         if partition is None:
             return -1
         replica = partition.replica

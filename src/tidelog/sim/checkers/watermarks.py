@@ -1,10 +1,10 @@
 """Watermarks and last stable offsets, as readers are told them by one replica after the other.
 
-One process never goes back, whoever it tells; it never tells more than what some leader has committed, and
-never that more is stable than committed. Different replicas may differ: a follower hears of it later. It also
-hears later that records were given up: what it tells before it has agreed with a leader that came since binds
-it only up to where they begin. A replica with damaged records goes back to them once, when it finds them and
-fetches them again.
+A replica never goes back while its process runs and it is not moved away, whoever it tells; it never tells
+more than what some leader has committed, and never that more is stable than committed. Different replicas may
+differ: a follower hears of it later. It also hears later that records were given up: what it tells before it
+has agreed with a leader that came since binds it only up to where they begin. A replica with damaged records
+goes back to them once, when it finds them and fetches them again.
 """
 
 from collections.abc import Callable

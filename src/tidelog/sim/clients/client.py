@@ -85,7 +85,7 @@ class Reply(NamedTuple):
     left_ms: float = 0.0  # when the answer left the broker
     aborted: tuple[tuple[int, int], ...] = ()  # transactions: (producer id, first offset)
     body: Any = None  # of a request's answer
-    process: Any = None  # that read, for checkers: a restarted broker is another one
+    process: Any = None  # that read, for checkers: after a restart, or moved away and back, it is another
     watermark: int = -1
     stable: int = -1  # last stable offset
     agreed_epoch: int = -1  # the last one whose leader had the log of who answers, for checkers
