@@ -168,15 +168,15 @@ def accept_duplicates(patch: pytest.MonkeyPatch) -> None:
 
 def change_what_is_written(patch: pytest.MonkeyPatch) -> None:
     """A byte of a record is not what the producer sent; the checksum is made anew."""
-    original = batches.assign
+    original = batches.assign_whole
 
-    def assign(buffer: Any, position: int, base_offset: int, leader_epoch: int) -> None:
-        original(buffer, position, base_offset, leader_epoch)
+    def assign(buffer: Any, base_offset: int, length: int, leader_epoch: int) -> None:
+        original(buffer, base_offset, length, leader_epoch)
         if base_offset % 50 == 7:
             buffer[-2] ^= 1
-            batches.seal(buffer, position, len(buffer))
+            batches.seal(buffer, 0, len(buffer))
 
-    patch.setattr(batches, "assign", assign)
+    patch.setattr(batches, "assign_whole", assign)
 
 
 # --- what a broker tells consumers --------------------------------------------------------------------------

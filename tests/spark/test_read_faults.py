@@ -7,6 +7,7 @@ some time.
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -99,10 +100,10 @@ def test_a_reader_asks_the_replica_in_its_own_rack(
     asked: list[int] = []
     send = Connection.send
 
-    def noted(self: Connection, api: int, version: int, *body: bytes) -> None:
+    def noted(self: Connection, api: int, *request: Any, **options: Any) -> None:
         if api == Api.FETCH:
             asked.append(self.address[1])
-        send(self, api, version, *body)
+        send(self, api, *request, **options)
 
     monkeypatch.setattr(Connection, "send", noted)
     reading = reader(
