@@ -83,7 +83,10 @@ def tidelog(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Run:
         (("--mode", "quorum", "--replicas", "2"), "refused for 2 replicas: writes need a majority"),
         (("--mode", "quorum", "--copies", "2"), "min.insync.replicas has no meaning in mode quorum"),
         (("--mode", "primary-backup", "--replicas", "2", "--copies", "3"), "at most the number of the topic"),
-        (("--mode", "primary-backup", "--set", "unclean.leader.election.enable=true"), "there is no leader election"),
+        (
+            ("--mode", "primary-backup", "--set", "unclean.leader.election.enable=true"),
+            "no leader election",
+        ),
         (("--mode", "magic"), "replication.mode=magic is refused"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tidelog.broker import quorum_partitions
+from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.controller.mode_changes import STEPS
 from tidelog.errors import InvariantViolation
 from tidelog.replication import sealing

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tidelog.broker import metadata_opening
-from tidelog.broker.metadata_quorum import MetadataQuorum
-from tidelog.broker.metadata_snapshots import MetadataSnapshots
-from tidelog.broker.metadata_voters import MetadataVoters
+from tidelog.broker.metadata import opening as metadata_opening
+from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.metadata.snapshots import MetadataSnapshots
+from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.controller.snapshot_store import SnapshotStore
 from tidelog.errors import InvariantViolation, TidelogError
 from tidelog.replication.effects import Truncate

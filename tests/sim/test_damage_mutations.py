@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tidelog.broker import quorum_voters
-from tidelog.broker.failed_logs import FailedLogs
-from tidelog.broker.quorum_partitions import QuorumPartitions
+from tidelog.broker.node.failed_logs import FailedLogs
+from tidelog.broker.quorum import voters as quorum_voters
+from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.errors import InvariantViolation
 from tidelog.log import opening, segment_check
 from tidelog.log.damage import DamageMark, Evidence

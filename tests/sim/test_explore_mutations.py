@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tidelog.broker.quorum_voters import FORGOT
+from tidelog.broker.quorum.voters import FORGOT
 from tidelog.replication.effects import Commit
 from tidelog.replication.election import Election
 from tidelog.replication.replica import Replica, Role
@@ -31,8 +31,8 @@ def votes_come_back_by_arithmetic(patch: pytest.MonkeyPatch) -> None:
         remember = {*partition.in_sync, *partition.eligible}
         return replica not in remember and 2 * len(remember) > len(partition.replicas)
 
-    patch.setattr("tidelog.broker.quorum_voters.forgot", forgot)
-    patch.setattr("tidelog.broker.quorum_partitions.forgot", forgot)
+    patch.setattr("tidelog.broker.quorum.voters.forgot", forgot)
+    patch.setattr("tidelog.broker.quorum.partitions.forgot", forgot)
 
 
 def any_readmission_heals(patch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def any_readmission_heals(patch: pytest.MonkeyPatch) -> None:
             else:
                 yield voter.voter_id, loss.number if voter.heals >= 0 else FORGOT
 
-    patch.setattr("tidelog.broker.quorum_voters._members", members)
+    patch.setattr("tidelog.broker.quorum.voters._members", members)
 
 
 def stand_in_with_everything(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidelog.broker.quorum_partitions import QuorumPartitions
+from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.errors import CorruptBatch, InvariantViolation, StorageError
 from tidelog.log import epochs, layout, opening, scan, segment
 from tidelog.log.epochs import EpochCache

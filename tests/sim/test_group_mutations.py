@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidelog.broker.partition import Partition
+from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import InvariantViolation
 from tidelog.groups.consumer import heartbeats, requests
 from tidelog.groups.consumer.group import ConsumerGroup

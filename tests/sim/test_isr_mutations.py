@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from tidelog.broker.handlers.fetch import PendingFetch
-from tidelog.broker.metadata_quorum import MetadataQuorum
-from tidelog.broker.node import Node
-from tidelog.broker.partition import Partition
-from tidelog.broker.partitions import PartitionTable
+from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.node.node import Node
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.partitions.table import PartitionTable
 from tidelog.controller import brokers, elections, logs
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.successions import isr, steps

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tidelog.broker.kept_promises import KeptPromises
-from tidelog.broker.partition import Partition
+from tidelog.broker.node.kept_promises import KeptPromises
+from tidelog.broker.partitions.partition import Partition
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.promises import Kept
 from tidelog.controller.successions import isr, primary_backup

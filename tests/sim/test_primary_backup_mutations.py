@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tidelog.broker import partitions
-from tidelog.broker.partition import Partition
+from tidelog.broker.partitions import table as partitions
+from tidelog.broker.partitions.partition import Partition
 from tidelog.controller import successions
 from tidelog.controller.successions import primary_backup
 from tidelog.errors import ErrorCode, InvariantViolation

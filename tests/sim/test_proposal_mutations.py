@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tidelog.broker.heartbeat_gate import HeartbeatGate
-from tidelog.broker.membership import Membership
+from tidelog.broker.node.heartbeat_gate import HeartbeatGate
+from tidelog.broker.node.membership import Membership
 from tidelog.controller import elections
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidelog.broker import quorum_partitions, quorum_voters
-from tidelog.broker.partitions import PartitionTable
+from tidelog.broker.partitions.table import PartitionTable
+from tidelog.broker.quorum import partitions as quorum_partitions
+from tidelog.broker.quorum import voters as quorum_voters
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss
 from tidelog.controller.successions import quorum

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tidelog.broker import quorum_partitions, quorum_voters
-from tidelog.broker.metadata_opening import METADATA_KEY
-from tidelog.broker.quorum_partitions import QuorumPartitions
+from tidelog.broker.metadata.opening import METADATA_KEY
+from tidelog.broker.quorum import partitions as quorum_partitions
+from tidelog.broker.quorum import voters as quorum_voters
+from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.errors import CorruptBatch, InvariantViolation
 from tidelog.log import reading
 from tidelog.replication.election import Election

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidelog.broker.partitions import PartitionTable
+from tidelog.broker.partitions.table import PartitionTable
 from tidelog.errors import InvariantViolation
 from tidelog.log.shortening import Shortening
 from tidelog.replication.fetching import FetchLoop

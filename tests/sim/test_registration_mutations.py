@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidelog.broker.membership import Membership
+from tidelog.broker.node.membership import Membership
 from tidelog.controller import brokers, elections, logs
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tidelog.broker import quorum_partitions
-from tidelog.broker.partition import Partition
-from tidelog.broker.partitions import PartitionTable
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.partitions.table import PartitionTable
+from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.controller import elections, promises, reassignment, successions
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import PartitionImage

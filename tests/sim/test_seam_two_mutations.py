@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tidelog.broker.quorum_partitions import QuorumPartitions
+from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.controller import elections, logs
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.errors import InvariantViolation

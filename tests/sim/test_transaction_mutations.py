@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tidelog.broker import transaction_markers
 from tidelog.broker.coordinators.group_machine import GroupMachine
 from tidelog.broker.handlers import write_txn_markers
-from tidelog.broker.partition import Partition
-from tidelog.broker.transaction_marking import write_marker
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.transactions import markers as transaction_markers
+from tidelog.broker.transactions.marking import write_marker
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.groups.classic.messages import SyncAnswer
 from tidelog.groups.classic.syncing import Syncing

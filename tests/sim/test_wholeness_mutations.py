@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from tidelog.broker import quorum_partitions, quorum_voters
+from tidelog.broker.quorum import partitions as quorum_partitions
+from tidelog.broker.quorum import voters as quorum_voters
 from tidelog.controller import elections
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions import quorum

@@ -6,13 +6,13 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from tidelog.broker.clients.fetch_sessions import FetchSessions
+from tidelog.broker.clients.reachable import Reachable
 from tidelog.broker.coordinators.coordinators import Coordinators
-from tidelog.broker.fetch_sessions import FetchSessions
-from tidelog.broker.links import Links, LocalLinks
-from tidelog.broker.partitions import PartitionTable
-from tidelog.broker.producer_ids import ProducerIds
-from tidelog.broker.reachable import Reachable
-from tidelog.broker.transaction_admission import Admission
+from tidelog.broker.partitions.table import PartitionTable
+from tidelog.broker.requests.links import Links, LocalLinks
+from tidelog.broker.transactions.admission import Admission
+from tidelog.broker.transactions.producer_ids import ProducerIds
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.store import MetadataStore

@@ -51,7 +51,7 @@ from tidelog.broker.handlers import (
     update_raft_voter,
     write_txn_markers,
 )
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.protocol import fetch, produce
 from tidelog.protocol.messages import known_versions
 

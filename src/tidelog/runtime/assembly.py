@@ -9,8 +9,8 @@ from pathlib import Path
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.metadata_opening import MetadataSettings
-from tidelog.broker.node import Node
+from tidelog.broker.metadata.opening import MetadataSettings
+from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener
 from tidelog.controller import alike
 from tidelog.controller.controller import SessionTiming

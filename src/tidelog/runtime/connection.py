@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
-from tidelog.broker.client_kinds import UNKNOWN, kind_of
+from tidelog.broker.clients.client_kinds import UNKNOWN, kind_of
 from tidelog.broker.handlers import api_versions
 from tidelog.broker.registry import SERVED
-from tidelog.broker.request import HangUp, RequestContext
+from tidelog.broker.requests.request import HangUp, RequestContext
 from tidelog.protocol import fetch, follower_fetch, messages, produce
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags

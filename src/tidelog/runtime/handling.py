@@ -11,7 +11,7 @@ from struct import Struct
 from tidelog.broker.broker import Broker
 from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import messages
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags

@@ -21,7 +21,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from tidelog.broker.partition import Partition
+from tidelog.broker.partitions.partition import Partition
 from tidelog.replication.syncing import Syncer
 from tidelog.runtime.lag import Histogram, LagMeter
 from tidelog.runtime.server import Server

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from tidelog.broker.housekeeping import Housekeeping
-from tidelog.broker.node import Node
+from tidelog.broker.housekeeping.housekeeping import Housekeeping
+from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig, Listener, Raw
 from tidelog.errors import TidelogError
 from tidelog.log.directory import DataDirectory

@@ -8,7 +8,7 @@ for the next large request when nobody holds on to it: clearing fresh memory cos
 import mmap
 from struct import Struct
 
-from tidelog.broker.request import HangUp
+from tidelog.broker.requests.request import HangUp
 from tidelog.protocol import envelope, messages, produce
 
 SCRATCH_BYTES = 64 * 1024

@@ -24,7 +24,7 @@ other files damaged                  as a disk that is replaced: a process that 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.broker.metadata.quorum import MetadataQuorum
 
 if TYPE_CHECKING:
     from tidelog.sim.cluster import BrokerMachine, SimCluster

@@ -6,9 +6,9 @@ from typing import Any, get_args
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.housekeeping import SCRUBBING, Housekeeping
-from tidelog.broker.metadata_opening import MetadataSettings
-from tidelog.broker.node import Node
+from tidelog.broker.housekeeping.housekeeping import SCRUBBING, Housekeeping
+from tidelog.broker.metadata.opening import MetadataSettings
+from tidelog.broker.node.node import Node
 from tidelog.config import BrokerConfig
 from tidelog.controller import topics
 from tidelog.controller.controller import SessionTiming

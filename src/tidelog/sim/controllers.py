@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
-from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.broker.metadata.opening import MetadataSettings, open_metadata
+from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.config import TopicConfig
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged

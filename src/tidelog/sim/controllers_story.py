@@ -7,7 +7,7 @@ A is whoever leads when the story begins. Decisions are called d1, d2, …
 from collections.abc import Sequence
 from typing import cast
 
-from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged
 from tidelog.errors import ErrorCode, TidelogError

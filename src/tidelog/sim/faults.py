@@ -8,8 +8,8 @@ changed is taken back by :meth:`Nemesis.calm`.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tidelog.broker.transaction_admission import ADD_PARTITIONS_TO_TXN
-from tidelog.broker.transaction_markers import WRITE_TXN_MARKERS
+from tidelog.broker.transactions.admission import ADD_PARTITIONS_TO_TXN
+from tidelog.broker.transactions.markers import WRITE_TXN_MARKERS
 from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk, RegisterAsk
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered
@@ -57,7 +57,7 @@ def is_about_transactions(message: Any) -> bool:
     return isinstance(message, LinkAsk) and message.api_key in (WRITE_TXN_MARKERS, ADD_PARTITIONS_TO_TXN)
 
 
-HELD_BACK = frozenset({"lost write", "misdirected write"})
+HELD_BACK: frozenset[str] = frozenset()
 """Faults that break a promise, or were tried too little. They come only where a plan names them."""
 
 

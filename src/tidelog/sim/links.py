@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.links import Done, LocalLinks
+from tidelog.broker.requests.links import Done, LocalLinks
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 

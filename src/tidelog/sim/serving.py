@@ -9,10 +9,10 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import READ_COMMITTED, PendingFetch
 from tidelog.broker.handlers.metadata import describe_topic
-from tidelog.broker.links import deliver
-from tidelog.broker.partition import Partition
-from tidelog.broker.request import RequestContext
-from tidelog.broker.transaction_produce import when_admitted
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.requests.links import deliver
+from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.transactions.produce import when_admitted
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.storage import Region
 from tidelog.protocol.fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest, PartitionAnswer

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.replication.voters import Voter
 from tidelog.sim.controllers import ControllerMachine, ControllersCluster
 

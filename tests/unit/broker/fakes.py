@@ -19,11 +19,11 @@ from interop.wire import API_KEYS, build, parse_response
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler, PendingFetch
 from tidelog.broker.handlers.produce import ProduceHandler
-from tidelog.broker.partition import Partition
-from tidelog.broker.partitions import PartitionTable
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.partitions.table import PartitionTable
 from tidelog.broker.promise import Promise
 from tidelog.broker.registry import SERVED
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerRegistered, ClusterFounded, MetadataRecord

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes import FakeBroker, records
 
-from tidelog.broker.validation import AppendRules, is_costly
+from tidelog.broker.partitions.validation import AppendRules, is_costly
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode
 from tidelog.protocol import batch as batches

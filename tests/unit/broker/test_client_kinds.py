@@ -5,7 +5,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tidelog.broker.client_kinds import PRODUCES, READS, UNKNOWN, kind_of, only_produces
+from tidelog.broker.clients.client_kinds import PRODUCES, READS, UNKNOWN, kind_of, only_produces
 from tidelog.broker.handlers.metadata import describe_partition
 from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage
 from tidelog.errors import ErrorCode

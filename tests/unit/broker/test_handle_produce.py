@@ -6,7 +6,7 @@ import pytest
 from fakes import NOW_MS, FakeBroker, records
 
 from tidelog.broker.handlers import produce as handler
-from tidelog.broker.request import HangUp
+from tidelog.broker.requests.request import HangUp
 from tidelog.errors import ErrorCode
 from tidelog.protocol import produce
 from tidelog.protocol.wire import Malformed
@@ -179,7 +179,7 @@ def test_answer_templates_are_bounded(broker: FakeBroker, monkeypatch: pytest.Mo
 
 
 def test_a_frame_that_is_none(broker: FakeBroker) -> None:
-    from tidelog.broker.request import RequestContext
+    from tidelog.broker.requests.request import RequestContext
 
     with pytest.raises(Malformed):
         broker.producing.handle(

@@ -8,7 +8,7 @@ from controllers import Controllers, quiet
 
 from tidelog.broker.handlers import add_raft_voter, describe_quorum, remove_raft_voter, update_raft_voter
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.config import BrokerConfig
 from tidelog.errors import ErrorCode
 from tidelog.protocol import requests

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tidelog.broker.heartbeat_gate import HeartbeatGate
+from tidelog.broker.node.heartbeat_gate import HeartbeatGate
 from tidelog.controller.messages import HeartbeatGot
 from tidelog.errors import ErrorCode
 

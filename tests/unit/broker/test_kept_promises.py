@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
-from tidelog.broker.kept_promises import KeptPromises
+from tidelog.broker.node.kept_promises import KeptPromises
 from tidelog.controller.image import PartitionImage
 
 TOPIC = UUID(int=7)

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from fakes import ME, FakeServices
 
-from tidelog.broker.membership import HEARTBEAT_MS, RETRY_MS, Membership
+from tidelog.broker.node.membership import HEARTBEAT_MS, RETRY_MS, Membership
 from tidelog.controller.messages import ControllerAsk, HeartbeatAsk, HeartbeatGot, RegisterAsk, RegisterGot
 from tidelog.errors import ErrorCode
 

@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 from fakes import ME, NOW_MS, FakeServices
 
-from tidelog.broker.failed_logs import REPEAT_MS
-from tidelog.broker.metadata_opening import MetadataSettings
-from tidelog.broker.node import PROPOSAL_REPEAT_MS, Node, NodeMessage
-from tidelog.broker.partition import Partition
+from tidelog.broker.metadata.opening import MetadataSettings
+from tidelog.broker.node.failed_logs import REPEAT_MS
+from tidelog.broker.node.node import PROPOSAL_REPEAT_MS, Node, NodeMessage
+from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
 from tidelog.controller import configs
 from tidelog.controller.controller import SessionTiming

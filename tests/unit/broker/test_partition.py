@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 from fakes import NOW_MS, FakeBroker, FakeServices, NoPeers, records
 
-from tidelog.broker.partition import Partition, limits_of
+from tidelog.broker.partitions.partition import Partition, limits_of
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError, TidelogError
 from tidelog.log.log import Log

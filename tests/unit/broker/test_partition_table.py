@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from fakes import ME, NOW_MS, FakeBroker, records, wanted
 
-from tidelog.broker.partitions import PARTITIONS_PER_SLICE
+from tidelog.broker.partitions.table import PARTITIONS_PER_SLICE
 from tidelog.controller.records import (
     BrokerConfigChanged,
     PartitionChanged,

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from fakes import ME, FakeBroker, kept
 
-from tidelog.broker.handlers import submission
-from tidelog.broker.handlers.submission import PLACED_PER_SLICE
+from tidelog.broker.requests import submission
+from tidelog.broker.requests.submission import PLACED_PER_SLICE
 from tidelog.broker.slices import in_slices
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tidelog.broker.quorum_voters import forgot
+from tidelog.broker.quorum.voters import forgot
 from tidelog.config.modes import QUORUM
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss

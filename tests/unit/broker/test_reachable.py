@@ -4,7 +4,7 @@ from uuid import UUID
 
 from fakes import FakeServices
 
-from tidelog.broker.reachable import SHOWN_FOR_MS, Reachable
+from tidelog.broker.clients.reachable import SHOWN_FOR_MS, Reachable
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerFencingChanged, BrokerRegistered
 

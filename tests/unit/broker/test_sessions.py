@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.broker import fetch_sessions
-from tidelog.broker.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions
+from tidelog.broker.clients import fetch_sessions
+from tidelog.broker.clients.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions
 from tidelog.errors import ErrorCode
 from tidelog.protocol.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchPartition, FetchRequest
 

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from fakes import ME, FakeBroker, kept
 
+from tidelog.broker.clients.successors import LOOK_ROUND_MS, SUCCESSOR_WITHIN_MS
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
-from tidelog.broker.successors import LOOK_ROUND_MS, SUCCESSOR_WITHIN_MS
 from tidelog.controller.records import BrokerRegistered, PartitionChanged
 from tidelog.errors import ErrorCode
 

@@ -7,7 +7,7 @@ import pytest
 from fakes import FakeBroker
 
 from tidelog.broker.coordinators.shard import State
-from tidelog.broker.transaction_admission import (
+from tidelog.broker.transactions.admission import (
     ADD_PARTITIONS_TO_TXN,
     Admission,
     Client,

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from fakes import FakeBroker, FakeServices
 
-from tidelog.broker.transaction_markers import BACKOFF_MAX_MS, WRITE_TXN_MARKERS, MarkerOrder, MarkerSender
-from tidelog.broker.transaction_marking import write_marker
+from tidelog.broker.transactions.markers import BACKOFF_MAX_MS, WRITE_TXN_MARKERS, MarkerOrder, MarkerSender
+from tidelog.broker.transactions.marking import write_marker
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.offsets import Committed

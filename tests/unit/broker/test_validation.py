@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interop.records import CODECS, reseal
-from tidelog.broker.validation import AppendRules, check_batch, recompressed
+from tidelog.broker.partitions.validation import AppendRules, check_batch, recompressed
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import batch as batches

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.broker.quorum_partitions import REPEAT_MS, QuorumPartitions
+from tidelog.broker.quorum.partitions import REPEAT_MS, QuorumPartitions
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.messages import InSyncAsk
 from tidelog.replication.votes import Timing

@@ -11,7 +11,7 @@ from log_model import ONE_SEGMENT, SMALL, Settings, append, append_many, content
 from transaction_model import write
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.scrubber import Scrubber
+from tidelog.broker.housekeeping.scrubber import Scrubber
 from tidelog.log.aborted_index import AbortedTransaction
 from tidelog.log.index_check import index_pieces
 from tidelog.log.log import Log

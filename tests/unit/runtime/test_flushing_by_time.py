@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.housekeeping import NAMES_INTERVAL_MS, Housekeeping
+from tidelog.broker.housekeeping.housekeeping import NAMES_INTERVAL_MS, Housekeeping
 from tidelog.config import BrokerConfig
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.syncing import Syncer

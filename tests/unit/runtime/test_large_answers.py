@@ -5,7 +5,7 @@ from typing import Any
 
 from fakes import FakeBroker
 
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol.messages import has_more_elements
 from tidelog.runtime.handling import ENCODED_AT_ONCE_MAX, handle_plain
 

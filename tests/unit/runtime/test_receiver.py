@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tidelog.broker.request import HangUp
+from tidelog.broker.requests.request import HangUp
 from tidelog.protocol import envelope, produce
 from tidelog.runtime.receiver import ENVELOPE_BYTES_MAX, PLAIN_BYTES_MAX, Receiver
 

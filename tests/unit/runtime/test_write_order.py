@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tidelog.broker.registry import SERVED
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol import fetch, messages, produce
 from tidelog.runtime.connection import Connection, _new_context
 from tidelog.runtime.write_order import NO_KIND, PIPELINED, WRITES, kind_that_passes

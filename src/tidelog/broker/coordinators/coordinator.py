@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Generic
 
 from tidelog.broker.coordinators.keys import partition_of
 from tidelog.broker.coordinators.shard import M, Shard, State
-from tidelog.broker.partition import Partition
+from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.replication.replica import Role
 

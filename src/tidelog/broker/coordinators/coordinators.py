@@ -7,9 +7,9 @@ from uuid import UUID
 from tidelog.broker.coordinators.coordinator import Coordinator
 from tidelog.broker.coordinators.group_machine import GroupMachine
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, InternalTopics
-from tidelog.broker.partition import Partition
-from tidelog.broker.transaction_machine import TransactionMachine
-from tidelog.broker.transaction_markers import MarkerSender
+from tidelog.broker.coordinators.transaction_machine import TransactionMachine
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.transactions.markers import MarkerSender
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker

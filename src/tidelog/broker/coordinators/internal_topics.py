@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.broker.to_controller import create_topic
+from tidelog.broker.requests.to_controller import create_topic
 from tidelog.config import BrokerConfig
 from tidelog.controller.topics import TopicWish
 from tidelog.errors import TidelogError

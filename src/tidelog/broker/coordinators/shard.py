@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from tidelog.broker.coordinators.failures import coordinator_error
-from tidelog.broker.partition import ACKS_ALL, Partition
+from tidelog.broker.partitions.partition import ACKS_ALL, Partition
 from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.invariant import invariant

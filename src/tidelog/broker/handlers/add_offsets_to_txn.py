@@ -5,9 +5,9 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
-from tidelog.broker.handlers.transacting import answered, for_old_clients, machine_of
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.transacting import answered, for_old_clients, machine_of
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.shard import check_group_id
 from tidelog.protocol.messages import Fields

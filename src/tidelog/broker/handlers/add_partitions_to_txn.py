@@ -9,9 +9,9 @@ from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.transacting import for_old_clients, machine_of
 from tidelog.broker.promise import Gather, Promise
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.transacting import for_old_clients, machine_of
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 from tidelog.transactions.rules import Producer

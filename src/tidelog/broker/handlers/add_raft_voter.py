@@ -6,9 +6,9 @@ Answered when the change is committed, whatever ``ack_when_committed`` says.
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.quorum_requests import change_voters, voter_of
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.quorum_requests import change_voters, voter_of
+from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol.messages import Fields, milliseconds
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.controller import producer_ids
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.resources import Change, alter_all
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.resources import Change, alter_all
 from tidelog.config.topic import REPLICATION_MODE
 from tidelog.errors import InvalidRequest
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.protocol import messages, produce
 from tidelog.protocol.messages import Fields

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.coordination import answered, client_host, machine_of
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.coordination import answered, client_host, machine_of
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.consumer.heartbeats import Heartbeat, HeartbeatAnswer
 from tidelog.groups.consumer.partitions import Held, Partitions, partitions_of

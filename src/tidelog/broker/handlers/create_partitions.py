@@ -4,7 +4,8 @@ from collections import Counter
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.submission import (
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.submission import (
     PARTITIONS_MAX,
     Decide,
     draft_if_large,
@@ -12,7 +13,6 @@ from tidelog.broker.handlers.submission import (
     submit_each,
     too_many_partitions,
 )
-from tidelog.broker.request import Outcome, RequestContext
 from tidelog.controller import topics
 from tidelog.controller.topics import Draft
 from tidelog.errors import InvalidRequest, TidelogError

@@ -8,8 +8,9 @@ from collections import Counter
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.resources import settings_in_force
-from tidelog.broker.handlers.submission import (
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.resources import settings_in_force
+from tidelog.broker.requests.submission import (
     PARTITIONS_MAX,
     Decide,
     draft_if_large,
@@ -17,7 +18,6 @@ from tidelog.broker.handlers.submission import (
     submit_each,
     too_many_partitions,
 )
-from tidelog.broker.request import Outcome, RequestContext
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord, TopicCreated

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.coordination import machine_of
 from tidelog.broker.promise import Gather, Promise
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.coordination import machine_of
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 

@@ -7,9 +7,9 @@ start, or, where replicas vote, a record that says so is committed.
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.partition import Partition
+from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.promise import Gather, Promise
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields, milliseconds
 

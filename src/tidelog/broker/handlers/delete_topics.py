@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.submission import Decide, refuse, submit_each
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.submission import Decide, refuse, submit_each
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord

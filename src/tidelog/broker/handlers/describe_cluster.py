@@ -6,7 +6,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.metadata import controller_of
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.resources import BROKER, TOPIC, check_broker, settings_in_force
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.resources import BROKER, TOPIC, check_broker, settings_in_force
 from tidelog.config import ConfigSource, ConfigType, DescribedSetting, describe_broker
 from tidelog.config.topic import MODE_CHANGE, UNCONFIRMED
 from tidelog.controller import mode_changes, promises, topics

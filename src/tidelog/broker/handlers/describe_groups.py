@@ -3,8 +3,8 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.coordination import machine_of
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.coordination import machine_of
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.states import State
 from tidelog.protocol.messages import Fields

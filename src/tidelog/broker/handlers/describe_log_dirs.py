@@ -5,7 +5,7 @@ knows, and how full the volume is.
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol.messages import Fields
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.log.producer_format import NO_SEQUENCE
 from tidelog.log.producers import NO_OFFSET, Producer

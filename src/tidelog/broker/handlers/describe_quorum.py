@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.quorum_requests import quorum_of
-from tidelog.broker.metadata_quorum import MetadataQuorum
-from tidelog.broker.request import RequestContext
+from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.requests.quorum_requests import quorum_of
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.directory import METADATA_PARTITION
 from tidelog.protocol.messages import Fields

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.metadata import describe_partition, why_unknown
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode

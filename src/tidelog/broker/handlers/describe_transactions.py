@@ -3,8 +3,8 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.transacting import machine_of
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.requests.transacting import machine_of
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 from tidelog.transactions.transaction import Transaction

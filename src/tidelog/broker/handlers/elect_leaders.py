@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.deciding import submit_together
-from tidelog.broker.handlers.submission import Decide
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.deciding import submit_together
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.submission import Decide
 from tidelog.controller import leadership
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.rules import Rulebook

@@ -6,9 +6,9 @@ From version 5 on the answer holds the id and epoch for the producer's next tran
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.transacting import answered, for_old_clients, machine_of
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.transacting import answered, for_old_clients, machine_of
 from tidelog.errors import TidelogError
 from tidelog.protocol.messages import Fields
 from tidelog.transactions.rules import EndWish, Producer

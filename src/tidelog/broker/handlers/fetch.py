@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.fetch_sessions import FetchSession, Remembered
-from tidelog.broker.leader_hints import LEADER_ERRORS, leader_hint
-from tidelog.broker.nearer_replica import nearer_replica
-from tidelog.broker.partition import Partition
-from tidelog.broker.request import RequestContext
+from tidelog.broker.clients.fetch_sessions import FetchSession, Remembered
+from tidelog.broker.clients.leader_hints import LEADER_ERRORS, leader_hint
+from tidelog.broker.clients.nearer_replica import nearer_replica
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.clients.successors import when_successors_are_known
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import Outcome, RequestContext
-from tidelog.broker.successors import when_successors_are_known
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.controller.image import BrokerImage, TopicImage
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError

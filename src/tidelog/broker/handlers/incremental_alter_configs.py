@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.resources import BROKER, Change, alter_all
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.requests.resources import BROKER, Change, alter_all
 from tidelog.config import apply_incremental
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.coordination import answered, client_host, machine_of
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.coordination import answered, client_host, machine_of
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.messages import JoinAnswer, JoinRequest
 from tidelog.protocol.messages import Fields, milliseconds

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.partition import Partition
+from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.promise import Gather, Promise
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.lookup import Opened, Seen, Unopened
 from tidelog.log.verification import DamagedSegment

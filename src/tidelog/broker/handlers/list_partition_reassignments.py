@@ -5,7 +5,7 @@ timeout.
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.controller import reassignment
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.transactions.states import BY_LABEL

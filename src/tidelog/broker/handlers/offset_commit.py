@@ -3,10 +3,10 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers import committing
-from tidelog.broker.handlers.coordination import machine_of
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests import committing
+from tidelog.broker.requests.coordination import machine_of
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.groups.offset_requests import NO_RETENTION, CommitRequest, OffsetToCommit
 from tidelog.protocol.messages import milliseconds
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.committing import topic_name
-from tidelog.broker.handlers.coordination import answered, machine_of
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.committing import topic_name
+from tidelog.broker.requests.coordination import answered, machine_of
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.group_machine import GroupMachine
-from tidelog.broker.handlers.committing import topic_name
-from tidelog.broker.handlers.coordination import machine_of
 from tidelog.broker.promise import Gather, Promise
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.committing import topic_name
+from tidelog.broker.requests.coordination import machine_of
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.offset_requests import FetchedOffset
 from tidelog.protocol.messages import Fields

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.leader_hints import LEADER_ERRORS, leader_hint
-from tidelog.broker.partition import Appended, Partition
+from tidelog.broker.clients.leader_hints import LEADER_ERRORS, leader_hint
+from tidelog.broker.partitions.partition import Appended, Partition
+from tidelog.broker.partitions.validation import AppendRules, Checked, MustOpen, check_opened
 from tidelog.broker.promise import Gather
-from tidelog.broker.request import HangUp, RequestContext
-from tidelog.broker.transaction_produce import when_admitted
-from tidelog.broker.validation import AppendRules, Checked, MustOpen, check_opened
+from tidelog.broker.requests.request import HangUp, RequestContext
+from tidelog.broker.transactions.produce import when_admitted
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import produce

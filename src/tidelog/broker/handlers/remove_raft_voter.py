@@ -3,9 +3,9 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.quorum_requests import change_voters, voter_of
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.quorum_requests import change_voters, voter_of
+from tidelog.broker.requests.request import RequestContext
 from tidelog.protocol.messages import Fields
 
 TIMEOUT_MS = 10_000  # The request names none.

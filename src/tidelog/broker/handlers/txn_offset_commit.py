@@ -8,11 +8,11 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.failures import coordinator_error
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
-from tidelog.broker.handlers import committing
-from tidelog.broker.handlers.coordination import machine_of
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import Outcome, RequestContext
-from tidelog.broker.transaction_admission import Then, client_of_offset_commit
+from tidelog.broker.requests import committing
+from tidelog.broker.requests.coordination import machine_of
+from tidelog.broker.requests.request import Outcome, RequestContext
+from tidelog.broker.transactions.admission import Then, client_of_offset_commit
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.offset_requests import CommitRequest, OffsetToCommit
 from tidelog.transactions.rules import Producer

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.deciding import submit_together
-from tidelog.broker.request import Outcome, RequestContext
+from tidelog.broker.requests.deciding import submit_together
+from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.controller import brokers
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields

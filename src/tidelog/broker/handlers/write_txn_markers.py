@@ -11,8 +11,8 @@ from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.promise import Gather, Promise
-from tidelog.broker.request import RequestContext
-from tidelog.broker.transaction_marking import write_marker
+from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.transactions.marking import write_marker
 from tidelog.errors import ErrorCode
 from tidelog.protocol.markers import NO_COORDINATOR_OFFSET, Marker
 from tidelog.protocol.messages import Fields

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Protocol, cast
 
-from tidelog.broker.request import HangUp
+from tidelog.broker.requests.request import HangUp
 from tidelog.errors import InvalidRequest
 from tidelog.runtime.receiver import OWN_BUFFER_FROM_BYTES, Receiver
 from tidelog.runtime.sender import Sender

@@ -2,7 +2,7 @@
 clients' requests that only the active controller can carry out.
 """
 
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.runtime.peers.inbound import Inbound, Reply, Waiting
 from tidelog.runtime.peers.relay import Relay
 

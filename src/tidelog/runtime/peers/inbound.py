@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, cast
 
-from tidelog.broker.node import NodeMessage
-from tidelog.broker.request import HangUp, RequestContext
+from tidelog.broker.node.node import NodeMessage
+from tidelog.broker.requests.request import HangUp, RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.log.storage import Region
 from tidelog.protocol import follower_fetch, messages, requests

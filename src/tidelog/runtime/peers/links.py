@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.links import Done, LocalLinks
+from tidelog.broker.requests.links import Done, LocalLinks
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import requests
 from tidelog.protocol.messages import Fields, name_of

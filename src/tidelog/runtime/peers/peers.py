@@ -1,4 +1,4 @@
-"""The nodes' messages over sockets: what :class:`~tidelog.broker.node.NodePeers` asks for.
+"""The nodes' messages over sockets: what :class:`~tidelog.broker.node.node.NodePeers` asks for.
 
 A question leaves as a request on a connection of ours: fetches on one, everything else that keeps the cluster
 together on another, so that votes and heartbeats never wait behind data, and requests between brokers on a
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from tidelog.broker.node import Asked, NodeMessage
+from tidelog.broker.node.node import Asked, NodeMessage
 from tidelog.errors import ErrorCode
 from tidelog.protocol import follower_fetch, requests
 from tidelog.protocol.follower_fetch import Key, Pair

@@ -5,8 +5,8 @@ from typing import cast
 from uuid import UUID
 
 from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
-from tidelog.broker.metadata_opening import METADATA_KEY
-from tidelog.broker.node import Node
+from tidelog.broker.metadata.opening import METADATA_KEY
+from tidelog.broker.node.node import Node
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.successions import elects_itself
 from tidelog.replication.hosted import Hosted

@@ -1,7 +1,7 @@
 """A small node: the code of a real broker around one replica, with a thin driver in the place of its edges.
 
-Real: everything that decides. :class:`~tidelog.broker.node.Node` itself (proposals, metadata, repeats), the
-table of partitions, the replicas that vote and their voters, failed and repaired logs, seals, the replica.
+Real: everything that decides. :class:`~tidelog.broker.node.node.Node` itself (proposals, metadata, repeats),
+the table of partitions, the replicas that vote and their voters, failed and repaired logs, seals, the replica.
 Modelled: heartbeats and the metadata log (metadata is handed in as an image), the disk
 (:mod:`~tidelog.sim.explore.disk`), and the loops that carry fetches: an exchange of ask and answer is one
 step, in which the real server counts the ask and the real follower takes the answer.
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from tidelog.broker.membership import Membership
-from tidelog.broker.metadata_opening import MetadataSettings
-from tidelog.broker.metadata_quorum import MetadataQuorum
-from tidelog.broker.node import Asked, Node, NodeMessage
-from tidelog.broker.partition import Partition
+from tidelog.broker.metadata.opening import MetadataSettings
+from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.node.membership import Membership
+from tidelog.broker.node.node import Asked, Node, NodeMessage
+from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage

@@ -5,7 +5,7 @@ said.
 
 from typing import Any
 
-from tidelog.broker.node import Answered, Asked, Node
+from tidelog.broker.node.node import Answered, Asked, Node
 from tidelog.controller import snapshot
 from tidelog.controller.messages import HeartbeatGot, InSyncAsk, InSyncGot
 from tidelog.errors import ErrorCode

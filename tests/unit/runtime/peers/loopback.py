@@ -10,8 +10,8 @@ from uuid import UUID
 import uvloop
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.node import NodeMessage
-from tidelog.broker.partitions import PartitionTable
+from tidelog.broker.node.node import NodeMessage
+from tidelog.broker.partitions.table import PartitionTable
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerRegistered, ClusterFounded, MetadataRecord

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from tidelog.broker.node import Node
+from tidelog.broker.node.node import Node
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.replication.hosted import Hosted
 from tidelog.sim.checkers.metadata import MetadataChecker

@@ -8,7 +8,7 @@ without the setting.
 
 from collections.abc import Callable, Iterable
 
-from tidelog.broker.node import Node
+from tidelog.broker.node.node import Node
 from tidelog.sim.checkers.promises.place import Key, Place
 
 UNKNOWN = -1  # Nobody saw where the node's log ended: it was down.

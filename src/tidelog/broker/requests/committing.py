@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.coordination import answered
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import Outcome
+from tidelog.broker.requests.coordination import answered
+from tidelog.broker.requests.request import Outcome
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.offset_requests import OffsetToCommit
 from tidelog.protocol.messages import ZERO_UUID, Fields

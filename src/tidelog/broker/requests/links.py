@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import requests
 from tidelog.protocol.messages import Fields, name_of

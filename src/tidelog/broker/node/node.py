@@ -12,14 +12,14 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol, cast
 from uuid import UUID
 
-from tidelog.broker.failed_logs import FailedLogs
-from tidelog.broker.heartbeat_gate import HeartbeatGate
-from tidelog.broker.kept_promises import KeptPromises
-from tidelog.broker.membership import Membership
-from tidelog.broker.metadata_opening import MetadataSettings, open_metadata
-from tidelog.broker.metadata_quorum import MetadataQuorum
-from tidelog.broker.partitions import Logs, PartitionTable
-from tidelog.broker.quorum_partitions import QuorumPartitions
+from tidelog.broker.metadata.opening import MetadataSettings, open_metadata
+from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.node.failed_logs import FailedLogs
+from tidelog.broker.node.heartbeat_gate import HeartbeatGate
+from tidelog.broker.node.kept_promises import KeptPromises
+from tidelog.broker.node.membership import Membership
+from tidelog.broker.partitions.table import Logs, PartitionTable
+from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.config import BrokerConfig
 from tidelog.controller import elections
 from tidelog.controller.controller import Controller, SessionTiming

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.coordinators.transaction_machine import TransactionMachine
 from tidelog.broker.promise import Promise
-from tidelog.broker.transaction_machine import TransactionMachine
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.promise import Promise
-from tidelog.broker.to_controller import ask_controller
+from tidelog.broker.requests.to_controller import ask_controller
 from tidelog.errors import ErrorCode, TidelogError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidelog.broker.partition import ACKS_ALL
+from tidelog.broker.partitions.partition import ACKS_ALL
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.markers import Marker
 from tidelog.types import TopicPartition

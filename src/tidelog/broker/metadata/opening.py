@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidelog.broker.metadata_quorum import MetadataQuorum
-from tidelog.broker.metadata_snapshots import MetadataSnapshots
-from tidelog.broker.metadata_voters import MetadataVoters
+from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.metadata.snapshots import MetadataSnapshots
+from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.config import BrokerConfig
 from tidelog.controller.snapshot_file import Contents
 from tidelog.controller.snapshot_store import SnapshotStore

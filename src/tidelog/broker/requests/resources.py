@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.submission import Decide, submit_each
 from tidelog.broker.promise import Promise
+from tidelog.broker.requests.submission import Decide, submit_each
 from tidelog.config import BrokerConfig, DescribedSetting, describe_topic
 from tidelog.config.modes import COPIES
 from tidelog.config.topic import mode_of

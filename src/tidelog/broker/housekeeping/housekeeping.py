@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Container
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.compactor import Compactor
-from tidelog.broker.partition import Partition
-from tidelog.broker.scrubber import IDLE_MS, Scrubber
+from tidelog.broker.housekeeping.compactor import Compactor
+from tidelog.broker.housekeeping.scrubber import IDLE_MS, Scrubber
+from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
 from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import Checkpoint, DataDirectory

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.broker.coordinators.alarm import Alarm
 from tidelog.broker.coordinators.shard import Shard
 from tidelog.broker.promise import Promise
-from tidelog.broker.transaction_markers import MarkerOrder, MarkerSender
+from tidelog.broker.transactions.markers import MarkerOrder, MarkerSender
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import Record

@@ -8,7 +8,7 @@ behind it say the same; and a node that is only a little behind gets records, no
 import logging
 from collections.abc import Callable
 
-from tidelog.broker.metadata_voters import MetadataVoters
+from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.snapshot_file import Contents
 from tidelog.controller.snapshot_store import KEPT, SnapshotStore

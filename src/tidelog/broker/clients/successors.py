@@ -10,7 +10,7 @@ answer that still cannot name a successor says that nobody leads, upon which cli
 from collections.abc import Callable, Iterable
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.to_controller import when_known
+from tidelog.broker.requests.to_controller import when_known
 from tidelog.controller.image import TopicImage
 
 # A client's connection to a dead broker closes together with ours: let us see ours first. A busy machine may

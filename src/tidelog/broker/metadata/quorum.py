@@ -7,8 +7,8 @@ everything from before its epoch is committed and applied: then it knows all tha
 import logging
 from collections.abc import Callable, Sequence
 
-from tidelog.broker.metadata_snapshots import MetadataSnapshots
-from tidelog.broker.metadata_voters import MetadataVoters
+from tidelog.broker.metadata.snapshots import MetadataSnapshots
+from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.controller import records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -29,7 +29,7 @@ SUBMIT_TIMEOUT_MS = 10_000
 
 
 class MetadataQuorum:
-    """Made by :func:`tidelog.broker.metadata_opening.open_metadata`."""
+    """Made by :func:`tidelog.broker.metadata.opening.open_metadata`."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
 from tidelog.broker.coordinators.keys import partition_of
-from tidelog.broker.partition import Partition
+from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.transactions.rules import Producer
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from itertools import pairwise
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.partition import Partition
+from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import StorageError
 from tidelog.log.index_check import IndexPiece, index_pieces
 from tidelog.log.segment import Segment

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from tidelog.broker.validation import AppendRules, Checked, check_batch, is_costly, recompressed
+from tidelog.broker.partitions.validation import AppendRules, Checked, check_batch, is_costly, recompressed
 from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
 from tidelog.protocol import batch as batches

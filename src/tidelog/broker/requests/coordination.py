@@ -6,7 +6,7 @@ from typing import Any
 from tidelog.broker.broker import Broker
 from tidelog.broker.coordinators.group_machine import GroupMachine
 from tidelog.broker.promise import Promise
-from tidelog.broker.request import RequestContext
+from tidelog.broker.requests.request import RequestContext
 from tidelog.groups.shard import check_group_id
 from tidelog.protocol.messages import Fields
 

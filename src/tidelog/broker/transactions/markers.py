@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tidelog.broker.transaction_marking import write_marker
+from tidelog.broker.transactions.marking import write_marker
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.markers import Marker
 from tidelog.protocol.messages import Fields

@@ -13,8 +13,8 @@ from uuid import UUID
 
 import msgspec
 
-from tidelog.broker.hand_over import HandOver
-from tidelog.broker.quorum_voters import FORGOT, QuorumVoters, forgot
+from tidelog.broker.quorum.hand_over import HandOver
+from tidelog.broker.quorum.voters import FORGOT, QuorumVoters, forgot
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, InSyncAsk

@@ -7,8 +7,8 @@ waits keeps its bytes: a request's buffer is not used again before the request i
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidelog.broker.partition import Partition
-from tidelog.broker.transaction_admission import client_of_produce
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.transactions.admission import client_of_produce
 from tidelog.errors import TidelogError
 from tidelog.protocol.batch import HEADER_SIZE, TRANSACTIONAL_MASK, parse_header
 from tidelog.transactions.rules import Producer

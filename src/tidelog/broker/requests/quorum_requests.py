@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.metadata_quorum import MetadataQuorum
+from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import ZERO_UUID, Fields

@@ -5,8 +5,8 @@ an answer for each.
 from collections.abc import Callable, Sequence
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.submission import Decide
 from tidelog.broker.promise import Promise
+from tidelog.broker.requests.submission import Decide
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.errors import TidelogError

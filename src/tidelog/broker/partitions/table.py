@@ -13,8 +13,8 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol, cast
 from uuid import UUID
 
-from tidelog.broker.partition import Partition, limits_of
-from tidelog.broker.quorum_partitions import QuorumPartitions
+from tidelog.broker.partitions.partition import Partition, limits_of
+from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage

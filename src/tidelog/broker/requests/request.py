@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tidelog.broker.partitions.validation import Checked
 from tidelog.broker.promise import Promise
-from tidelog.broker.validation import Checked
 from tidelog.errors import TidelogError
 from tidelog.protocol.messages import Fields
 

@@ -1,0 +1,1 @@
+"""What a broker tells clients about brokers and leaders, and what it remembers about a client."""

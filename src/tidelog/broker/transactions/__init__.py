@@ -1,0 +1,1 @@
+"""Transactions on the broker's side: admission of batches, markers, producer ids."""
