@@ -1,1 +1,3 @@
-"""What handlers share: the request's context, ways to the controller and other brokers, common parts of answers."""
+"""What handlers share: the request's context, the ways to the controller and to other
+brokers, common parts of answers.
+"""

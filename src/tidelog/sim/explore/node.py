@@ -1,7 +1,8 @@
 """A small node: the code of a real broker around one replica, with a thin driver in the place of its edges.
 
 Real: everything that decides. :class:`~tidelog.broker.node.node.Node` itself (proposals, metadata, repeats),
-the table of partitions, the replicas that vote and their voters, failed and repaired logs, seals, the replica.
+the table of partitions, the replicas that vote and their voters, failed and repaired logs, seals and
+the replica.
 Modelled: heartbeats and the metadata log (metadata is handed in as an image), the disk
 (:mod:`~tidelog.sim.explore.disk`), and the loops that carry fetches: an exchange of ask and answer is one
 step, in which the real server counts the ask and the real follower takes the answer.
