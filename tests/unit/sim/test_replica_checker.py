@@ -73,3 +73,12 @@ def test_what_a_leader_commits_after_others_were_given_up_counts_for_its_followe
     take(checker, leader, 4)
     with pytest.raises(Violation):
         take(checker, Seen(2, Role.FOLLOWER, 1, "aaab"), 4)
+
+
+def test_a_leader_owes_what_earlier_epochs_committed_only(checker: ReplicaChecker) -> None:
+    lead(checker, 1, 1, "aa", 2)
+    lead(checker, 3, 5, "aab", 3)
+    assert checker.committed_before(KEY, 4) == 2
+    assert checker.committed_before(KEY, 6) == 3
+    checker.forget(KEY, 1)
+    assert checker.committed_before(KEY, 6) == 1

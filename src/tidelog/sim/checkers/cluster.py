@@ -45,7 +45,8 @@ class ClusterChecker:
         self._may_be_forced: set[Key] = set()
         around = Surroundings(
             self.metadata, nodes, world.note, self._forgive, self.replicas.committed_end,
-            self.replicas.agreed_end, self.replicas.voters, self.losses, self.syncing, self._may_be_forced,
+            self.replicas.committed_before, self.replicas.agreed_end, self.replicas.voters, self.losses,
+            self.syncing, self._may_be_forced,
         )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()

@@ -160,3 +160,7 @@ class ReplicaChecker:
     def committed_end(self, key: PartitionKey) -> int:
         """Behind the last record that anybody took for committed."""
         return self._known(key).end
+
+    def committed_before(self, key: PartitionKey, epoch: int) -> int:
+        """Behind the last record that a leader of an earlier epoch took for committed."""
+        return max((end for led, end in self._known(key).led.items() if led < epoch), default=0)

@@ -30,6 +30,7 @@ class Surroundings(NamedTuple):
     note: Callable[[str], None]  # a line of the trace
     forgive: Callable[[Place, int], None]  # everything in the partition from this offset on may be gone
     committed_end: Callable[[Key], int]  # behind the last record that anybody took for committed
+    committed_before: Callable[[Key, int], int]  # the same, by leaders of earlier epochs than this one
     agreed_end: Callable[[Hosted], int]  # up to where a log is what was committed
     # As committed since an epoch; None: not changed since.
     voters: Callable[[Key, int], frozenset[int] | None]

@@ -110,10 +110,12 @@ class QuorumPromise(Promise):
             self._around.forgive(place, floor)
 
     def leads(self, place: Place, leader: Hosted) -> None:
-        """Whoever is elected holds everything that was ever committed. A replica that lost data and votes
-        all the same is seen here, before anybody truncates to the one it helped to elect.
+        """The elected leader holds everything that was committed in earlier epochs. A replica that lost data
+        and votes all the same is seen here, before others truncate to the leader it helped to elect. A leader
+        whose votes arrive late may lack what its successor has committed already: it commits nothing itself.
         """
-        end, committed = leader.log.end_offset, self._around.committed_end(place.key)
+        end = leader.log.end_offset
+        committed = self._around.committed_before(place.key, leader.replica.epoch)
         if end < committed:
             raise Violation(
                 f"{place.name}: all before {committed} is committed, and node {leader.replica.me}, which was "
