@@ -237,7 +237,8 @@ class PendingFetch:
             if read_committed and records.size:
                 aborted = log.aborted_in(offset, records.size, end_offset)
         return PartitionAnswer(
-            wanted.partition, ErrorCode.NONE, high_watermark, stable_offset, log.start_offset, records, aborted
+            wanted.partition, ErrorCode.NONE, high_watermark, stable_offset, log.start_offset, records,
+            aborted,
         )  # fmt: skip
 
     def _nearer_replica(self, partition: Partition, offset: int) -> int | None:
