@@ -10,7 +10,7 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.promises import Kept
 from tidelog.controller.successions import isr, primary_backup
-from tidelog.controller.successions.steps import led_by
+from tidelog.controller.successions.steps import finish_move, led_by
 from tidelog.errors import InvariantViolation
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
@@ -38,7 +38,7 @@ def end_moves_at_once(patch: pytest.MonkeyPatch) -> None:
 
     def ended(partition: PartitionImage) -> PartitionImage:
         found = original(partition)
-        return primary_backup.end_move(found) if found.ending else found
+        return finish_move(found) if found.ending else found
 
     patch.setattr(primary_backup, "_look_for_the_end", ended)
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tidelog.broker.coordinators import markers as transaction_markers
 from tidelog.broker.coordinators.group_machine import GroupMachine
+from tidelog.broker.coordinators.marking import write_marker
 from tidelog.broker.handlers import write_txn_markers
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.transactions import markers as transaction_markers
-from tidelog.broker.transactions.marking import write_marker
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.groups.classic.messages import SyncAnswer
 from tidelog.groups.classic.syncing import Syncing
@@ -62,8 +62,10 @@ def disagree(patch: pytest.MonkeyPatch) -> None:
 def _change_markers(patch: pytest.MonkeyPatch, change: Callable[[Any, Marker], Marker]) -> None:
     original = write_marker
 
-    def write(broker: Any, name: Any, producer_id: int, epoch: int, marker: Marker, *rest: Any) -> None:
-        original(broker, name, producer_id, epoch, change(name, marker), *rest)
+    def write(
+        broker: Any, of: Any, name: Any, producer_id: int, epoch: int, marker: Marker, *rest: Any
+    ) -> None:
+        original(broker, of, name, producer_id, epoch, change(name, marker), *rest)
 
     patch.setattr(transaction_markers, "write_marker", write)
     patch.setattr(write_txn_markers, "write_marker", write)

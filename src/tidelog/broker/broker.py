@@ -9,10 +9,10 @@ import msgspec
 from tidelog.broker.clients.fetch_sessions import FetchSessions
 from tidelog.broker.clients.reachable import Reachable
 from tidelog.broker.coordinators.coordinators import Coordinators
+from tidelog.broker.coordinators.producer_ids import ProducerIds
+from tidelog.broker.links.links import Links
 from tidelog.broker.partitions.table import PartitionTable
-from tidelog.broker.requests.links import Links, LocalLinks
 from tidelog.broker.transactions.admission import Admission
-from tidelog.broker.transactions.producer_ids import ProducerIds
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.store import MetadataStore
@@ -34,7 +34,9 @@ class Broker:
         store: MetadataStore,
         partitions: PartitionTable,
         services: Services,
+        links: "Callable[[Broker], Links]",
     ) -> None:
+        """``links``: makes the ways to other brokers, and to this one's own handlers."""
         self.broker_id = config.node_id
         self.config = config  # replaced when a dynamic setting changes
         # As the client wrote them: the config's own are respelled, and would differ with every change.
@@ -44,7 +46,7 @@ class Broker:
         self.services = services
         # Replaced where there are threads for what keeps a processor busy.
         self.compute: Compute = services.offload
-        self.links: Links = LocalLinks(self)  # replaced where there are other brokers
+        self.links = links(self)
         self.producer_ids = ProducerIds(self)
         # Whose connections have just closed: the metadata may still call them leaders.
         self.lost_brokers: AbstractSet[int] = frozenset()
@@ -53,8 +55,8 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, services.new_uuid().int & 0x7FFFFFFF
         )
-        self.coordinators = Coordinators(self)
-        self.admission = Admission(self)
+        self.coordinators = Coordinators(self, self.producer_ids)
+        self.admission = Admission(self, self.coordinators.transactions)
 
     def newest(self, topic: TopicImage) -> TopicImage:
         """The topic with the newest leaders that are known here: where the replicas vote, the metadata log

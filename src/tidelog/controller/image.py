@@ -180,9 +180,23 @@ class _Draft:
 
     def apply(self, record: MetadataRecord) -> None:
         match record:
+            case PartitionChanged():
+                self._change_partition(record)
+            case TopicCreated() | PartitionsAdded() | TopicDeleted() | TopicConfigChanged():
+                self._change_topic(record)
+            case BrokerRegistered() | BrokerFencingChanged() | BrokerUnregistered():
+                self._change_broker(record)
+            case BrokerConfigChanged(broker, changes):
+                self.broker_configs[broker] = _changed(self.broker_configs.get(broker, {}), changes)
+            case ProducerIdsReserved(next_id):
+                invariant(next_id > self.next_producer_id, "producer ids only rise", next_id)
+                self.next_producer_id = next_id
             case ClusterFounded(cluster_id):
                 invariant(not self.cluster_id, "a cluster is founded once", self.cluster_id, cluster_id)
                 self.cluster_id = cluster_id
+
+    def _change_broker(self, record: BrokerRegistered | BrokerFencingChanged | BrokerUnregistered) -> None:
+        match record:
             case BrokerRegistered(broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory):
                 self.brokers[broker_id] = BrokerImage(
                     broker_id, incarnation, host, port, rack, broker_epoch, fenced, directory
@@ -198,6 +212,11 @@ class _Draft:
                 self.last_broker_epoch += 1
                 self.gone[broker_id] = self.last_broker_epoch
                 self.broker_configs.pop(str(broker_id), None)
+
+    def _change_topic(
+        self, record: TopicCreated | PartitionsAdded | TopicDeleted | TopicConfigChanged
+    ) -> None:
+        match record:
             case TopicCreated(name, topic_id, assignments, configs, away, mode, away_counts):
                 invariant(name not in self.topics, "a topic is created once", name)
                 self.topics[name] = TopicImage(
@@ -208,8 +227,6 @@ class _Draft:
                 topic = self._topic(topic_id)
                 partitions = topic.partitions + _new_partitions(assignments, away, mode, away_counts)
                 self.topics[topic.name] = msgspec.structs.replace(topic, partitions=partitions)
-            case PartitionChanged():
-                self._change_partition(record)
             case TopicDeleted(topic_id):
                 del self.topics[self._topic(topic_id).name]
                 del self.topic_names[topic_id]
@@ -218,11 +235,6 @@ class _Draft:
                 self.topics[topic.name] = msgspec.structs.replace(
                     topic, configs=_changed(topic.configs, changes)
                 )
-            case BrokerConfigChanged(broker, changes):
-                self.broker_configs[broker] = _changed(self.broker_configs.get(broker, {}), changes)
-            case ProducerIdsReserved(next_id):
-                invariant(next_id > self.next_producer_id, "producer ids only rise", next_id)
-                self.next_producer_id = next_id
 
     def _change_partition(self, record: PartitionChanged) -> None:
         partitions = self._changing.get(record.topic_id)

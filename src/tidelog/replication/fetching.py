@@ -216,6 +216,16 @@ class FetchLoop:
             self._too_late(got, now_ms)
         self._heard_ms = now_ms
         self._heard_generation = max(self._heard_generation, got.generation)
+        broken = self._take_parts(got, now_ms)
+        if self._unsure:
+            self._agree(got.generation)
+        if self._ready or not self._unanswered:
+            self._soon()
+        if broken is not None:
+            raise broken
+
+    def _take_parts(self, got: FetchGot, now_ms: int) -> Exception | None:
+        """What went wrong first, if anything did."""
         broken: Exception | None = None
         for part in got.parts:
             try:
@@ -224,12 +234,7 @@ class FetchLoop:
                 # The others must not wait for it: their answer will not come again.
                 broken = broken or error
                 self._resting[self._partitions[part.key]] = now_ms + BROKEN_MS
-        if self._unsure:
-            self._agree(got.generation)
-        if self._ready or not self._unanswered:
-            self._soon()
-        if broken is not None:
-            raise broken
+        return broken
 
     def _agree(self, generation: int) -> None:
         """What was asked for and is not in the answer stands with the leader: nothing is new there, and our

@@ -102,18 +102,9 @@ class Serving:
     # --- asks -----------------------------------------------------------------------------------------------
 
     def ask(self, ask: FetchAsk) -> None:
-        standing = self._standing.get(ask.sender)
-        if ask.since:
-            if standing is None or standing.generation != ask.since:
-                # We have restarted, or an ask was lost on the way: what we remember is not what it means.
-                self._answer(ask.sender, ask.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
-                return
-        elif standing is not None and standing.generation == ask.generation:
-            return  # The same again.
-        if standing is not None and standing.parked:
-            self._answer_standing(standing, [])
-        if standing is None or not ask.since:
-            standing = self._standing[ask.sender] = _anew(standing, ask.sender)
+        standing = self._session_of(ask)
+        if standing is None:
+            return
         now_ms = self._services.uptime_ms()
         if ask.heard in standing.answered:
             self._confirm(standing, ask.heard)
@@ -136,6 +127,22 @@ class Serving:
         self._reply(standing, refusals)
         if tell_more and standing.parked:
             self._answer_standing(standing, [])
+
+    def _session_of(self, ask: FetchAsk) -> Standing | None:
+        """What the follower wants so far; None where the ask adds nothing to it."""
+        standing = self._standing.get(ask.sender)
+        if ask.since:
+            if standing is None or standing.generation != ask.since:
+                # We have restarted, or an ask was lost on the way: what we remember is not what it means.
+                self._answer(ask.sender, ask.generation, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+                return None
+        elif standing is not None and standing.generation == ask.generation:
+            return None  # The same again.
+        if standing is not None and standing.parked:
+            self._answer_standing(standing, [])
+        if standing is None or not ask.since:
+            standing = self._standing[ask.sender] = _anew(standing, ask.sender)
+        return standing
 
     def when_followed(self, hosted: Hosted, followers: frozenset[int], then: Callable[[bool], None]) -> None:
         """Tell ``then`` whether all of them follow this replica in its epoch from now on."""
@@ -181,32 +188,38 @@ class Serving:
                 # that vote need nobody's registration, or no controller could ever be elected.
                 refusals.append(_refusal(hosted, item, ErrorCode.STALE_BROKER_EPOCH))
                 continue
-            follower = ask.sender
-            election = hosted.election
-            if election is not None:
-                if election.voters.counts(follower, ask.directory):
-                    election.voter_heard(follower, now_ms)
-                else:
-                    follower = NO_BROKER  # It may read, but acknowledges nothing.
-            if hosted.is_behind(item.last_epoch, item.high_watermark):
-                hosted.step_back(item.high_watermark)
-            if hosted.lends_to(ask.sender):
-                answer = hosted.replica.lent(item.epoch, item.offset, item.last_epoch)
-            else:
-                answer = hosted.replica.fetched(
-                    follower, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
-                )
-            if answer.effects:
-                hosted.run(answer.effects)
-            if answer.error is not ErrorCode.NONE or answer.diverging is not None:
-                refusals.append(_refusal(hosted, item, answer.error, answer.diverging))
+            refusal = self._acknowledged(hosted, item, ask, now_ms)
+            if refusal is not None:
+                refusals.append(refusal)
                 continue
-            if election is not None and (hosted.notes_fetches or follower == NO_BROKER):
-                hosted.note_fetch(ask.sender, ask.directory, item.offset, now_ms)
             standing.items[hosted] = item
             if _has_news(hosted, item):
                 standing.news[hosted] = None
         return refusals
+
+    def _acknowledged(self, hosted: Hosted, item: FetchItem, ask: FetchAsk, now_ms: int) -> FetchPart | None:
+        """Count one item; what it is refused with, if it is."""
+        follower, election = ask.sender, hosted.election
+        if election is not None:
+            if election.voters.counts(follower, ask.directory):
+                election.voter_heard(follower, now_ms)
+            else:
+                follower = NO_BROKER  # It may read, but acknowledges nothing.
+        if hosted.is_behind(item.last_epoch, item.high_watermark):
+            hosted.step_back(item.high_watermark)
+        if hosted.lends_to(ask.sender):
+            answer = hosted.replica.lent(item.epoch, item.offset, item.last_epoch)
+        else:
+            answer = hosted.replica.fetched(
+                follower, item.epoch, item.offset, item.last_epoch, item.log_start_offset, now_ms
+            )
+        if answer.effects:
+            hosted.run(answer.effects)
+        if answer.error is not ErrorCode.NONE or answer.diverging is not None:
+            return _refusal(hosted, item, answer.error, answer.diverging)
+        if election is not None and (hosted.notes_fetches or follower == NO_BROKER):
+            hosted.note_fetch(ask.sender, ask.directory, item.offset, now_ms)
+        return None
 
     def refresh(self, hosted: Hosted, election: Election) -> None:
         """Tell a leader's election when its voters were last heard of: whose ask stands goes on following,

@@ -70,8 +70,7 @@ class Assembly:
             f"node {peer} belongs to another cluster than the data in {data}"
         )
         metadata = self.node.metadata
-        self.broker = Broker(config, metadata, self.node.partitions, services)
-        self.broker.links = WireLinks(self.broker, self.peers, lambda: metadata.leader)
+        self.broker = Broker(config, metadata, self.node.partitions, services, self._links)
         self.server = Server(self.broker, loop, services=services)
         relay = Relay(self.broker, self.peers, lambda: metadata.leader, lambda: self.node.controller.active)
         self.server.gate = Gate(self.peers.inbound, relay)
@@ -79,6 +78,9 @@ class Assembly:
         self.node.on_metadata = self.broker.metadata_changed
         self.node.host.on_contradiction = lambda hosted, leader, error: hosted.contradicted(leader, error)
         self.node.on_registered = lambda: boot.note_use(data)
+
+    def _links(self, broker: Broker) -> WireLinks:
+        return WireLinks(broker, self.peers, lambda: broker.store.leader)
 
     def _registration(self, directory: DataDirectory, incarnation: UUID, address: Listener) -> RegisterAsk:
         forgot = boot.machine_was_off(self._data, was_clean=directory.was_clean, is_new=directory.is_new)

@@ -78,8 +78,7 @@ class BrokerMachine(Machine):
             # Whoever failed to write is trusted no more than somebody who was off: it may have lost as much.
             cluster.checker.power_lost(self.node_id, self.disk, {})
         node = self.node = self._make_node(config, directory, services)
-        self.broker = Broker(config, node.metadata, node.partitions, services)
-        self.links = self.broker.links = SimLinks(self.broker, self.send, lambda: node.metadata.leader)
+        self.broker = Broker(config, node.metadata, node.partitions, services, self._make_links)
         node.on_metadata = self._metadata_changed
         act, node.metadata.on_change = node.metadata.on_change, lambda image: self._applied(node, image, act)
         node.on_role = cluster.checker.role_changed
@@ -114,6 +113,10 @@ class BrokerMachine(Machine):
             config, registration, metadata, metadata_log, self.disk, directory, services, self, chance,
             SessionTiming(session_ms=config.broker_session_timeout_ms),
         )  # fmt: skip
+
+    def _make_links(self, broker: Broker) -> SimLinks:
+        self.links = SimLinks(broker, self.send, lambda: broker.store.leader)
+        return self.links
 
     def _applied(self, node: Node, image: ClusterImage, act: Callable[[ClusterImage], None]) -> None:
         """Before the node acts on new metadata, the checkers look at it."""

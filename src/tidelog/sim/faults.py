@@ -8,8 +8,8 @@ changed is taken back by :meth:`Nemesis.calm`.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tidelog.broker.coordinators.markers import WRITE_TXN_MARKERS
 from tidelog.broker.transactions.admission import ADD_PARTITIONS_TO_TXN
-from tidelog.broker.transactions.markers import WRITE_TXN_MARKERS
 from tidelog.controller.messages import InSyncAsk, KeptAsk, OfflineAsk, RegisterAsk
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import FetchAsk, VoteAnswered

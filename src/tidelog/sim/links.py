@@ -3,10 +3,12 @@ the handlers, which see what they see when a frame comes in.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.links import Done, LocalLinks
+from tidelog.broker.delivery import deliver
+from tidelog.broker.links.links import Done, LocalLinks
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields
 
@@ -32,7 +34,7 @@ class Send(Protocol):
 
 class SimLinks(LocalLinks):
     def __init__(self, broker: Broker, send: Send, controller: Callable[[], int]) -> None:
-        super().__init__(broker)
+        super().__init__(broker.broker_id, broker.services, partial(deliver, broker))
         self._send = send
         self._controller = controller
         self._number = 0
@@ -42,22 +44,22 @@ class SimLinks(LocalLinks):
         return self._controller()
 
     def request(self, broker_id: int, api_key: int, body: Fields, done: Done) -> None:
-        if broker_id == self._broker.broker_id:
+        if broker_id == self._me:
             super().request(broker_id, api_key, body, done)
             return
         self._number += 1
         number = self._number
         self._waiting[number] = broker_id, done
-        self._send(broker_id, LinkAsk(self._broker.broker_id, number, api_key, body), in_order=True)
-        self._broker.services.later(TIMEOUT_MS, lambda: self._fail(number, ErrorCode.REQUEST_TIMED_OUT))
+        self._send(broker_id, LinkAsk(self._me, number, api_key, body), in_order=True)
+        self._services.later(TIMEOUT_MS, lambda: self._fail(number, ErrorCode.REQUEST_TIMED_OUT))
 
     def asked(self, ask: LinkAsk) -> None:
         """Another broker wants something of this one."""
 
         def done(answer: Any) -> None:
-            self._send(ask.sender, LinkGot(self._broker.broker_id, ask.number, answer), in_order=True)
+            self._send(ask.sender, LinkGot(self._me, ask.number, answer), in_order=True)
 
-        super().request(self._broker.broker_id, ask.api_key, ask.body, done)
+        super().request(self._me, ask.api_key, ask.body, done)
 
     def answered(self, got: LinkGot) -> None:
         waiting = self._waiting.pop(got.number, None)

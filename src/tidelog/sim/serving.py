@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.delivery import deliver
 from tidelog.broker.handlers.fetch import READ_COMMITTED, PendingFetch
 from tidelog.broker.handlers.metadata import describe_topic
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.requests.links import deliver
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.transactions.produce import when_admitted
 from tidelog.errors import ErrorCode, TidelogError
@@ -47,7 +47,7 @@ def _produce(broker: Broker, call: ProduceCall, answer: Answer) -> None:
         _append(broker, partition, call, records, answer, in_transaction=False)
         return
     when_admitted(
-        broker,
+        broker.admission,
         partition,
         call.transactional_id,
         records,

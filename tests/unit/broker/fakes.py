@@ -17,6 +17,7 @@ from kio.serial import entity_writer
 from interop.records import CODECS
 from interop.wire import API_KEYS, build, parse_response
 from tidelog.broker.broker import Broker
+from tidelog.broker.delivery import local_links
 from tidelog.broker.handlers.fetch import FetchHandler, PendingFetch
 from tidelog.broker.handlers.produce import ProduceHandler
 from tidelog.broker.partitions.partition import Partition
@@ -164,7 +165,7 @@ class FakeBroker:
         self.store = MemoryStore()
         self.host = Host(ME, self.services, NoPeers(), lambda: 0.5)
         self.partitions = PartitionTable(self.host, self.directory, self.services)
-        self.broker = Broker(self.config, self.store, self.partitions, self.services)
+        self.broker = Broker(self.config, self.store, self.partitions, self.services, local_links)
         self.store.on_change = self.broker.metadata_changed
         self.submit(ClusterFounded("cluster"), BrokerRegistered(ME, UUID(int=1), "localhost", 9092))
         self.producing = ProduceHandler(self.broker)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 from uuid import UUID
 
-from tidelog.broker.broker import Broker
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
 from tidelog.protocol.produce import NodeAddress, TopicKey
@@ -16,7 +16,7 @@ class LeaderHint(NamedTuple):
     epoch: int
 
 
-def leader_hint(broker: Broker, key: TopicKey, index: int) -> LeaderHint | None:
+def leader_hint(broker: BrokerPorts, key: TopicKey, index: int) -> LeaderHint | None:
     """Who leads by our metadata; nobody when that is us: then we know less than the client needs. Nor who was
     just lost: to a client the word of a leader, even a dead one, is news.
     """

@@ -1,10 +1,10 @@
 """Reading from the replica in one's own rack (KIP-392)."""
 
-from tidelog.broker.broker import Broker
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.replication.replica import Replica
 
 
-def nearer_replica(broker: Broker, replica: Replica, rack: str, offset: int) -> int | None:
+def nearer_replica(broker: BrokerPorts, replica: Replica, rack: str, offset: int) -> int | None:
     """A follower in the reader's rack that can serve it from ``offset`` on; None when the leader itself does.
 
     Only members of the in-sync set: what is committed is there, so a reader that moves misses nothing.

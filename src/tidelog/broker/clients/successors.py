@@ -9,8 +9,8 @@ answer that still cannot name a successor says that nobody leads, upon which cli
 
 from collections.abc import Callable, Iterable
 
-from tidelog.broker.broker import Broker
-from tidelog.broker.requests.to_controller import when_known
+from tidelog.broker.links.ports import BrokerPorts
+from tidelog.broker.links.to_controller import when_known
 from tidelog.controller.image import TopicImage
 
 # A client's connection to a dead broker closes together with ours: let us see ours first. A busy machine may
@@ -25,7 +25,7 @@ LOOK_AGAIN_AT_MANY_MS = 20  # Looking at every partition of the cluster takes it
 Topics = Callable[[], Iterable[TopicImage]]
 
 
-def when_successors_are_known(broker: Broker, topics: Topics, done: Callable[[], None]) -> None:
+def when_successors_are_known(broker: BrokerPorts, topics: Topics, done: Callable[[], None]) -> None:
     """Call ``done`` when no leader of these topics is known to be dead, or the time for that is over.
     ``topics`` are looked up each time: the metadata changes meanwhile.
     """
@@ -48,7 +48,7 @@ def when_successors_are_known(broker: Broker, topics: Topics, done: Callable[[],
     services.later(LOOK_ROUND_MS, look_when_read)
 
 
-def _awaits_successors(broker: Broker, topics: Iterable[TopicImage]) -> bool:
+def _awaits_successors(broker: BrokerPorts, topics: Iterable[TopicImage]) -> bool:
     quorum, lost = broker.partitions.quorum, broker.lost_brokers
     for topic in topics:
         if quorum is not None and quorum.awaits_leaders(topic.topic_id):

@@ -1,20 +1,18 @@
 """All shards of one internal topic on this broker, kept in step with what it leads, and the way to them."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Generic
+from typing import Generic
 
 from tidelog.broker.coordinators.keys import partition_of
 from tidelog.broker.coordinators.shard import M, Shard, State
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.replication.replica import Role
 
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
-
 
 class Coordinator(Generic[M]):
-    def __init__(self, broker: "Broker", topic: str, make: Callable[[Shard[M]], M]) -> None:
+    def __init__(self, broker: BrokerPorts, topic: str, make: Callable[[Shard[M]], M]) -> None:
         self.topic = topic
         self._broker = broker
         self._make = make

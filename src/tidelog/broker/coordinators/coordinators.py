@@ -1,28 +1,27 @@
 """The coordinators of one broker."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from tidelog.broker.coordinators.coordinator import Coordinator
 from tidelog.broker.coordinators.group_machine import GroupMachine
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, InternalTopics
+from tidelog.broker.coordinators.markers import MarkerSender
+from tidelog.broker.coordinators.producer_ids import ProducerIds
 from tidelog.broker.coordinators.transaction_machine import TransactionMachine
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.transactions.markers import MarkerSender
-
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
 
 
 class Coordinators:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerPorts, producer_ids: ProducerIds) -> None:
         self._broker = broker
         self.topics = InternalTopics(broker)
         self.groups = Coordinator(broker, CONSUMER_OFFSETS, lambda shard: GroupMachine(shard, broker))
-        markers = MarkerSender(broker)
+        markers = MarkerSender(broker, self.of)
         self.transactions = Coordinator(
-            broker, TRANSACTION_STATE, lambda shard: TransactionMachine(shard, broker, markers)
+            broker, TRANSACTION_STATE, lambda shard: TransactionMachine(shard, broker, producer_ids, markers)
         )
         self._all: dict[str, Coordinator[Any]] = {
             self.groups.topic: self.groups,

@@ -4,10 +4,11 @@ Answers go to the promises that wait for them, records to the log, deadlines to 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tidelog.broker.coordinators.alarm import Alarm
 from tidelog.broker.coordinators.shard import Shard
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.effects import NO_PRODUCER_ID, Answer, Effects, Now, Reload, Write
@@ -15,14 +16,11 @@ from tidelog.groups.shard import GroupShard
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import Record
 
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
-
 T = TypeVar("T")
 
 
 class GroupMachine:
-    def __init__(self, shard: "Shard[GroupMachine]", broker: "Broker") -> None:
+    def __init__(self, shard: "Shard[GroupMachine]", broker: BrokerPorts) -> None:
         self.groups = GroupShard(lambda: broker.config, lambda: broker.image)
         self._shard = shard
         self._services = shard.services

@@ -1,15 +1,13 @@
 """The internal topics: what they are like, and how they come to be when the first client needs them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from tidelog.broker.requests.to_controller import create_topic
+from tidelog.broker.links.ports import BrokerPorts
+from tidelog.broker.links.to_controller import create_topic
 from tidelog.config import BrokerConfig
 from tidelog.controller.topics import TopicWish
 from tidelog.errors import TidelogError
-
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -43,7 +41,7 @@ def _shape(name: str, config: BrokerConfig) -> _Shape:
 class InternalTopics:
     """Creates each internal topic once, however many clients ask for it at the same time."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerPorts) -> None:
         self._broker = broker
         self._waiting: dict[str, list[Created]] = {}
 

@@ -6,27 +6,32 @@ deadlines to one alarm.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidelog.broker.coordinators.alarm import Alarm
+from tidelog.broker.coordinators.markers import MarkerOrder, MarkerSender
+from tidelog.broker.coordinators.producer_ids import ProducerIds
 from tidelog.broker.coordinators.shard import Shard
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.promise import Promise
-from tidelog.broker.transactions.markers import MarkerOrder, MarkerSender
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.records import Record
 from tidelog.transactions.effects import Answer, Effects, Now, SendMarkers, TakeProducerId, Write
 from tidelog.transactions.shard import TransactionShard
 
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
-
 
 class TransactionMachine:
-    def __init__(self, shard: "Shard[TransactionMachine]", broker: "Broker", markers: MarkerSender) -> None:
+    def __init__(
+        self,
+        shard: "Shard[TransactionMachine]",
+        broker: BrokerPorts,
+        producer_ids: ProducerIds,
+        markers: MarkerSender,
+    ) -> None:
         self.transactions = TransactionShard(lambda: broker.config)
         self._shard = shard
-        self._broker = broker
+        self._producer_ids = producer_ids
         self._services = shard.services
         self._markers = markers
         self._orders: set[MarkerOrder] = set()  # on their way
@@ -83,7 +88,7 @@ class TransactionMachine:
                 grant = TidelogError(grant.message, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self._perform(effect.then(grant, self.now()))
 
-        self._broker.producer_ids.next().then(granted)
+        self._producer_ids.next().then(granted)
 
     def _send_markers(self, effect: SendMarkers) -> None:
         if self._stopped:

@@ -204,48 +204,42 @@ class PendingFetch:
                 wanted.partition, ErrorCode.NONE, partition.readable_end_offset, -1, -1,
                 preferred_read_replica=nearer,
             )  # fmt: skip
-        high_watermark, stable_offset = partition.readable_end_offset, partition.last_stable_offset
-        log = partition.log
         diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
         if diverging is not None:
-            return PartitionAnswer(
-                wanted.partition, error, high_watermark, stable_offset, log.start_offset, diverging=diverging
-            )
+            return _answer_without_records(wanted, partition, diverging=diverging)
+        try:
+            return self._records_of(partition, wanted, budget, unread, at_least_one_batch)
+        except TidelogError as refusal:
+            answer = _answer_without_records(wanted, partition, refusal.code)
+            if isinstance(refusal, DamagedSegment):
+                partition.hosted.damaged(refusal.offset, refusal.message)
+            return answer
+
+    def _records_of(
+        self, partition: Partition, wanted: FetchPartition, budget: int, unread: Unread, at_least_one: bool
+    ) -> PartitionAnswer:
+        """What can be read there now. Raises what the reader must hear."""
+        log, offset = partition.log, wanted.fetch_offset
+        high_watermark, stable_offset = partition.readable_end_offset, partition.last_stable_offset
         read_committed = self._request.isolation_level == READ_COMMITTED
         end_offset = stable_offset if read_committed else high_watermark
         aborted = _NO_ABORTED if read_committed else None
         records: Records | None = None
-        try:
-            # Between watermark and end there is nothing to read yet, but nothing is wrong either: a new
-            # leader's watermark may lag behind what the reader has seen.
-            known = log.start_offset <= wanted.fetch_offset <= log.end_offset
-            # Who stands in for a leader may have less than that one gave its readers: they wait here for it.
-            if not known and not (partition.stands_in and wanted.fetch_offset > log.end_offset):
-                raise OffsetOutOfRange("outside of the log")
-            if budget > 0 or at_least_one_batch:
-                limit = min(wanted.max_bytes, max(budget, 0))
-                if wanted.fetch_offset < end_offset:
-                    records = log.read(
-                        wanted.fetch_offset, limit, end_offset, at_least_one_batch=at_least_one_batch,
-                        unread=unread,
-                    )  # fmt: skip
-                    if read_committed and records.size:
-                        aborted = log.aborted_in(wanted.fetch_offset, records.size, end_offset)
-        except TidelogError as refusal:
-            if isinstance(refusal, DamagedSegment):
-                partition.hosted.damaged(refusal.offset, refusal.message)
-            return PartitionAnswer(
-                wanted.partition, refusal.code, high_watermark, stable_offset, log.start_offset
-            )
+        # Between watermark and end there is nothing to read yet, but nothing is wrong either: a new leader's
+        # watermark may lag behind what the reader has seen.
+        known = log.start_offset <= offset <= log.end_offset
+        # Who stands in for a leader may have less than that one gave its readers: they wait here for it.
+        if not known and not (partition.stands_in and offset > log.end_offset):
+            raise OffsetOutOfRange("outside of the log")
+        if offset < end_offset and (budget > 0 or at_least_one):
+            limit = min(wanted.max_bytes, max(budget, 0))
+            records = log.read(offset, limit, end_offset, at_least_one_batch=at_least_one, unread=unread)
+            if read_committed and records.size:
+                aborted = log.aborted_in(offset, records.size, end_offset)
         return PartitionAnswer(
-            wanted.partition,
-            ErrorCode.NONE,
-            high_watermark,
-            stable_offset,
-            log.start_offset,
-            records,
+            wanted.partition, ErrorCode.NONE, high_watermark, stable_offset, log.start_offset, records,
             aborted,
-        )
+        )  # fmt: skip
 
     def _nearer_replica(self, partition: Partition, offset: int) -> int | None:
         rack = self._request.rack_id
@@ -286,3 +280,19 @@ class PendingFetch:
                 frame.partition(answer)
             frame.end_topic()
         self._send(frame.finish(list(self._leaders.values())))
+
+
+def _answer_without_records(
+    wanted: FetchPartition,
+    partition: Partition,
+    error: ErrorCode = ErrorCode.NONE,
+    diverging: tuple[int, int] | None = None,
+) -> PartitionAnswer:
+    return PartitionAnswer(
+        wanted.partition,
+        error,
+        partition.readable_end_offset,
+        partition.last_stable_offset,
+        partition.log.start_offset,
+        diverging=diverging,
+    )

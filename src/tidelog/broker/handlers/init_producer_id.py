@@ -9,10 +9,10 @@ commit.
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.coordinators.producer_ids import Grant
 from tidelog.broker.promise import Promise
 from tidelog.broker.requests.request import Outcome, RequestContext
 from tidelog.broker.requests.transacting import answered, for_old_clients, machine_of
-from tidelog.broker.transactions.producer_ids import Grant
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields, milliseconds
 from tidelog.transactions.rules import Producer

@@ -12,9 +12,9 @@ from uuid import UUID
 from tidelog.broker.broker import Broker
 from tidelog.broker.clients.client_kinds import only_produces
 from tidelog.broker.clients.successors import when_successors_are_known
+from tidelog.broker.links.to_controller import create_topic
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import Outcome, RequestContext
-from tidelog.broker.requests.to_controller import create_topic
 from tidelog.controller import topics
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader, stand_in

@@ -369,7 +369,9 @@ class ProduceHandler:
         if partition is None or records is None:
             append(records, False)
         else:
-            when_admitted(self._broker, partition, transactional_id, records, context.version, append, refuse)
+            when_admitted(
+                self._broker.admission, partition, transactional_id, records, context.version, append, refuse
+            )
 
     def _begin_transactional(
         self,
@@ -405,7 +407,7 @@ class ProduceHandler:
             append(records, False)
             return
         when_admitted(
-            self._broker,
+            self._broker.admission,
             partition,
             transactional_id,
             records,

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.coordinators.marking import write_marker
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import RequestContext
-from tidelog.broker.transactions.marking import write_marker
 from tidelog.errors import ErrorCode
 from tidelog.protocol.markers import NO_COORDINATOR_OFFSET, Marker
 from tidelog.protocol.messages import Fields
@@ -31,6 +31,7 @@ def handle(broker: Broker, request: Any, context: RequestContext) -> Promise[Fie
     for number, marker, name in wanted:
         write_marker(
             broker,
+            broker.coordinators.of,
             name,
             marker.producer_id,
             marker.producer_epoch,

@@ -227,7 +227,6 @@ class PartitionTable:
         if hosted.election is not None and self.quorum is not None:
             self.quorum.dissolve(hosted)
         replica.policy = BY_NAME[partition.mode]
-        replicas, epoch = partition.replicas, partition.leader_epoch
         limits, uncounted = self._limits(mine.config, partition), frozenset(partition.uncounted)
         if (limits, uncounted) != (replica.limits, replica.uncounted):
             self._end_role(mine, partition)
@@ -236,23 +235,22 @@ class PartitionTable:
         hosted.successors = self._successors(mine.config, partition)
         hosted.unclean_epoch = partition.unclean_epoch
         mine.stands_in = self._is_stand_in(partition)
-        if partition.leader != self._me or self._me in partition.in_sync:
+        self._play(hosted, partition)
+        self._stand_in(mine, partition)
+
+    def _play(self, hosted: Hosted, partition: PartitionImage) -> None:
+        """Lead, restore or follow, as the controllers have decided."""
+        replica, replicas, epoch = hosted.replica, partition.replicas, partition.leader_epoch
+        leads, is_member = partition.leader == self._me, self._me in partition.in_sync
+        if not leads or is_member:
             hosted.end_restoring()
-        if partition.leader == self._me and self._me not in partition.in_sync:
-            forced = partition.unclean_epoch == epoch
-            # Who is offline may have dropped damaged records, and not have said so yet.
-            sound = frozenset((*partition.in_sync, *partition.eligible)) - set(partition.offline)
-            last_leader = partition.last_leader
-            mandate = Mandate(
-                epoch, replicas, partition.partition_epoch, last_leader, sound, forced, partition.copies
-            )
-            self._host.restore(hosted, mandate)
-        elif partition.leader == self._me:
+        if leads and not is_member:
+            self._host.restore(hosted, _mandate(partition))
+        elif leads:
             if not replica.has_resigned(epoch):
                 hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
-        self._stand_in(mine, partition)
 
     def _stand_in(self, mine: Partition, partition: PartitionImage) -> None:
         """Not where an operator has decided since that what cannot be had is given up."""
@@ -491,3 +489,18 @@ class PartitionTable:
                 self._refusals_logged.clear()
             self._refusals_logged[key] = now_ms
             logger.warning("refused records of %s for %s: %s", peer, partition.name, refusal.message)
+
+
+def _mandate(partition: PartitionImage) -> Mandate:
+    # Who is offline may have dropped damaged records, and not have said so yet.
+    sound = frozenset((*partition.in_sync, *partition.eligible)) - set(partition.offline)
+    epoch = partition.leader_epoch
+    return Mandate(
+        epoch,
+        partition.replicas,
+        partition.partition_epoch,
+        partition.last_leader,
+        sound,
+        partition.unclean_epoch == epoch,
+        partition.copies,
+    )

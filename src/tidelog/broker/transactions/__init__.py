@@ -1,1 +1,1 @@
-"""Transactions on the broker's side: admission of batches, markers, producer ids."""
+"""Which batches may be appended inside a transaction: those that its coordinator knows of."""

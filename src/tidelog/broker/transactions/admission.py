@@ -10,18 +10,18 @@ Batches that come while the coordinator is asked wait behind the first: their or
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from tidelog.broker.coordinators.coordinator import Coordinator
 from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
 from tidelog.broker.coordinators.keys import partition_of
+from tidelog.broker.coordinators.transaction_machine import TransactionMachine
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.transactions.rules import Producer
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
 from tidelog.types import NO_BROKER, TopicPartition
-
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
 
 ADD_PARTITIONS_TO_TXN = 24
 
@@ -84,8 +84,9 @@ retry without looking for another leader is NOT_ENOUGH_REPLICAS."""
 
 
 class Admission:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerPorts, transactions: Coordinator[TransactionMachine]) -> None:
         self._broker = broker
+        self._transactions = transactions
         self._waiting: dict[tuple[TopicPartition, Producer], _Waiting] = {}
         self._to_ask: dict[_Asked, set[TopicPartition]] = {}  # in this turn of the event loop
 
@@ -111,7 +112,7 @@ class Admission:
     ) -> ErrorCode | None:
         """Ask ourselves; None when we must first make sure that nobody coordinates in our place."""
         try:
-            machine = self._broker.coordinators.transactions.machine_of(transactional_id)
+            machine = self._transactions.machine_of(transactional_id)
             if not machine.is_sure:
                 return None
             return machine.transactions.verify_partitions(transactional_id, producer, {name})[name]
@@ -170,7 +171,7 @@ class Admission:
             self._settle_all(asked, names, ErrorCode.NONE if answer is None else answer.code)
 
         try:
-            machine = self._broker.coordinators.transactions.machine_of(asked.transactional_id)
+            machine = self._transactions.machine_of(asked.transactional_id)
         except TidelogError as refusal:
             heard(refusal)
             return

@@ -5,23 +5,19 @@ waits keeps its bytes: a request's buffer is not used again before the request i
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.transactions.admission import client_of_produce
+from tidelog.broker.transactions.admission import Admission, client_of_produce
 from tidelog.errors import TidelogError
 from tidelog.protocol.batch import HEADER_SIZE, TRANSACTIONAL_MASK, parse_header
 from tidelog.transactions.rules import Producer
-
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
 
 Append = Callable[[memoryview, bool], None]
 """Append a batch, which belongs to a transaction that its coordinator knows, or claims to belong to none."""
 
 
 def when_admitted(
-    broker: "Broker",
+    admission: Admission,
     partition: Partition,
     transactional_id: str,
     records: memoryview,
@@ -38,13 +34,13 @@ def when_admitted(
         return
     producer = Producer(header.producer_id, header.producer_epoch)
     client = client_of_produce(version)
-    decision = broker.admission.decide(partition, transactional_id, producer, client)
+    decision = admission.decide(partition, transactional_id, producer, client)
     if isinstance(decision, TidelogError):
         refuse(decision)
     elif decision:
         append(records, True)
     else:
-        broker.admission.admit(
+        admission.admit(
             partition,
             transactional_id,
             producer,

@@ -15,7 +15,7 @@ from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions import isr, primary_backup, quorum
 from tidelog.controller.successions.promising import promised
-from tidelog.controller.successions.steps import Rules, led_by
+from tidelog.controller.successions.steps import Rules, finish_move, led_by
 from tidelog.types import NO_BROKER
 
 Succession = Callable[[PartitionImage, Standing, Rules], PartitionImage]
@@ -153,7 +153,7 @@ def copied(partition: PartitionImage) -> PartitionImage:
     """The partition when its leader has confirmed that all of its log has as many copies as are asked for, on
     replicas that stay.
     """
-    return primary_backup.end_move(partition) if partition.ending else partition
+    return finish_move(partition) if partition.ending else partition
 
 
 def members_hold_all(partition: PartitionImage) -> bool:

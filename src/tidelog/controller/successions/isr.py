@@ -16,7 +16,7 @@ import msgspec
 
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions.steps import Rules, led_by, minimum, serves, union
+from tidelog.controller.successions.steps import Rules, finish_move, led_by, minimum, serves, union
 from tidelog.types import NO_BROKER
 
 
@@ -38,7 +38,7 @@ def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> P
         settled = _led_by_member(partition, members, standing, rules)
     else:
         settled = _led_by_other(partition, standing, rules)
-    return _finish_move(settled, standing)
+    return _look_for_the_end(settled, standing)
 
 
 def _wait_for_word(partition: PartitionImage, members: tuple[int, ...]) -> PartitionImage:
@@ -102,7 +102,7 @@ def _led_by_other(partition: PartitionImage, standing: Standing, rules: Rules) -
     return led_by(partition, NO_BROKER, partition.in_sync, partition.eligible)
 
 
-def _finish_move(partition: PartitionImage, standing: Standing) -> PartitionImage:
+def _look_for_the_end(partition: PartitionImage, standing: Standing) -> PartitionImage:
     """When every replica of the target is in sync, the others leave; a leader that is one of them hands
     over.
     """
@@ -111,8 +111,5 @@ def _finish_move(partition: PartitionImage, standing: Standing) -> PartitionImag
         return partition
     if not set(target) <= set(partition.in_sync):
         return partition
-    in_sync = tuple(member for member in partition.in_sync if member in target)
     leader = partition.leader if partition.leader in target else standing.best(target)
-    done = led_by(partition, leader, in_sync, ())
-    offline = tuple(replica for replica in partition.offline if replica in target)
-    return msgspec.structs.replace(done, replicas=target, adding=(), removing=(), offline=offline)
+    return finish_move(led_by(partition, leader, partition.in_sync, ()))

@@ -25,7 +25,7 @@ import msgspec
 
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions.steps import Rules, serves, union
+from tidelog.controller.successions.steps import Rules, finish_move, serves, union
 from tidelog.types import NO_BROKER
 
 
@@ -107,26 +107,11 @@ def _look_for_the_end(partition: PartitionImage) -> PartitionImage:
     if not partition.is_moving or partition.leader != target[0] or not set(target) <= set(partition.in_sync):
         return partition
     if not partition.removing:
-        return end_move(partition)
+        return finish_move(partition)
     if partition.ending:
         return partition
     # With a number of its own: what was confirmed for another setting or another move says nothing here.
     return msgspec.structs.replace(partition, ending=True, promise_epoch=partition.promise_epoch + 1)
-
-
-def end_move(partition: PartitionImage) -> PartitionImage:
-    """The old replicas leave: what is acknowledged has its copies without them."""
-    target = partition.target
-    return msgspec.structs.replace(
-        partition,
-        replicas=target,
-        adding=(),
-        removing=(),
-        ending=False,
-        in_sync=tuple(member for member in partition.in_sync if member in target),
-        eligible=tuple(replica for replica in partition.eligible if replica in target),
-        offline=tuple(replica for replica in partition.offline if replica in target),
-    )
 
 
 def _without(replicas: tuple[int, ...], one: int) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ import msgspec
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions.steps import EPOCHS_AHEAD, Rules, serves
+from tidelog.controller.successions.steps import EPOCHS_AHEAD, Rules, finish_move, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER, majority
 
@@ -164,9 +164,7 @@ def told(
         eligible=(),
     )
     if partition.is_moving and set(voters) == set(partition.target):
-        target = partition.target
-        offline = tuple(replica for replica in partition.offline if replica in target)
-        return msgspec.structs.replace(new, replicas=target, adding=(), removing=(), offline=offline)
+        return finish_move(new)
     return new
 
 

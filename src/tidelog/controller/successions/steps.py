@@ -66,6 +66,23 @@ def led_by(
     )
 
 
+def finish_move(partition: PartitionImage) -> PartitionImage:
+    """Only the replicas of the target are left. When that may be is a matter of the mode: what is
+    acknowledged must have its copies without those that leave.
+    """
+    target = partition.target
+    return msgspec.structs.replace(
+        partition,
+        replicas=target,
+        adding=(),
+        removing=(),
+        ending=False,
+        in_sync=tuple(replica for replica in partition.in_sync if replica in target),
+        eligible=tuple(replica for replica in partition.eligible if replica in target),
+        offline=tuple(replica for replica in partition.offline if replica in target),
+    )
+
+
 def union(first: tuple[int, ...], second: tuple[int, ...], *, without: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(replica for replica in dict.fromkeys((*first, *second)) if replica not in without)
 

@@ -1,10 +1,12 @@
 """Requests of this broker to other brokers, over the nodes' connections."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.requests.links import Done, LocalLinks
+from tidelog.broker.delivery import deliver
+from tidelog.broker.links.links import Done, LocalLinks
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import requests
 from tidelog.protocol.messages import Fields, name_of
@@ -21,7 +23,7 @@ class WireLinks(LocalLinks):
     def __init__(
         self, broker: Broker, peers: WirePeers, controller: Callable[[], int], timeout_ms: int = TIMEOUT_MS
     ) -> None:
-        super().__init__(broker)
+        super().__init__(broker.broker_id, broker.services, partial(deliver, broker))
         self._peers = peers
         self._controller = controller
         self._timeout_ms = timeout_ms
@@ -30,15 +32,15 @@ class WireLinks(LocalLinks):
         return self._controller()
 
     def request(self, broker_id: int, api_key: int, body: Fields, done: Done) -> None:
-        if broker_id == self._broker.broker_id:
+        if broker_id == self._me:
             super().request(broker_id, api_key, body, done)
             return
         channel = self._peers.channel(broker_id, REQUESTS)
         correlation_id = channel.next_correlation_id()
-        client_id = names.client_id(self._broker.broker_id, broker_id)
+        client_id = names.client_id(self._me, broker_id)
         frame = requests.encode_request(api_key, correlation_id, client_id, body)
         question = LinkQuestion(channel, correlation_id, api_key, done)
-        question.timer = self._broker.services.later(self._timeout_ms, question.timed_out)
+        question.timer = self._services.later(self._timeout_ms, question.timed_out)
         channel.send(correlation_id, frame, question)
 
 

@@ -10,8 +10,8 @@ until that broker's own metadata is as new as the controller's was.
 from collections.abc import Callable, Sequence
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.links.to_controller import RELAYED, RETRY_MS, timeout_ms_of, when_known
 from tidelog.broker.requests.request import RequestContext
-from tidelog.broker.requests.to_controller import RELAYED, RETRY_MS, timeout_ms_of, when_known
 from tidelog.errors import ErrorCode
 from tidelog.protocol import envelope, messages
 from tidelog.protocol.fetch import Part

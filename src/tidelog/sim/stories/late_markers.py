@@ -5,7 +5,7 @@ next: A leads t-0, and another broker coordinates.
 from typing import Any
 
 from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
-from tidelog.broker.transactions.markers import WRITE_TXN_MARKERS
+from tidelog.broker.coordinators.markers import WRITE_TXN_MARKERS
 from tidelog.errors import ErrorCode
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.checkers.batches import entries

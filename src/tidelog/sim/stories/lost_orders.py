@@ -5,7 +5,7 @@ transactions that concern offsets.
 from typing import Any
 
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
-from tidelog.broker.transactions.markers import WRITE_TXN_MARKERS
+from tidelog.broker.coordinators.markers import WRITE_TXN_MARKERS
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.sim.clients.client import Reply

@@ -1,16 +1,9 @@
 """Ranges of offsets as the tasks of a query: one per partition, or more where more are asked for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StructType
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from tidelog.spark.reading.settings import TaskSettings
 
 
 @dataclass(frozen=True)
@@ -28,19 +21,6 @@ class TopicRange(InputPartition):
     @property
     def size(self) -> int:
         return max(self.end_offset - self.start_offset, 0)
-
-
-def read_task(
-    partition: InputPartition, schema: StructType, settings: "TaskSettings"
-) -> "Iterator[pa.RecordBatch]":
-    """The rows of one task. What decodes them is loaded here: a driver that only plans never needs it."""
-    if not isinstance(partition, TopicRange):  # what Spark makes of "no partitions"
-        return iter(())
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    from tidelog.spark.reading.tasks import read_range
-
-    return read_range(partition, to_arrow_schema(schema, timezone="UTC"), settings)
 
 
 def split(

@@ -25,8 +25,9 @@ from tidelog.spark.reading.columns import check_schema
 from tidelog.spark.reading.limits import share
 from tidelog.spark.reading.loss import tell_loss
 from tidelog.spark.reading.planning import Offsets, Planner
-from tidelog.spark.reading.ranges import TopicRange, read_task, split
+from tidelog.spark.reading.ranges import TopicRange, split
 from tidelog.spark.reading.settings import ReadSettings
+from tidelog.spark.reading.task_entry import read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa

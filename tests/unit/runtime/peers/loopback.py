@@ -108,12 +108,14 @@ class LoopbackNode:
         partitions = PartitionTable(
             Host(node_id, self.services, self.peers, lambda: 0.5), directory, self.services
         )
-        self.broker = Broker(config, self.store, partitions, self.services)
+        self.broker = Broker(config, self.store, partitions, self.services, self._links)
         self.store.on_change = self.broker.metadata_changed
-        self.broker.links = WireLinks(self.broker, self.peers, lambda: self.store.leader)
         self.relay = Relay(self.broker, self.peers, lambda: self.store.leader, lambda: self.store.active)
         self.server = Server(self.broker, loop, Gate(self.peers.inbound, self.relay))
         self.server.serve_clients()
+
+    def _links(self, broker: Broker) -> WireLinks:
+        return WireLinks(broker, self.peers, lambda: self.store.leader)
 
     def _receive(self, message: NodeMessage) -> None:
         self.received.append(message)

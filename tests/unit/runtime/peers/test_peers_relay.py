@@ -10,8 +10,8 @@ import pytest
 from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 from interop.wire import API_KEYS, Wire, request_bytes
-from tidelog.broker.requests import to_controller
-from tidelog.broker.requests.to_controller import RELAYED, ask_controller, create_topic
+from tidelog.broker.links import to_controller
+from tidelog.broker.links.to_controller import RELAYED, ask_controller, create_topic
 from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol import messages

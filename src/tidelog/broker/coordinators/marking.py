@@ -1,21 +1,24 @@
 """The end of a transaction in one partition that this broker leads."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
+from tidelog.broker.coordinators.coordinator import Coordinator
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.broker.partitions.partition import ACKS_ALL
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.markers import Marker
 from tidelog.types import TopicPartition
 
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
-
 TIMEOUT_MS = 10_000
+
+CoordinatorOf = Callable[[str], Coordinator[Any] | None]
+"""The coordinator whose state an internal topic holds; None for any other topic."""
 
 
 def write_marker(
-    broker: "Broker",
+    broker: BrokerPorts,
+    coordinator_of: CoordinatorOf,
     name: TopicPartition,
     producer_id: int,
     epoch: int,
@@ -35,7 +38,7 @@ def write_marker(
     except TidelogError as refusal:
         done(refusal.code)
         return
-    coordinator = broker.coordinators.of(name.topic)
+    coordinator = coordinator_of(name.topic)
     if coordinator is None or not is_new:
         # A copy that comes late says nothing about the offsets that are pending by now.
         partition.when_acknowledged(end_offset, ACKS_ALL, TIMEOUT_MS, done)

@@ -7,14 +7,12 @@ wishes: :func:`ask_controller`.
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.controller.topics import TopicWish
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.messages import Fields, milliseconds, name_of
-
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
 
 Done = Callable[[Any], None]
 """Gets the answer as kio's entity, or a ``TidelogError``."""
@@ -35,7 +33,7 @@ _ASK_AGAIN = frozenset(
 
 
 def ask_controller(
-    broker: "Broker", api_key: int, body: Fields, done: Done, timeout_ms: int = TIMEOUT_MS
+    broker: BrokerPorts, api_key: int, body: Fields, done: Done, timeout_ms: int = TIMEOUT_MS
 ) -> None:
     """Ask whichever node is the active controller, again and again until one answers or time is up. A request
     whose connection broke may have been carried out: ask only what may be carried out twice.
@@ -44,7 +42,7 @@ def ask_controller(
 
 
 class _Asking:
-    def __init__(self, broker: "Broker", api_key: int, body: Fields, done: Done, timeout_ms: int) -> None:
+    def __init__(self, broker: BrokerPorts, api_key: int, body: Fields, done: Done, timeout_ms: int) -> None:
         self._broker = broker
         self._api_key = api_key
         self._body = body
@@ -98,7 +96,7 @@ def _codes(answer: Any) -> Iterable[int]:
             yield entity.error_code
 
 
-def create_topic(broker: "Broker", wish: TopicWish, done: Callable[[TidelogError | None], None]) -> None:
+def create_topic(broker: BrokerPorts, wish: TopicWish, done: Callable[[TidelogError | None], None]) -> None:
     """Have a topic created; done when this broker knows it as well, or with what prevents it."""
 
     def answered(answer: Any) -> None:
@@ -132,7 +130,7 @@ def create_topic(broker: "Broker", wish: TopicWish, done: Callable[[TidelogError
 
 
 def when_known(
-    broker: "Broker",
+    broker: BrokerPorts,
     known: Callable[[], bool],
     done: Callable[[], None],
     timeout_ms: int = KNOWN_WITHIN_MS,

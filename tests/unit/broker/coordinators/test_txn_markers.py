@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from fakes import FakeBroker, FakeServices
 
-from tidelog.broker.transactions.markers import BACKOFF_MAX_MS, WRITE_TXN_MARKERS, MarkerOrder, MarkerSender
-from tidelog.broker.transactions.marking import write_marker
+from tidelog.broker.coordinators.markers import BACKOFF_MAX_MS, WRITE_TXN_MARKERS, MarkerOrder, MarkerSender
+from tidelog.broker.coordinators.marking import write_marker
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.offsets import Committed
@@ -30,7 +30,7 @@ class Cluster:
         self.links = self
         self.image = ClusterImage()
         self.asked: list[tuple[int, Any, Done]] = []
-        self.sender = MarkerSender(self)  # type: ignore[arg-type]
+        self.sender = MarkerSender(self, lambda topic: None)  # type: ignore[arg-type]
 
     def leaders(self, **leaders: list[int]) -> None:
         """Who leads the partitions of each topic; -1 is nobody."""
@@ -253,7 +253,9 @@ class TestOffsetsOfATransaction:
 
     def mark(self, broker: FakeBroker, marker: Marker, epoch: int = 0, version: int = 0) -> list[ErrorCode]:
         told: list[ErrorCode] = []
-        write_marker(broker.broker, self.PLACE, 7, epoch, marker, version, told.append)
+        write_marker(
+            broker.broker, broker.broker.coordinators.of, self.PLACE, 7, epoch, marker, version, told.append
+        )
         broker.services.settle()
         return told
 

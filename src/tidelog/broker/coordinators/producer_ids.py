@@ -5,14 +5,12 @@ What is left of a block when the broker stops is lost, so that no restart can gi
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tidelog.broker.links.ports import BrokerPorts
+from tidelog.broker.links.to_controller import ask_controller
 from tidelog.broker.promise import Promise
-from tidelog.broker.requests.to_controller import ask_controller
 from tidelog.errors import ErrorCode, TidelogError
-
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
 
 ALLOCATE_PRODUCER_IDS = 67
 
@@ -21,7 +19,7 @@ Grant = int | TidelogError
 
 
 class ProducerIds:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerPorts) -> None:
         self._broker = broker
         self._block = range(0)
         self._waiting: deque[Promise[Grant]] = deque()

@@ -7,17 +7,15 @@ leader it has then; one whose topic was deleted needs no marker any more.
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tidelog.broker.transactions.marking import write_marker
+from tidelog.broker.coordinators.marking import CoordinatorOf, write_marker
+from tidelog.broker.links.ports import BrokerPorts
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.markers import Marker
 from tidelog.protocol.messages import Fields
 from tidelog.transactions.effects import SendMarkers
 from tidelog.types import NO_BROKER, TopicPartition
-
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +83,9 @@ Due = dict[MarkerOrder, set[TopicPartition]]
 
 
 class MarkerSender:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerPorts, coordinator_of: CoordinatorOf) -> None:
         self._broker = broker
+        self._coordinator_of = coordinator_of
         self._waiting: dict[int, Due] = {}  # by leader
         self._asked: set[int] = set()  # leaders that have not answered yet, or are about to be asked
 
@@ -125,7 +124,14 @@ class MarkerSender:
 
         marker = Marker(markers.commits, order.coordinator_epoch, order.coordinator_offset)
         write_marker(
-            self._broker, partition, markers.producer_id, markers.epoch, marker, markers.client_version, done
+            self._broker,
+            self._coordinator_of,
+            partition,
+            markers.producer_id,
+            markers.epoch,
+            marker,
+            markers.client_version,
+            done,
         )
 
     def _leader_of(self, partition: TopicPartition) -> int | None:

@@ -1,0 +1,47 @@
+"""Requests of this broker to itself: to its own handlers, which see the same as if the request had come over
+the wire.
+"""
+
+import logging
+from functools import partial
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.links.links import Done, LocalLinks
+from tidelog.broker.promise import Promise
+from tidelog.broker.registry import SERVED
+from tidelog.broker.requests.request import RequestContext
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol import requests
+from tidelog.protocol.messages import Fields, name_of
+
+logger = logging.getLogger(__name__)
+
+
+def local_links(broker: Broker) -> LocalLinks:
+    """Of a broker that knows no other."""
+    return LocalLinks(broker.broker_id, broker.services, partial(deliver, broker))
+
+
+def deliver(broker: Broker, api_key: int, body: Fields, done: Done, version: int | None = None) -> None:
+    """To our own handler, which sees the same as if it had come over the wire. Without a version: the newest
+    one.
+    """
+    version = requests.newest(api_key) if version is None else version
+    context = RequestContext(api_key, version, 0, None, "this broker")
+
+    def answer(fields: Fields) -> None:
+        done(requests.answer_of(api_key, fields, version))
+
+    handler = SERVED[api_key].handler
+    try:
+        outcome = handler(broker, requests.request_of(api_key, body, version), context)  # type: ignore[misc]
+    except TidelogError as refusal:
+        done(refusal)
+    except Exception:
+        logger.exception("a %s request to ourselves failed", name_of(api_key))
+        done(TidelogError("the request failed", ErrorCode.UNKNOWN_SERVER_ERROR))
+    else:
+        if isinstance(outcome, Promise):
+            outcome.then(answer)
+        else:
+            answer(outcome)
