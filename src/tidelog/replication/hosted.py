@@ -85,6 +85,9 @@ class Hosted:
         self._ballots = ballots
         self._services = services
         self._listener = listener
+        # Who waits for a produce, by the token that the replica settles.
+        self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
+        self._last_token = 0
         self.observer: Observer = Nobody()
         # Whoever keeps the watermark of this log on disk lowers it first. Raises StorageError.
         self.before_cut: Callable[[int], None] = lambda end_offset: None
@@ -219,10 +222,12 @@ class Hosted:
             done(self.log.failure.code)
             return
         deadline_ms = self._services.uptime_ms() + timeout_ms
-        effects = self.replica.wait(end_offset, acks, deadline_ms, done)
-        if effects:
-            self.run(effects)
+        token = self._last_token = self._last_token + 1
+        settled = self.replica.wait(end_offset, acks, deadline_ms, token)
+        if settled is not None:
+            done(settled.error)
         else:
+            self._waiters[token] = done
             self._listener.wake(self)
 
     def _write_leader_change(self) -> None:
@@ -539,7 +544,7 @@ class Hosted:
         for effect in effects:
             # By type and not by pattern: this is done for every produce.
             if type(effect) is Settle:
-                effect.done(effect.error)
+                self._waiters.pop(effect.token)(effect.error)
             elif type(effect) is Commit:
                 self._listener.committed(self)
                 self.observer.committed()

@@ -15,6 +15,7 @@ and says so with :meth:`Replica.appended`; the log is only asked how far it reac
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, Protocol, cast
 
 from tidelog.errors import ErrorCode
@@ -79,7 +80,11 @@ class Waiting(NamedTuple):
     end_offset: int
     acks: int
     deadline_ms: int
-    done: Callable[[ErrorCode], None]
+    token: int
+
+
+# What the class does when called, less a call: see effects.
+new_waiting: Callable[[tuple[int, int, int, int]], Waiting] = partial(tuple.__new__, Waiting)
 
 
 class Answer(NamedTuple):
@@ -281,7 +286,7 @@ class Replica:
 
     def _leave_role(self, error: ErrorCode) -> Effects:
         """Whoever still waits learns now that this replica cannot keep the promise any more; never ok."""
-        effects: Effects = [Settle(each.done, error) for queue in self._waiting.values() for each in queue]
+        effects: Effects = [Settle(each.token, error) for queue in self._waiting.values() for each in queue]
         self._waiting.clear()
         self._held_back = False
         self._proposed = None
@@ -385,18 +390,18 @@ class Replica:
         """More of the log is durable than before."""
         return self._advance_and_look_again() if self.role is Role.LEADER and self.limits.durable else []
 
-    def wait(
-        self, end_offset: int, acks: int, deadline_ms: int, done: Callable[[ErrorCode], None]
-    ) -> Effects:
-        """Tell ``done`` once the produce that ends at ``end_offset`` is acknowledged or refused."""
+    def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> Settle | None:
+        """The verdict on the produce that ends at ``end_offset``. None: ``token`` is settled later, once the
+        produce is acknowledged or refused.
+        """
         verdict = self.policy.acknowledged(self, end_offset, acks)
         if verdict is WAIT:
             queue = self._waiting.get(acks)
             if queue is None:
                 queue = self._waiting[acks] = deque()
-            queue.append(Waiting(end_offset, acks, deadline_ms, done))
-            return []
-        return [new_settle((done, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code))]
+            queue.append(new_waiting((end_offset, acks, deadline_ms, token)))
+            return None
+        return new_settle((token, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code))
 
     def fetched(
         self, replica: int, epoch: int, offset: int, last_epoch: int, log_start_offset: int, now_ms: int
@@ -574,7 +579,7 @@ class Replica:
             expired = [waiting for waiting in queue if waiting.deadline_ms <= now_ms]
             for waiting in expired:
                 queue.remove(waiting)
-                effects.append(Settle(waiting.done, self.policy.too_late))
+                effects.append(Settle(waiting.token, self.policy.too_late))
         return effects
 
     def _advance(self) -> Effects:
@@ -612,7 +617,7 @@ class Replica:
         if verdict is WAIT:
             return False
         code = ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code
-        effects.append(Settle(queue.popleft().done, code))
+        effects.append(new_settle((queue.popleft().token, code)))
         return True
 
     # --- following ------------------------------------------------------------------------------------------
