@@ -36,6 +36,7 @@ from tidelog.controller.rules import Rulebook
 from tidelog.controller.standing import NEWCOMER, UNHEARD, Standing
 from tidelog.controller.store import Decide, MetadataStore
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.machine import Machine
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,9 @@ class SessionTiming(NamedTuple):
     grace_ms: int = 100  # after its connection closed
 
 
-class Controller:
+class Controller(Machine):
+    SURROUNDINGS = frozenset({"_store", "_timing", "_rules", "_alike", "_balance_interval_ms", "_me"})
+
     def __init__(self, store: MetadataStore, config: BrokerConfig, timing: SessionTiming) -> None:
         self._store = store
         self._timing = timing

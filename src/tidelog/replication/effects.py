@@ -1,4 +1,8 @@
-"""What a replica asks of its surroundings. Carried out in order, before the next event is handed in."""
+"""What a replica asks of its surroundings. Carried out in order, before the next event is handed in.
+
+Effects are plain data: they can be compared, printed and kept. Where one has to reach somebody who waits, it
+carries the token that the driver gave it with the event; who waits under that token is the driver's business.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,15 +31,15 @@ class Commit(NamedTuple):
 
 
 class Settle(NamedTuple):
-    """A produce is done, or will never be."""
+    """The produce that waits under ``token`` is done, or will never be."""
 
-    done: Callable[[ErrorCode], None]
+    token: int
     error: ErrorCode
 
 
 # What the two classes do when called, less a call: each produce makes one of both.
 new_commit: Callable[[tuple[int]], Commit] = partial(tuple.__new__, Commit)
-new_settle: Callable[[tuple[Callable[[ErrorCode], None], ErrorCode]], Settle] = partial(tuple.__new__, Settle)
+new_settle: Callable[[tuple[int, ErrorCode]], Settle] = partial(tuple.__new__, Settle)
 
 
 class ProposeInSync(NamedTuple):

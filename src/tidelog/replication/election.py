@@ -26,6 +26,7 @@ from enum import Enum
 from uuid import UUID
 
 from tidelog.invariant import invariant
+from tidelog.machine import Machine
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import (
     AnswerVote,
@@ -55,7 +56,7 @@ class State(Enum):
     LEADER = "leader"
 
 
-class Election:
+class Election(Machine):
     def __init__(
         self,
         me: int,
@@ -66,6 +67,9 @@ class Election:
         chance: float,
         directory: UUID | None = None,
         first_delay_ms: int | None = None,
+        *,
+        hearsay_max: int = 1 << 31,
+        forgot: bool = False,
     ) -> None:
         """``first_delay_ms``: how long it waits before it asks for the first time; else that is left to
         chance.
@@ -81,10 +85,10 @@ class Election:
         self.retired = False  # Its disk has failed.
         # It may lack what it acknowledged, or not know how it voted: it neither votes nor stands until the
         # others have taken it in anew.
-        self.forgot = False
+        self.forgot = forgot
         # Somebody else has our name, and leads; or we did, before we started anew.
         self.is_mistaken_for_leader = False
-        self.hearsay_max = 1 << 31  # By how many epochs we may be behind and believe who names a leader.
+        self.hearsay_max = hearsay_max  # By how many epochs we may be behind and believe who names a leader.
         # It is no voter any more, but the set that says so is not committed. The others may not have heard of
         # that set, and wait for our vote without end: we must be able to lead them to it.
         self.needed = False
@@ -131,7 +135,7 @@ class Election:
         if self.state is State.LEADER:
             return self._check_majority(now_ms)
         if self.state is State.PROSPECTIVE and self._promised_enough(now_ms, tail):
-            return self._ask_votes(now_ms, chance, tail)
+            return self.ask_votes(now_ms, chance, tail)
         return self._ask_whether(now_ms, chance, tail)
 
     def _check_majority(self, now_ms: int) -> ElectionEffects:
@@ -176,6 +180,14 @@ class Election:
         elif self.state is State.FOLLOWER and self.leader_heard_ms != NEVER_MS:
             self.deadline_ms = max(self.deadline_ms, now_ms + timing.settle_ms)
 
+    def set_timing(self, timing: Timing) -> None:
+        """For what is judged from now on."""
+        self.timing = timing
+
+    def hurry(self, now_ms: int) -> None:
+        """Its time is up, whatever it still waits for."""
+        self.deadline_ms = min(self.deadline_ms, now_ms)
+
     def leader_lost(self, leader: int, now_ms: int, chance: float) -> None:
         """Its connection closed: a dead process is noticed long before it is silent for too long."""
         if self.state is State.FOLLOWER and self.leader == leader:
@@ -203,6 +215,14 @@ class Election:
         elif self.state in (State.PROSPECTIVE, State.CANDIDATE) and not self.may_stand:
             self.state = State.UNATTACHED
 
+    def set_needed(self, needed: bool) -> None:
+        """As in the field: a set without it was written or committed."""
+        self.needed = needed
+
+    def set_forgot(self, forgot: bool) -> None:
+        """As in the field: it has dropped records, or was readmitted by the others."""
+        self.forgot = forgot
+
     # --- asking ---------------------------------------------------------------------------------------------
 
     def _ask_whether(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
@@ -214,7 +234,7 @@ class Election:
         self.deadline_ms = now_ms + _spread(self._ask_ms(), chance)
         self._rounds += 1
         if self.may_stand and self._promised_enough(now_ms, tail):
-            return effects + self._ask_votes(now_ms, chance, tail)
+            return effects + self.ask_votes(now_ms, chance, tail)
         return effects + self._ask_all(self.epoch, tail, pre=True)
 
     def _ask_ms(self) -> int:
@@ -239,7 +259,8 @@ class Election:
     def _is_majority(self, voters: AbstractSet[int]) -> bool:
         return len(voters & self.voters.ids) >= self.voters.majority
 
-    def _ask_votes(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
+    def ask_votes(self, now_ms: int, chance: float, tail: Tail) -> ElectionEffects:
+        """Stand for election in a new epoch."""
         self.state = State.CANDIDATE
         self.epoch += 1
         self.voted_for = self.me
@@ -283,7 +304,7 @@ class Election:
         if not got.granted:
             self._refused_ms = now_ms
         if got.pre:
-            return self._ask_votes(now_ms, chance, tail) if self._promised_enough(now_ms, tail) else []
+            return self.ask_votes(now_ms, chance, tail) if self._promised_enough(now_ms, tail) else []
         if self._is_majority(self._granted):
             return self._win(now_ms)
         if not self._is_majority(self.voters.ids - self._refused - {self._given_up[0]}):
@@ -306,7 +327,7 @@ class Election:
         """The leader hands over to us: nobody needs to be asked whether."""
         if self.state is not State.FOLLOWER or (leader, epoch) != (self.leader, self.epoch):
             return []
-        return self._ask_votes(now_ms, chance, tail) if self.may_stand and not self.retired else []
+        return self.ask_votes(now_ms, chance, tail) if self.may_stand and not self.retired else []
 
     # --- being asked ----------------------------------------------------------------------------------------
 

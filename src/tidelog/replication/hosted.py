@@ -85,6 +85,9 @@ class Hosted:
         self._ballots = ballots
         self._services = services
         self._listener = listener
+        # Who waits for a produce, by the token that the replica settles.
+        self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
+        self._last_token = 0
         self.observer: Observer = Nobody()
         # Whoever keeps the watermark of this log on disk lowers it first. Raises StorageError.
         self.before_cut: Callable[[int], None] = lambda end_offset: None
@@ -122,8 +125,8 @@ class Hosted:
         self.run(self.replica.lead(epoch, replicas, in_sync, partition_epoch, now_ms))
         if not was_leader:
             if epoch == self.unclean_epoch:
-                self._give_up(self.replica.lacks, self.replica.lacks)
-                self.replica.committed_seen = self.log.end_offset
+                lost = self.replica.give_up_missing()
+                self._give_up(lost, lost)
             self._role_changed()
         self._listener.grown(self)
         self._sync_if_needed()
@@ -142,9 +145,9 @@ class Hosted:
         self._listener.role_changed(self)
         self.observer.role_changed()
 
-    def set_limits(self, limits: Limits) -> None:
+    def set_limits(self, limits: Limits, uncounted: frozenset[int] | None = None) -> None:
         """The topic's settings have changed: what was waited for may be there already, or need a sync now."""
-        self.run(self.replica.set_limits(limits))
+        self.run(self.replica.set_limits(limits, uncounted))
         self._sync_if_needed()
 
     def delete_before(self, offset: int) -> int:
@@ -219,10 +222,12 @@ class Hosted:
             done(self.log.failure.code)
             return
         deadline_ms = self._services.uptime_ms() + timeout_ms
-        effects = self.replica.wait(end_offset, acks, deadline_ms, done)
-        if effects:
-            self.run(effects)
+        token = self._last_token = self._last_token + 1
+        settled = self.replica.wait(end_offset, acks, deadline_ms, token)
+        if settled is not None:
+            done(settled.error)
         else:
+            self._waiters[token] = done
             self._listener.wake(self)
 
     def _write_leader_change(self) -> None:
@@ -254,7 +259,7 @@ class Hosted:
         if replica.role is Role.LEADER:
             self.lead(replica.epoch, replicas, replicas, replica.partition_epoch)
         else:
-            replica.replicas = replicas
+            replica.set_replicas(replicas)
 
     def is_followed_by_all_successors(self, *, by_hand: bool = False) -> bool:
         """Whether everybody who could lead instead is known to have followed this replica in its epoch a
@@ -387,7 +392,7 @@ class Hosted:
         except StorageError as error:
             self._fail(error)
             return
-        self.replica.high_watermark = max(self.replica.high_watermark, offset)
+        self.replica.log_restarted(offset)
         # The next ask acknowledges everything before: it waits until what was dropped cannot come back.
         self._sync_if_needed()
         if self.voter_log is not None:
@@ -400,9 +405,8 @@ class Hosted:
         part. After an unclean election that is so: what it has takes the place of what we had.
         """
         if self.unclean_epoch >= 0 and self.log.start_offset == self.log.end_offset:
-            lost = self.replica.high_watermark - leader_start_offset
+            lost = self.replica.give_up_from(leader_start_offset)
             self._give_up(lost, lost)
-            self.replica.high_watermark = self.replica.committed_seen = leader_start_offset
             self.restart_at(leader_start_offset)
 
     def fetch_snapshot(self, leader: int, snapshot: SnapshotId, peers: Peers) -> None:
@@ -419,7 +423,7 @@ class Hosted:
         self.restart_at(snapshot.end_offset)
         if self.log.failure is not None:
             return False
-        self.replica.base_epoch = snapshot.epoch
+        self.replica.set_base_epoch(snapshot.epoch)
         return True
 
     def go_on(self) -> None:
@@ -509,11 +513,11 @@ class Hosted:
         if self.damaged_from is None or self.replica.role is not Role.FOLLOWER:
             return
         if self.election is not None:
-            self.election.forgot = True  # What it drops, it had acknowledged.
+            self.election.set_forgot(True)  # What it drops, it had acknowledged.
         target = max(self.damaged_from, self.log.start_offset)
         is_before_start = self.damaged_from < self.log.start_offset
         self.damaged_from = None
-        self.replica.high_watermark = min(self.replica.high_watermark, target)
+        self.replica.log_damaged_from(target)
         if is_before_start:
             # Cut at the start, the log would end in a batch that cannot be read, and take no more writes.
             self.restart_at(target)
@@ -539,7 +543,7 @@ class Hosted:
         for effect in effects:
             # By type and not by pattern: this is done for every produce.
             if type(effect) is Settle:
-                effect.done(effect.error)
+                self._waiters.pop(effect.token)(effect.error)
             elif type(effect) is Commit:
                 self._listener.committed(self)
                 self.observer.committed()

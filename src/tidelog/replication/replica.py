@@ -15,10 +15,12 @@ and says so with :meth:`Replica.appended`; the log is only asked how far it reac
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, Protocol, cast
 
 from tidelog.errors import ErrorCode
 from tidelog.invariant import invariant
+from tidelog.machine import Machine
 from tidelog.replication.degrading import Degrading
 from tidelog.replication.effects import (
     BeginEpoch,
@@ -79,7 +81,11 @@ class Waiting(NamedTuple):
     end_offset: int
     acks: int
     deadline_ms: int
-    done: Callable[[ErrorCode], None]
+    token: int
+
+
+# What the class does when called, less a call: see effects.
+new_waiting: Callable[[tuple[int, int, int, int]], Waiting] = partial(tuple.__new__, Waiting)
 
 
 class Answer(NamedTuple):
@@ -90,7 +96,9 @@ class Answer(NamedTuple):
     effects: Effects = []  # noqa: RUF012 - never mutated
 
 
-class Replica:
+class Replica(Machine):
+    SURROUNDINGS = frozenset({"log", "is_doubted"})
+
     __slots__ = (
         "_degrading",
         "_held_back",
@@ -135,15 +143,19 @@ class Replica:
         high_watermark: int = 0,
         *,
         is_sure: bool = False,
+        epoch: int = NO_EPOCH,
+        replicas: tuple[int, ...] = (),
+        base_epoch: int = NO_EPOCH,
+        open_to_observers: bool = False,
     ) -> None:
         self.me = me
         self.log = log
         self.policy = policy
         self.limits = limits
         self.role = Role.IDLE
-        self.epoch: int = NO_EPOCH
+        self.epoch: int = epoch
         self.leader: int = NO_BROKER
-        self.replicas: tuple[int, ...] = ()
+        self.replicas: tuple[int, ...] = replicas
         self.in_sync: tuple[int, ...] = ()
         self.maximal_in_sync: frozenset[int] = frozenset()
         self.partition_epoch = -1
@@ -167,9 +179,9 @@ class Replica:
         # Replicas that are about to go: where copies are counted, theirs do not count.
         self.uncounted: frozenset[int] = frozenset()
         # Which epoch wrote the record before the log's start, where a snapshot stands for what came before.
-        self.base_epoch: int = NO_EPOCH
+        self.base_epoch: int = base_epoch
         # Whether who is no replica may fetch, without counting for anything: brokers tail the metadata log.
-        self.open_to_observers = False
+        self.open_to_observers = open_to_observers
         # Exclusive, while this replica leads a log that ends in a seal: nothing more is taken or committed.
         self.sealed_end_offset: int | None = None
         # Whether somebody else may lead by now, of whom we have not heard. A leader that an operator gave up
@@ -212,9 +224,37 @@ class Replica:
         """
         return self.high_watermark if self.is_sure else min(self.high_watermark, self._synced_before)
 
-    def set_limits(self, limits: Limits) -> Effects:
+    # --- settings -------------------------------------------------------------------------------------------
+
+    def set_limits(self, limits: Limits, uncounted: frozenset[int] | None = None) -> Effects:
+        """The topic's settings have changed. ``uncounted``: whose copies do not count; None: as before."""
         self.limits = limits
+        if uncounted is not None:
+            self.uncounted = uncounted
         return self._advance_and_look_again() if self.role is Role.LEADER else []
+
+    def set_policy(self, policy: Policy) -> None:
+        """The topic is replicated in another way from the next role on."""
+        self.policy = policy
+
+    def set_replicas(self, replicas: tuple[int, ...]) -> None:
+        """While another one leads: there are other replicas now. A leader hears of them by :meth:`lead`."""
+        invariant(self.role is not Role.LEADER, "a leader tracks its replicas", self.me, self.epoch)
+        self.replicas = replicas
+
+    def set_base_epoch(self, epoch: int) -> None:
+        """A snapshot stands for everything before the log's start; ``epoch`` wrote the last of it."""
+        self.base_epoch = epoch
+
+    def admit_observers(self) -> None:
+        """Who is no replica may fetch from now on, without counting for anything."""
+        self.open_to_observers = True
+
+    def ask_before_commit(self, is_doubted: Callable[[], bool]) -> None:
+        """Before the watermark moves, ``is_doubted`` tells whether another one may lead by now. A question to
+        the surroundings, like those to the log.
+        """
+        self.is_doubted = is_doubted
 
     # --- roles ----------------------------------------------------------------------------------------------
 
@@ -268,6 +308,18 @@ class Replica:
         self.progress = {}
         return effects
 
+    def begin_hand_over(self) -> None:
+        """Another one is about to lead: nothing more is taken here, until it does or time is up."""
+        self.handing_over = self.role is Role.LEADER
+
+    def end_hand_over(self) -> None:
+        self.handing_over = False
+
+    def seal(self, end_offset: int | None) -> None:
+        """While leading: the log ends in a seal at ``end_offset``; None: it goes on."""
+        if self.role is Role.LEADER:
+            self.sealed_end_offset = end_offset
+
     def stop(self, error: ErrorCode) -> Effects:
         """Leave: the partition goes away, or its disk does."""
         effects = self._leave_role(error)
@@ -281,7 +333,7 @@ class Replica:
 
     def _leave_role(self, error: ErrorCode) -> Effects:
         """Whoever still waits learns now that this replica cannot keep the promise any more; never ok."""
-        effects: Effects = [Settle(each.done, error) for queue in self._waiting.values() for each in queue]
+        effects: Effects = [Settle(each.token, error) for queue in self._waiting.values() for each in queue]
         self._waiting.clear()
         self._held_back = False
         self._proposed = None
@@ -385,18 +437,18 @@ class Replica:
         """More of the log is durable than before."""
         return self._advance_and_look_again() if self.role is Role.LEADER and self.limits.durable else []
 
-    def wait(
-        self, end_offset: int, acks: int, deadline_ms: int, done: Callable[[ErrorCode], None]
-    ) -> Effects:
-        """Tell ``done`` once the produce that ends at ``end_offset`` is acknowledged or refused."""
+    def wait(self, end_offset: int, acks: int, deadline_ms: int, token: int) -> Settle | None:
+        """The verdict on the produce that ends at ``end_offset``. None: ``token`` is settled later, once the
+        produce is acknowledged or refused.
+        """
         verdict = self.policy.acknowledged(self, end_offset, acks)
         if verdict is WAIT:
             queue = self._waiting.get(acks)
             if queue is None:
                 queue = self._waiting[acks] = deque()
-            queue.append(Waiting(end_offset, acks, deadline_ms, done))
-            return []
-        return [new_settle((done, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code))]
+            queue.append(new_waiting((end_offset, acks, deadline_ms, token)))
+            return None
+        return new_settle((token, ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code))
 
     def fetched(
         self, replica: int, epoch: int, offset: int, last_epoch: int, log_start_offset: int, now_ms: int
@@ -574,7 +626,7 @@ class Replica:
             expired = [waiting for waiting in queue if waiting.deadline_ms <= now_ms]
             for waiting in expired:
                 queue.remove(waiting)
-                effects.append(Settle(waiting.done, self.policy.too_late))
+                effects.append(Settle(waiting.token, self.policy.too_late))
         return effects
 
     def _advance(self) -> Effects:
@@ -612,7 +664,7 @@ class Replica:
         if verdict is WAIT:
             return False
         code = ErrorCode.NONE if verdict is YES else cast(Refuse, verdict).code
-        effects.append(Settle(queue.popleft().done, code))
+        effects.append(new_settle((queue.popleft().token, code)))
         return True
 
     # --- following ------------------------------------------------------------------------------------------
@@ -654,6 +706,36 @@ class Replica:
     def lacks(self) -> int:
         """So many committed records, at least, are not in our log."""
         return max(self.committed_seen - self.log.end_offset, 0)
+
+    # --- records that go ------------------------------------------------------------------------------------
+
+    def give_up_missing(self) -> int:
+        """An unclean election made this replica leader. What it lacks is not committed any more; so many
+        records, at least.
+        """
+        lost = self.lacks
+        self.committed_seen = self.log.end_offset
+        return lost
+
+    def give_up_from(self, offset: int) -> int:
+        """After an unclean election the leader's log ends at ``offset``, and what was committed behind it is
+        not any more; so many records, at least.
+        """
+        lost = self.high_watermark - offset
+        self.high_watermark = self.committed_seen = offset
+        return lost
+
+    def log_damaged_from(self, offset: int) -> None:
+        """The log is about to lose everything from ``offset`` on. It stays committed, elsewhere."""
+        self.high_watermark = min(self.high_watermark, offset)
+
+    def log_restarted(self, offset: int) -> None:
+        """The log is empty and goes on at ``offset``, the beginning of the leader's log: what lies before is
+        committed.
+        """
+        self.high_watermark = max(self.high_watermark, offset)
+
+    # --- what the leader sends ------------------------------------------------------------------------------
 
     def received(self, epoch: int, leader_high_watermark: int) -> Effects:
         """The leader's records are in our log; take over its watermark as far as we hold the log."""

@@ -86,7 +86,7 @@ class Sealing:
     def found(self) -> None:
         """About to lead: a log that ends in a seal stays as it is."""
         if self._is_in_log:
-            self._hosted.replica.sealed_end_offset = seal_at_end(self._hosted.log, self.since_epoch)
+            self._hosted.replica.seal(seal_at_end(self._hosted.log, self.since_epoch))
 
     @property
     def _is_in_log(self) -> bool:
@@ -97,7 +97,7 @@ class Sealing:
         replica = self._hosted.replica
         if not self._is_in_log:
             if self.wanted != (replica.sealed_end_offset is not None):
-                replica.sealed_end_offset = replica.log.end_offset if self.wanted else None
+                replica.seal(replica.log.end_offset if self.wanted else None)
         elif self.wanted and replica.sealed_end_offset is None:
             self._write()
         self._look_soon()
@@ -111,7 +111,7 @@ class Sealing:
             hosted.append(memoryview(batch), record.offset, now_ms, now_ms)
         except TidelogError:
             return  # The log has failed, and says so; another one will lead and seal.
-        hosted.replica.sealed_end_offset = record.offset + 1
+        hosted.replica.seal(record.offset + 1)
 
     # --- telling the controllers ----------------------------------------------------------------------------
 

@@ -124,7 +124,7 @@ class ControllerMachine(Machine):
         quorum, services = self.quorum, self.services
         if quorum is not None and services is not None and not quorum.election.retired:
             hosted, election, chance = quorum.hosted, quorum.election, self.world.chance.random()
-            hosted.elect(election._ask_votes(services.uptime_ms(), chance, hosted.tail))
+            hosted.elect(election.ask_votes(services.uptime_ms(), chance, hosted.tail))
 
     @property
     def leads(self) -> bool:
@@ -187,7 +187,7 @@ class ControllersCluster:
         self.ill_luck = self.zeal = 0.0
         self.timing = TIMING
         for quorum in self.quorums():
-            quorum.election.timing = TIMING
+            quorum.election.set_timing(TIMING)
 
     # --- looking --------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ class Driven:
         )
         self.seen: list[Any] = []
         self.answers: list[ErrorCode] = []
+        self.settled: list[int] = []  # The tokens: a produce waits under its end offset.
 
     def run(self, effects: list[Any]) -> list[Any]:
         for effect in effects:
@@ -45,8 +46,9 @@ class Driven:
                 case Truncate(end):
                     self.log.end_offset = end
                     self.log.epochs.truncate_from(end)
-                case Settle(done, error):
-                    done(error)
+                case Settle(token, error):
+                    self.answers.append(error)
+                    self.settled.append(token)
         self.seen += effects
         return effects
 
@@ -59,9 +61,11 @@ class Driven:
     def produce(self, acks: int = ALL, deadline_ms: int = 10_000) -> list[Any]:
         self.log.write(self.replica.epoch)
         effects = self.run(self.replica.appended())
-        return effects + self.run(
-            self.replica.wait(self.log.end_offset, acks, deadline_ms, self.answers.append)
-        )
+        return effects + self.wait(self.log.end_offset, acks, deadline_ms)
+
+    def wait(self, end_offset: int, acks: int = ALL, deadline_ms: int = 10_000) -> list[Any]:
+        settled = self.replica.wait(end_offset, acks, deadline_ms, end_offset)
+        return self.run([] if settled is None else [settled])
 
     def fetched(
         self, replica: int, offset: int, last_epoch: int = 1, now_ms: int = 10, epoch: int = 1

@@ -108,11 +108,17 @@ def open_metadata(
         me.voter_id, history.latest, ballot, settings.timing, services.uptime_ms(), chance(), directory
     )
     applied_offset = contents.snapshot.end_offset if contents is not None else log.start_offset
-    replica = Replica(me.voter_id, log, BY_NAME["quorum"], Limits(durable=True), applied_offset)
-    replica.replicas = tuple(sorted(history.latest.ids))
-    replica.epoch = ballot.epoch
-    replica.base_epoch = base_epoch
-    replica.open_to_observers = True
+    replica = Replica(
+        me.voter_id,
+        log,
+        BY_NAME["quorum"],
+        Limits(durable=True),
+        applied_offset,
+        epoch=ballot.epoch,
+        replicas=tuple(sorted(history.latest.ids)),
+        base_epoch=base_epoch,
+        open_to_observers=True,
+    )
     hosted = Hosted(METADATA_KEY, log, replica, services, host, election, ballots)
     hosted.snapshots = Snapshots(METADATA_KEY, me.voter_id, store, services)
     voters = MetadataVoters(hosted, election, history, me, services)

@@ -108,7 +108,7 @@ class MetadataSnapshots:
         oldest = self._store.oldest
         if self._store.count >= KEPT and oldest is not None and oldest.end_offset > log.start_offset:
             log.advance_start(oldest.end_offset)
-            self._hosted.replica.base_epoch = oldest.epoch
+            self._hosted.replica.set_base_epoch(oldest.epoch)
             self._voters.history.forget_before(oldest.end_offset)
         log.roll(now_ms)  # So that the next time whole segments can go.
         log.remove_deleted(now_ms)

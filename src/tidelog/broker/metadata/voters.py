@@ -62,7 +62,7 @@ class MetadataVoters:
         self._services = services
         self._wishes: deque[Wish] = deque()
         self.on_change: Callable[[VoterSet], None] = lambda voters: None
-        election.needed = self._is_needed()
+        election.set_needed(self._is_needed())
 
     @property
     def latest(self) -> VoterSet:
@@ -118,7 +118,7 @@ class MetadataVoters:
 
     def committed(self) -> None:
         """The high watermark has moved."""
-        self._election.needed = self._is_needed()
+        self._election.set_needed(self._is_needed())
         if not self._may_change:
             return
         if self._me.voter_id not in self.latest:

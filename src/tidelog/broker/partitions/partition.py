@@ -90,7 +90,7 @@ class Partition:
         self.replica = hosted.replica
         self._alone = alone
         self._may_be_decided = may_be_decided
-        self.replica.is_doubted = self._is_doubted
+        self.replica.ask_before_commit(self._is_doubted)
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
         self._committed_bytes = 0  # of all that was ever written, when all of it was last committed

@@ -226,12 +226,11 @@ class PartitionTable:
             return
         if hosted.election is not None and self.quorum is not None:
             self.quorum.dissolve(hosted)
-        replica.policy = BY_NAME[partition.mode]
+        replica.set_policy(BY_NAME[partition.mode])
         limits, uncounted = self._limits(mine.config, partition), frozenset(partition.uncounted)
         if (limits, uncounted) != (replica.limits, replica.uncounted):
             self._end_role(mine, partition)
-            replica.uncounted = uncounted
-            hosted.set_limits(limits)
+            hosted.set_limits(limits, uncounted)
         hosted.successors = self._successors(mine.config, partition)
         hosted.unclean_epoch = partition.unclean_epoch
         mine.stands_in = self._is_stand_in(partition)
@@ -278,7 +277,7 @@ class PartitionTable:
     def _let_vote(self, mine: Partition, partition: PartitionImage) -> None:
         """The replicas find out themselves who leads; the metadata says who they are."""
         hosted = mine.hosted
-        hosted.replica.policy = BY_NAME[partition.mode]
+        hosted.replica.set_policy(BY_NAME[partition.mode])
         invariant(self.quorum is not None, "somebody looks after replicas that vote", mine.name)
         quorum, before = cast("QuorumPartitions", self.quorum), hosted.election
         topic_id, index = cast(tuple[UUID, int], hosted.key)

@@ -36,7 +36,7 @@ class HandOver:
 
     def _open(self) -> None:
         self._closed_ms = None
-        self._hosted.replica.handing_over = False
+        self._hosted.replica.end_hand_over()
 
     def _look(self) -> None:
         replica = self._hosted.replica
@@ -58,7 +58,7 @@ class HandOver:
             return AGAIN_MS
         if self._closed_ms is None and progress.end_offset >= replica.high_watermark:
             self._closed_ms = now_ms
-            replica.handing_over = True
+            replica.begin_hand_over()
         if self._closed_ms is not None and progress.end_offset >= replica.log.end_offset:
             self._peers.send(self.heir, StandNow(replica.me, self._hosted.key, replica.epoch))
             return LOOK_MS * 20

@@ -149,16 +149,16 @@ class QuorumPartitions:
             self._chance(),
             self._book.name,
             self._first_delay_ms(partition) if is_new else None,
+            hearsay_max=EPOCHS_AHEAD // 2,
+            forgot=hosted.is_cut or key in self._lost or forgot(partition, history.latest, self._me),
         )
-        election.forgot = hosted.is_cut or key in self._lost or forgot(partition, history.latest, self._me)
-        election.hearsay_max = EPOCHS_AHEAD // 2
         hosted.notes_fetches = False
         hosted.begin_election(election, PartitionBallots(self._book, key))
         voters = QuorumVoters(hosted, election, history, file, self._services, lambda: self._images[key])
         voters.unconfessed = key in self._lost
         self._voters[key] = hosted.voter_log = voters
-        election.needed = voters.is_needed()
-        replica.open_to_observers = True
+        election.set_needed(voters.is_needed())
+        replica.admit_observers()
         hosted.follow(max(ballot.epoch, replica.epoch), NO_BROKER, tuple(sorted(history.latest.ids)), -1)
         self._host.voting.add(hosted, election)
         if not is_new and partition.leader not in (NO_BROKER, self._me):
@@ -228,7 +228,8 @@ class QuorumPartitions:
         key = _key(hosted)
         voters, election = self._voters.get(key), hosted.election
         if voters is not None and election is not None:
-            election.forgot = voters.unconfessed = True
+            election.set_forgot(True)
+            voters.unconfessed = True
             # Who hears late of the metadata may have been readmitted for an earlier loss in between.
             self._lost[key] = max(self._images[key].partition_epoch, self._healed(key))
         self.note_lost(key, noted)

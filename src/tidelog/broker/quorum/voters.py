@@ -103,7 +103,7 @@ class QuorumVoters:
             return  # It holds all that was ever committed; who was elected tells the controllers so.
         if self.unconfessed or self._hosted.is_cut or (election.forgot and self._me in partition.damaged):
             return  # It has lost records, and the controllers have not numbered that yet.
-        election.forgot = forgot(partition, self.latest, self._me)
+        election.set_forgot(forgot(partition, self.latest, self._me))
 
     def cut(self, end_offset: int) -> None:
         self._arriving.clear()

@@ -34,37 +34,44 @@ class _Store:
             self.image = self.image.apply(records)
 
 
+class _Controller(Controller):
+    """Everybody was heard a moment ago."""
+
+    def _is_heard(self, broker_id: int) -> bool:
+        return True
+
+    def fence(self, broker_id: int) -> None:
+        self._fence(broker_id)
+
+    def settle(self, image: ClusterImage) -> list[MetadataRecord]:
+        return list(elections.settle_all(image, self._rules.at(image)))
+
+
 class SmallController:
     """Keeps nothing between two steps but the image that is handed in."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._store = _Store()
-        self._controller = Controller(self._store, config, SessionTiming())
-        self._controller.active = True
+        self._new = _Controller(self._store, config, SessionTiming())
+        self._new.activate(0)
 
-    def _go_back_to(self, image: ClusterImage) -> None:
-        """Sessions are no part of a state: everybody was heard a moment ago, and nobody has just come."""
+    def _at(self, image: ClusterImage) -> _Controller:
+        """Sessions are no part of a state: nobody has just come."""
         self._store.image = image
-        controller = self._controller
-        controller._doubt = -1
-        for remembered in (controller._heard, controller._deadlines, controller._registered_ms):
-            remembered.clear()
-        controller._must_know.clear()
+        return self._new.copied()
 
     def commit(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> ClusterImage:
-        self._go_back_to(image)
+        self._store.image = image
         self._store.commit(records)
         return self._store.image
 
     def handle(self, image: ClusterImage, ask: ControllerAsk) -> tuple[ClusterImage, list[ControllerGot]]:
-        self._go_back_to(image)
         answers: list[ControllerGot] = []
-        self._controller.handle(ask, 0, answers.append)
+        self._at(image).handle(ask, 0, answers.append)
         return self._store.image, answers
 
     def fence(self, image: ClusterImage, broker_id: int) -> ClusterImage:
-        self._go_back_to(image)
-        self._controller._fence(broker_id)
+        self._at(image).fence(broker_id)
         return self._store.image
 
     def unfence(self, image: ClusterImage, broker_id: int) -> ClusterImage:
@@ -74,5 +81,4 @@ class SmallController:
 
     def settle(self, image: ClusterImage) -> ClusterImage:
         """What follows from changed settings."""
-        records = list(elections.settle_all(image, self._controller._rules.at(image)))
-        return self.commit(image, records)
+        return self.commit(image, self._at(image).settle(image))

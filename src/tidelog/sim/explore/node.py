@@ -298,7 +298,7 @@ class SmallNode(Node):
         election = hosted.election
         if election is None:
             return False
-        election.deadline_ms = min(election.deadline_ms, now_ms)
+        election.hurry(now_ms)
         self.host.voting.look_at(hosted, now_ms)
         self.clock.run()
         return election.state in (State.PROSPECTIVE, State.CANDIDATE)
