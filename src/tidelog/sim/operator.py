@@ -11,6 +11,9 @@ mode                what is decided
 ``quorum``          a majority of the voters lost data: the longest log goes on (``tidelog topic recover``)
 =================== ==========================================================================================
 
+In any mode, a transaction that hangs in a partition because records were given up is aborted there
+(:mod:`tidelog.sim.hanging`).
+
 Whether something is to be decided follows from what the checkers saw being lost, not from what the cluster
 takes for lost (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
 """
@@ -21,9 +24,12 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.successions import elects_itself
 from tidelog.errors import TidelogError
+from tidelog.sim import hanging
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.promises.place import Key
+from tidelog.sim.clients.client import Client
 from tidelog.sim.cluster import SimCluster
+from tidelog.sim.hanging import Hanging
 
 LOOKS_MS = 1000.0
 PATIENCE = 4
@@ -35,6 +41,8 @@ class Operator:
         self._cluster = cluster
         self._rules = Rulebook(cluster.config)
         self._seen: dict[Key, int] = {}  # how often, without a break
+        self._hanging: dict[Hanging, int] = {}  # the same
+        self._client: Client | None = None  # once it is needed
         self.looks = False
 
     def start(self) -> None:
@@ -54,7 +62,15 @@ class Operator:
             if self._seen[place.key] >= PATIENCE:
                 checker.may_force(place)
                 self._force(place)
+        self._end_hanging()
         self.start()
+
+    def _end_hanging(self) -> None:
+        self._hanging = {each: self._hanging.get(each, 0) + 1 for each in hanging.find(self._cluster)}
+        for each, seen in self._hanging.items():
+            if seen >= PATIENCE:
+                self._client = self._client or self._cluster.client()
+                hanging.abort(self._client, each)
 
     def _force(self, place: Place) -> None:
         name, index = place.topic.name, place.number

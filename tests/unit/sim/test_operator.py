@@ -6,8 +6,12 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.controller.successions import acting_leader
 from tidelog.controller.successions.steps import record_of
 from tidelog.controller.topics import TopicWish
+from tidelog.sim import hanging
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.operator import Operator
+from tidelog.sim.stories.hanging import forget_a_transaction
+from tidelog.sim.stories.late_markers import OldProducer
+from tidelog.sim.story import TOPIC, Story
 
 
 def lost_disk(copies: str, mode: str = "primary-backup", replicas: tuple[int, ...] = (1, 2, 3)) -> SimCluster:
@@ -122,3 +126,26 @@ def test_members_that_are_all_gone_with_their_disks_are_its_decision() -> None:
     Operator(cluster).start()
     cluster.world.run_until(cluster.world.now_ms + 8000)
     assert cluster.checker.metadata.newest.topics["t"].partitions[0].leader > 0
+
+
+def test_a_transaction_that_its_coordinator_has_lost_is_its_decision() -> None:
+    cluster = forget_a_transaction().cluster
+    assert len(hanging.find(cluster)) == 1
+    Operator(cluster).start()
+    cluster.world.run_until(cluster.world.now_ms + 6000)
+    assert hanging.find(cluster) == []
+
+
+def test_a_transaction_that_hangs_without_a_loss_is_not_helped() -> None:
+    cluster = forget_a_transaction().cluster
+    cluster.checker.transactions.void = False
+    cluster.checker.given_up.clear()
+    assert hanging.find(cluster) == []
+
+
+def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
+    """Although records of its partition were given up."""
+    story = Story()
+    OldProducer(story).write()
+    story.cluster.checker.given_up.add((TOPIC, 0))
+    assert hanging.find(story.cluster) == []

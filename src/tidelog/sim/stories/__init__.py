@@ -14,6 +14,7 @@ from tidelog.sim.stories import (
     failed_logs,
     files,
     group_owners,
+    hanging,
     isr,
     known_holes,
     late_markers,
@@ -53,6 +54,7 @@ STORIES: dict[str, Told] = (
     | _named("failed_log", failed_logs.STORIES)
     | _named("file", files.STORIES)
     | _named("group", group_owners.STORIES)
+    | _named("hanging", hanging.STORIES)
     | _named("late_marker", late_markers.STORIES)
     | _named("lost_order", lost_orders.STORIES)
     | _named("old_mail", old_mail.STORIES)

@@ -23,6 +23,8 @@ NAME = "p"
 class OldProducer:
     """Of a client that does not know transaction version 2."""
 
+    letter = b"r"  # of its records
+
     def __init__(self, story: Story) -> None:
         self._story = story
         self._records = 0
@@ -60,7 +62,7 @@ class OldProducer:
             "v3_and_below_topics": [{"name": TOPIC, "partitions": [0]}],
         }  # fmt: skip
         self._ask(ADD_PARTITIONS_TO_TXN, body, ADD_VERSION)
-        value = b"r%d" % (self._records + 1)
+        value = b"%b%d" % (self.letter, self._records + 1)
         batch = encode_batch(
             [Record(0, int(story.world.now_ms), None, value, ())], producer_id=producer_id,
             producer_epoch=epoch, base_sequence=self._records, transactional=True,

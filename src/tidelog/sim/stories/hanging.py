@@ -1,0 +1,74 @@
+"""Transactions that no coordinator knows any more, and what an operator does about them."""
+
+from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
+from tidelog.errors import ErrorCode
+from tidelog.sim import hanging
+from tidelog.sim.checkers.batches import entries
+from tidelog.sim.clients.client import ReadCall, Reply
+from tidelog.sim.stories.asking import wait_for
+from tidelog.sim.stories.late_markers import OldProducer
+from tidelog.sim.story import TOPIC, Story
+from tidelog.sim.telling import expect
+
+
+class _Transactional(OldProducer):
+    letter = b"t"
+
+
+def _read_committed(story: Story) -> list[str]:
+    """What a reader of committed records gets from whoever leads, less what was aborted."""
+    heard: list[Reply] = []
+    client, leader = story.client, story.leader()
+    call = ReadCall(client.client_id, client.next_number(), TOPIC, 0, 0, -1, -1, 1 << 20, True)
+    client.ask(story.machine(leader).node_id, call, heard.append)
+    reply = wait_for(story, heard)
+    aborted = {first for _, first in reply.aborted}
+    values = [entry.value.decode() for entry in entries(reply.records) if entry.offset not in aborted]
+    story.tell(f"read committed at {leader}: {' '.join(values) or 'nothing'}")
+    return values
+
+
+def _is_coordinated(story: Story) -> bool:
+    topic = story.cluster.checker.metadata.newest.topics[TRANSACTION_STATE]
+    return topic.partitions[0].leader >= 0 and len(topic.partitions[0].in_sync) == 3
+
+
+def forget_a_transaction() -> Story:
+    """All brokers lose power while a transaction is open. Its partition syncs every record and has it; the
+    coordinator's log does not, and has lost its end.
+    """
+    story = Story(flush_messages="1")
+    _Transactional(story)
+    producer = _Transactional(story)  # takes its place, and is known to a log that was synced last with it
+    expect(story.write(), ErrorCode.NONE)
+    producer.write()
+    producer.end(commits=True)
+    story.run(100)
+    producer.write()
+    story.power_off("ABC")
+    story.run(500)
+    story.start("ABC")
+    story.until(lambda: story.is_led_anew(0) and story.all_in_sync(), "the return of everybody")
+    story.until(lambda: _is_coordinated(story), "the return of the coordinator")
+    story.run(1000)
+    expect(story.write(), ErrorCode.NONE)
+    return story
+
+
+def coordinator_that_forgot() -> Story:
+    """All brokers lose power while a transaction is open. Its partition syncs every record and has it; the
+    coordinator's log does not, and has lost its end. Nobody will end the transaction: readers of committed
+    records wait before it, and get on when an operator has aborted it.
+    """
+    story = forget_a_transaction()
+    expect(_read_committed(story), ["r1", "t1"])
+    [found] = hanging.find(story.cluster)
+    story.tell(f"an operator aborts the transaction that begins at offset {found.start_offset}")
+    hanging.abort(story.client, found)
+    story.run(500)
+    expect(hanging.find(story.cluster), [])
+    expect(_read_committed(story), ["r1", "t1", "r2"])
+    return story
+
+
+STORIES = (coordinator_that_forgot,)
