@@ -43,6 +43,8 @@ TOPIC = "t"
 WAIT_MS = 15_000.0  # within which a healthy cluster must be whole again
 SETTINGS = {  # In twenty seconds something shall happen.
     "replica.lag.time.max.ms": 2000,
+    # A segment costs the scrubber as much as 128 KB, and where each batch is one, there are thousands.
+    "log.scrub.bytes.per.second": 256 << 20,
     "group.min.session.timeout.ms": 1000,
     "group.initial.rebalance.delay.ms": 100,
     "group.consumer.session.timeout.ms": SESSION_MS,

@@ -27,6 +27,7 @@ from tidelog.sim.stories import (
     quorum_topics,
     readers,
     registrations,
+    scrubbing,
     seams,
     seams_two,
     stand_ins,
@@ -62,6 +63,7 @@ STORIES: dict[str, Told] = (
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
     | _named("reader", readers.STORIES)
+    | _named("scrub", scrubbing.STORIES)
     | _named("wholeness", wholeness.STORIES)
     | _named("known_hole", known_holes.STORIES)
 )
