@@ -4,16 +4,23 @@ Behind the records of a segment come its indexes: a wrong entry has them built a
 
 One piece at a time, in a thread, at a pace that nobody notices. Only segments that are not written any more:
 what this process appends it has checked.
+
+A round takes hours, and the log changes meanwhile. What comes behind a segment (the offset at which it ends,
+and the leader epoch) is held against its records, so what is found counts only while both segments are still
+in the log, one behind the other: a truncated segment ends earlier, or with newer records.
 """
 
 import logging
+from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.partitions.partition import Partition
 from tidelog.errors import StorageError
 from tidelog.log.index_check import IndexPiece, index_pieces
+from tidelog.log.log import Log
 from tidelog.log.segment import Segment
 from tidelog.log.verification import ANY_EPOCH, PIECE_BYTES, Checked, Piece, pieces
 from tidelog.services import Timer
@@ -21,7 +28,29 @@ from tidelog.services import Timer
 logger = logging.getLogger(__name__)
 
 IDLE_MS = 60_000  # between two rounds over everything
-Walk = Generator[tuple[Partition, Piece | IndexPiece], Checked | None, None]
+
+
+class Pair(NamedTuple):
+    """A segment that is looked at, and what the log had behind it when the round began."""
+
+    log: Log
+    segment: Segment
+    following: Segment
+
+    @property
+    def is_there(self) -> bool:
+        """Whether they are still neighbours: neither truncated, deleted nor compacted."""
+        segments = self.log.segments
+        number = bisect_right(segments, self.segment.base_offset, key=lambda each: each.base_offset)
+        return (
+            not self.log.closed
+            and 0 < number < len(segments)
+            and segments[number - 1] is self.segment
+            and segments[number] is self.following
+        )
+
+
+Walk = Generator[tuple[Partition, Pair, Piece | IndexPiece], Checked | None, None]
 
 
 class Scrubber:
@@ -56,9 +85,9 @@ class Scrubber:
         try:
             if self._walk is None:
                 self._walk = self._pieces()
-                partition, piece = next(self._walk)
+                partition, pair, piece = next(self._walk)
             else:
-                partition, piece = self._walk.send(last)
+                partition, pair, piece = self._walk.send(last)
         except StopIteration:
             self._walk = None
             self._later(self._idle_ms)
@@ -71,7 +100,7 @@ class Scrubber:
             return
         records = piece
         self._broker.services.offload(
-            records.check, lambda found: self._checked(partition, records, found, rate)
+            records.check, lambda found: self._checked(partition, pair, records, found, rate)
         )
 
     def _indexes_checked(
@@ -89,14 +118,15 @@ class Scrubber:
                 logger.error("%s: %s", partition.name, error.message)
         self._timer = self._broker.services.later(1000 * (PIECE_BYTES // 16) / rate, lambda: self.step(None))
 
-    def _checked(self, partition: Partition, piece: Piece, found: Checked | BaseException, rate: int) -> None:
+    def _checked(
+        self, partition: Partition, pair: Pair, piece: Piece, found: Checked | BaseException, rate: int
+    ) -> None:
         if isinstance(found, BaseException):
             logger.error("%s could not be checked: %s", partition.name, found)
             found = Checked(0, piece.next_offset, str(found))
         self.checked_bytes += piece.region.size
         # Truncated, deleted or compacted while it was read: then it proves nothing.
-        there = not partition.log.closed and piece.segment in partition.log.segments
-        if found.damage and there and piece.segment.size >= piece.region.position + piece.region.size:
+        if found.damage and pair.is_there:
             self.damaged_segments += 1
             partition.hosted.damaged(found.next_offset, found.damage)
         self._timer = self._broker.services.later(
@@ -107,30 +137,32 @@ class Scrubber:
         for partition in self._partitions():
             segments = list(partition.log.segments)
             for segment, following in pairwise(segments):
-                if partition.log.closed:
-                    break
+                pair = Pair(partition.log, segment, following)
+                if not pair.is_there:
+                    continue
                 try:
-                    first = following.header_at(0)
-                    epoch_max = first.leader_epoch if first is not None else ANY_EPOCH
-                    found = yield from self._records(partition, segment, following.base_offset, epoch_max)
-                    if found is None or not found.damage:
+                    found = yield from self._records(partition, pair)
+                    if pair.is_there and (found is None or not found.damage):
                         for piece in index_pieces(segment):
-                            yield partition, piece
+                            yield partition, pair, piece
                 except (OSError, StorageError) as error:
                     logger.error("%s cannot be checked: %s", partition.name, error)
 
     def _records(
-        self, partition: Partition, segment: Segment, end_offset: int, epoch_max: int
-    ) -> Generator[tuple[Partition, Piece], Checked | None, Checked | None]:
+        self, partition: Partition, pair: Pair
+    ) -> Generator[tuple[Partition, Pair, Piece], Checked | None, Checked | None]:
         """The last piece's outcome; None where there was none."""
-        walk = pieces(segment, end_offset, epoch_max)
+        first = pair.following.header_at(0)
+        epoch_max = first.leader_epoch if first is not None else ANY_EPOCH
+        walk = pieces(pair.segment, pair.following.base_offset, epoch_max)
         found: Checked | None = None
         try:
-            while True:
+            while pair.is_there:
                 piece = next(walk) if found is None else walk.send(found)
-                found = yield partition, piece
+                found = yield partition, pair, piece
         except StopIteration:
-            return found
+            pass
+        return found
 
     def _partitions(self) -> Iterator[Partition]:
         yield from list(self._broker.partitions)

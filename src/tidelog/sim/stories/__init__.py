@@ -28,6 +28,7 @@ from tidelog.sim.stories import (
     quorum_topics,
     readers,
     registrations,
+    scrubbing,
     seams,
     seams_two,
     stand_ins,
@@ -64,6 +65,7 @@ STORIES: dict[str, Told] = (
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
     | _named("reader", readers.STORIES)
+    | _named("scrub", scrubbing.STORIES)
     | _named("wholeness", wholeness.STORIES)
     | _named("known_hole", known_holes.STORIES)
 )
