@@ -1,4 +1,4 @@
-"""Writes into docs/simulator.md which branches of the pure core no seed takes.
+"""Writes into docs/simulator-coverage.md which branches of the pure core no seed takes.
 
 ``./dev run python tools/sim_branches.py [SEEDS [FIRST]]``: so many seeds of every mode, on all cores. It
 takes minutes, because tracing is slow; ``./dev docs`` leaves the section as it is.
@@ -13,7 +13,7 @@ from tidelog.cli.sim.hunt import Amount, Hunt
 from tidelog.sim.coverage import Coverage
 from tidelog.sim.run import MODES
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "simulator.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "simulator-coverage.md"
 BEGIN, END = "<!-- branches -->", "<!-- end of branches -->"
 COMMAND = "python tools/sim_branches.py"
 SEEDS = 40
@@ -26,7 +26,7 @@ def section(coverage: Coverage, seeds: int, first: int, failed: int) -> str:
     return "\n".join(
         [
             f"{seeds} seeds of every mode from {first} on ({seeds * len(MODES)} runs, {failed} failed) took "
-            f"{taken} of {count} branches. This section is made by `./dev run {COMMAND} {seeds} {first}`.",
+            f"{taken} of {count} branches. Made by `./dev run {COMMAND} {seeds} {first}`.",
             "",
             "| package | taken | branches |",
             "|---|---|---|",

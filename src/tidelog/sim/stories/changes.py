@@ -67,7 +67,7 @@ class ChangeStory(Story):
 
 
 def round_trip() -> ChangeStory:
-    """From isr to quorum, on to primary-backup, and back to isr: every record stays, in its order."""
+    """From isr to quorum, on to primary-backup, and back to isr: every record stays, in order."""
     story = ChangeStory()
     expect(story.write(), ErrorCode.NONE)
     for mode in ("quorum", "primary-backup", "isr"):
@@ -83,8 +83,8 @@ def round_trip() -> ChangeStory:
 
 
 def majority_is_waited_for() -> ChangeStory:
-    """From isr to quorum with one member in sync: two who lack records could elect each other, so the change
-    waits until a majority is in sync.
+    """From isr to quorum with one member in sync: two replicas that lack records could elect each other, so
+    the change waits until a majority is in sync.
     """
     story = ChangeStory()
     story.kill("BC")
@@ -104,8 +104,8 @@ def majority_is_waited_for() -> ChangeStory:
 
 
 def sealed_without_controllers() -> ChangeStory:
-    """From quorum to isr while the controllers cannot be reached: the log is sealed, nothing more is taken,
-    and the leader's death changes nothing; when the controllers are back, the change is made.
+    """From quorum to isr while the controllers are unreachable: the log is sealed and accepts no records,
+    also after the leader dies. The change completes when the controllers are back.
     """
     story = ChangeStory(replication_mode="quorum")
     expect(story.write(), ErrorCode.NONE)
@@ -132,9 +132,9 @@ def sealed_without_controllers() -> ChangeStory:
 
 
 def voters_that_have_not_heard() -> ChangeStory:
-    """From quorum to isr while two voters hear nothing of the controllers, and then nothing of the leader any
-    more: they elect one of themselves, but it finds the seal in its log and takes nothing. When they hear of
-    the change they follow the leader that was named.
+    """From quorum to isr while two voters can reach neither the controllers nor, later, the leader: they
+    elect one of themselves, but it finds the seal in its log and accepts nothing. When they learn of the
+    change they follow the appointed leader.
     """
     story = ChangeStory(replication_mode="quorum")
     expect(story.write(), ErrorCode.NONE)
@@ -160,9 +160,9 @@ def voters_that_have_not_heard() -> ChangeStory:
 
 
 def voters_do_not_follow_hearsay() -> ChangeStory:
-    """From quorum to isr while two voters hear nothing of the controllers, but still of the leader that is
-    named: they do not follow it on its own word, or they would have records behind the seal, and take more of
-    them once it is dead.
+    """From quorum to isr while two voters cannot reach the controllers, only the appointed leader: they do
+    not follow it on its own word. Otherwise they would get records behind the seal and accept more after its
+    death.
     """
     story = ChangeStory(replication_mode="quorum")
     expect(story.write(), ErrorCode.NONE)
@@ -187,7 +187,9 @@ def voters_do_not_follow_hearsay() -> ChangeStory:
 
 
 def who_lacks_records_is_no_member() -> ChangeStory:
-    """From quorum to isr while one voter lacks a record: only those who hold the whole log are members."""
+    """From quorum to isr while one voter lacks a record: only replicas that hold the whole log become
+    members.
+    """
     story = ChangeStory(replication_mode="quorum")
     story.cut("C", "AB")
     expect(story.write(), ErrorCode.NONE)
@@ -201,8 +203,8 @@ def who_lacks_records_is_no_member() -> ChangeStory:
 
 
 def there_and_back() -> ChangeStory:
-    """From quorum to isr and back at once: the seal at the end of the log belongs to an earlier time, and
-    records are taken again.
+    """From quorum to isr and back at once: the seal at the end of the log belongs to an earlier epoch, and
+    records are accepted again.
     """
     story = ChangeStory(replication_mode="quorum")
     expect(story.write(), ErrorCode.NONE)
@@ -219,8 +221,8 @@ def there_and_back() -> ChangeStory:
 
 
 def first_replica_is_waited_for() -> ChangeStory:
-    """From isr to primary-backup while the first replica is away: it is to lead, and lacks what was written
-    since, so the change waits until it is in sync.
+    """From isr to primary-backup while the first replica is down: it would become the primary and lacks
+    records, so the change waits until it is in sync.
     """
     story = ChangeStory()
     story.kill("A")
@@ -238,8 +240,8 @@ def first_replica_is_waited_for() -> ChangeStory:
 
 
 def primary_is_waited_for() -> ChangeStory:
-    """From primary-backup to isr while the primary is away: it may hold what nobody else has, so the change
-    waits for it.
+    """From primary-backup to isr while the primary is down: it may hold records that no other replica has, so
+    the change waits for it.
     """
     story = ChangeStory(replication_mode="primary-backup", min_insync_replicas="1")
     story.cut("A", "BC")

@@ -8,7 +8,7 @@ from tidelog.sim.telling import expect
 
 
 def leader_killed() -> ControllersStory:
-    """1. The leader is killed: the more complete of the others is voted in, and decisions go on."""
+    """1. The leader is killed: the more complete of the others is elected, and decisions continue."""
     story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.cut("A", "C")
@@ -24,7 +24,7 @@ def leader_killed() -> ControllersStory:
 
 
 def follower_killed() -> ControllersStory:
-    """2. A follower is killed: nobody notices."""
+    """2. A follower is killed: no effect."""
     story = ControllersStory()
     story.kill("B")
     expect(story.decide(), ErrorCode.NONE)
@@ -34,7 +34,7 @@ def follower_killed() -> ControllersStory:
 
 
 def both_followers_killed() -> ControllersStory:
-    """3. Both followers are killed: the leader sees no majority and steps down; what is committed stays
+    """3. Both followers are killed: the leader hears no majority and steps down. Committed metadata stays
     known.
     """
     story = ControllersStory()
@@ -52,8 +52,8 @@ def both_followers_killed() -> ControllersStory:
 
 
 def leader_and_follower_killed() -> ControllersStory:
-    """4. The leader and a follower are killed: no majority, so nothing is decided; what the third knows to be
-    committed can be read.
+    """4. The leader and a follower are killed: without a majority nothing is decided. The third serves what
+    it knows to be committed.
     """
     story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
@@ -69,7 +69,9 @@ def leader_and_follower_killed() -> ControllersStory:
 
 
 def all_killed() -> ControllersStory:
-    """6. All are killed: the first one back waits for a second, and the more complete of the two leads."""
+    """6. All controllers are killed: the first one back waits for a second, and the more complete of the two
+    leads.
+    """
     story = ControllersStory()
     story.cut("C", "AB")
     expect(story.decide(), ErrorCode.NONE)
@@ -89,7 +91,7 @@ def all_killed() -> ControllersStory:
 
 
 def leader_frozen() -> ControllersStory:
-    """7. The leader freezes for 30 seconds: another is voted in, and the old one steps down when it hears the
+    """7. The leader is frozen for 30 seconds: another is elected, and the old one steps down when it sees the
     higher epoch.
     """
     story = ControllersStory()
@@ -110,7 +112,7 @@ def leader_frozen() -> ControllersStory:
 
 
 def leader_cut_off() -> ControllersStory:
-    """8. The leader is cut off: it steps down by itself, and the other side votes."""
+    """8. The leader is disconnected: it steps down by itself, and the other side elects a leader."""
     story = ControllersStory()
     story.cut("A", "BC")
     waiting = story.ask()
@@ -124,7 +126,9 @@ def leader_cut_off() -> ControllersStory:
 
 
 def all_lose_power() -> ControllersStory:
-    """9. All three lose power at once: whatever was decided was synced by two of them."""
+    """9. All three controllers lose power at once: every decision was synced by two of them, so nothing is
+    lost.
+    """
     story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.power_off("ABC")
@@ -136,8 +140,8 @@ def all_lose_power() -> ControllersStory:
 
 
 def voter_loses_its_disk() -> ControllersStory:
-    """10. A voter comes back with an empty disk: it does not vote before it has caught up, or it could help
-    to elect somebody who lacks what it forgot.
+    """10. A voter returns with an empty disk: it does not vote until it has caught up. Otherwise it could
+    help to elect a controller that lacks what it lost.
     """
     story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
@@ -154,9 +158,9 @@ def voter_loses_its_disk() -> ControllersStory:
 
 
 def voter_is_damaged() -> ControllersStory:
-    """13. A voter comes back with a flipped bit in its newest decision, together with one that never had it,
-    while the leader is frozen: it counts as one with another disk, so they elect nobody, and the decision
-    stays.
+    """13. A voter returns with a flipped bit in its newest decision, together with one that never had it,
+    while the leader is frozen: it counts as one with another disk, so the two elect no leader, and the
+    decision is kept.
     """
     story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
@@ -180,7 +184,7 @@ def voter_is_damaged() -> ControllersStory:
 
 
 def disk_full() -> ControllersStory:
-    """12. The leader's disk is full: it resigns, another leads."""
+    """12. The leader's disk is full: it resigns, and another controller leads."""
     story = ControllersStory()
     expect(story.decide(), ErrorCode.NONE)
     story.fill_disk("A")
@@ -191,8 +195,8 @@ def disk_full() -> ControllersStory:
 
 
 def split_vote() -> ControllersStory:
-    """Split vote: two stand for election at the same time and each votes for itself. Nobody wins, and chance
-    decides who tries again first.
+    """Split vote: two candidates stand at the same time and each votes for itself. Neither wins, and a random
+    delay decides which retries first.
     """
     story = ControllersStory(size=4)
     expect(story.decide(), ErrorCode.NONE)

@@ -39,8 +39,8 @@ def _nobody_leads_before_a_goes_on(story: Story) -> None:
 
 
 def isr() -> Story:
-    """The last follower that may lead comes back with a damaged record, which was synced and is committed,
-    while the leader is frozen: it is not elected, and nothing is lost.
+    """The last follower that may lead returns with a damaged record, synced and committed, while the leader
+    is frozen: it is not elected, and nothing is lost.
     """
     story = Story(flush_messages="1")
     _two_hold_two_records(story)
@@ -55,8 +55,8 @@ def isr() -> Story:
 
 
 def isr_killed_before_it_was_told() -> Story:
-    """The same, and the broker is killed before it could tell what it has found: it has noted it, though its
-    log is in order by now.
+    """A broker finds a damaged record, repairs its log and is killed before it could report that: it has
+    recorded it on disk, and is not elected although its log is in order.
     """
     story = Story(flush_messages="1")
     _two_hold_two_records(story)
@@ -78,8 +78,8 @@ def isr_killed_before_it_was_told() -> Story:
 
 
 def isr_comes_back_to_nobody() -> Story:
-    """The same, and nobody leads any more when the broker comes back: it is not let in before the controllers
-    know that it must not lead.
+    """The last follower that may lead returns with a damaged record when there is no leader: it is not
+    unfenced before the controllers know that it must not lead.
     """
     story = Story(flush_messages="1")
     _two_hold_two_records(story)
@@ -95,7 +95,7 @@ def isr_comes_back_to_nobody() -> Story:
 
 
 def isr_not_synced() -> Story:
-    """What was not synced survives a killed process, too: damage there counts as well."""
+    """Unsynced records survive a killed process: damage in them counts as well."""
     story = Story()
     _two_hold_two_records(story)
     _last_hope_is_damaged(story)
@@ -109,7 +109,7 @@ def isr_not_synced() -> Story:
 
 
 def isr_directory_removed() -> Story:
-    """Somebody removes the partition's directory while the broker is dead: the same as damage."""
+    """The partition's directory is removed while the broker is down: the same as damage."""
     story = Story(flush_messages="1")
     _two_hold_two_records(story)
     _last_hope_is_damaged(story)
@@ -123,8 +123,8 @@ def isr_directory_removed() -> Story:
 
 
 def isr_torn_write() -> Story:
-    """A process is killed within a write: what is there of it was never acknowledged, and is no damage. The
-    replica leads.
+    """A process is killed within a write: the torn part was never acknowledged and is not damage. The replica
+    leads.
     """
     story = Story(flush_messages="1")
     _two_hold_two_records(story)
@@ -140,8 +140,8 @@ def isr_torn_write() -> Story:
 
 
 def primary_backup_double() -> Story:
-    """The primary comes back with a damaged record that only it and a frozen backup had: it waits for that
-    backup, and does not lead those that lack the record.
+    """The primary returns with a damaged record that only it and a frozen backup had: it waits for that
+    backup, and does not lead replicas that lack the record.
     """
     story = Story(replication_mode="primary-backup", min_insync_replicas="2", flush_messages="1")
     _two_hold_two_records(story)
@@ -158,8 +158,8 @@ def primary_backup_double() -> Story:
 
 
 def quorum() -> Vote:
-    """A voter comes back with a damaged record, together with one that never had it, while the leader is
-    frozen: it does not vote, so they elect nobody, and nothing is lost.
+    """A voter returns with a damaged record, together with one that never had it, while the leader is frozen:
+    it does not vote, so they elect no leader, and nothing is lost.
     """
     story = Vote()
     expect(story.write(), ErrorCode.NONE)

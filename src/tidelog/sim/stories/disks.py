@@ -36,8 +36,8 @@ def _misdirect_newest(story: Story, letter: str) -> None:
 
 
 def isr_misdirected_write() -> Story:
-    """The newest record of a follower lies in the place of the one before it, with a good checksum. The
-    follower notices that an offset is missing, fetches both again, and shows all of them when it leads.
+    """A follower's newest record was written in the place of the one before it, with a valid checksum. The
+    follower notices the missing offset, fetches both records again, and serves all of them when it leads.
     """
     story = Story(flush_messages="1")
     for _ in range(4):
@@ -58,9 +58,9 @@ def isr_misdirected_write() -> Story:
 
 
 def isr_damaged_last_member() -> Story:
-    """A follower finds that an old record is damaged, and says so. Before the controllers hear it, the leader
-    dies and the follower is elected as the last member. A replica that left the set earlier comes back and
-    catches up: it is let in, leads, and the damaged record is fetched from it.
+    """A follower finds a damaged old record and reports it. Before the controllers receive the report, the
+    leader dies and the follower is elected as the last member. A replica that left the in-sync set earlier
+    returns and catches up: it joins and leads, and the damaged record is fetched from it.
     """
     story = Story(segment_bytes=OLD_SEGMENT, min_insync_replicas="1")
     for _ in range(6):
@@ -109,8 +109,8 @@ def _lose_reports(story: Story, letter: str) -> Callable[[], None]:
 
 
 def isr_lost_write_before_the_start() -> Story:
-    """A follower finds that the disk has lost a record that was deleted: it lies before the log's start, in a
-    segment that is still there. The follower begins anew at its start, and is a member again.
+    """A follower finds that the disk lost a deleted record, before the log start but in a segment that still
+    exists. The follower restarts its log at its start, and is a member again.
     """
     story = Story(segment_bytes=OLD_SEGMENT)
     for _ in range(6):

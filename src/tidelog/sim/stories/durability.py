@@ -99,8 +99,8 @@ def _two_forget_meanwhile(story: DurabilityStory, records: int = 3) -> Durabilit
 
 
 def sync_turned_on() -> DurabilityStory:
-    """A topic gets flush.messages=1. Until a replica has said that all it holds is synced, a power failure
-    counts as before: who lost power in between does not lead.
+    """A topic gets flush.messages=1. Until a replica has confirmed that its log is synced, a power failure
+    counts as before: a replica that lost power in between does not lead.
     """
     story = DurabilityStory()
     _three_records(story)
@@ -110,7 +110,9 @@ def sync_turned_on() -> DurabilityStory:
 
 
 def sync_turned_on_for_all() -> DurabilityStory:
-    """The same by a setting of all brokers."""
+    """All brokers get log.flush.interval.messages=1. Until a replica has confirmed that its log is synced, a
+    power failure counts as before.
+    """
     story = DurabilityStory()
     _three_records(story)
     story.slow_disk("BC")
@@ -119,8 +121,8 @@ def sync_turned_on_for_all() -> DurabilityStory:
 
 
 def sync_turned_off_and_on() -> DurabilityStory:
-    """The setting is taken back and given again. What replicas said the first time arrives late: it says
-    nothing of what came in between.
+    """flush.messages=1 is removed and set again. Confirmations of the first time arrive late: they say
+    nothing about the records in between.
     """
     story = DurabilityStory()
     _three_records(story)
@@ -138,8 +140,8 @@ def sync_turned_off_and_on() -> DurabilityStory:
 
 
 def sync_has_counted() -> DurabilityStory:
-    """When all have said so, the setting holds for everything that was acknowledged before: all lose power,
-    and nothing is lost.
+    """Once all replicas have confirmed flush.messages=1, it holds for everything acknowledged before: all
+    lose power, and nothing is lost.
     """
     story = DurabilityStory()
     _three_records(story)
@@ -153,8 +155,8 @@ def sync_has_counted() -> DurabilityStory:
 
 
 def sync_by_another_mode() -> DurabilityStory:
-    """From isr to quorum, which syncs: a voter that loses power before it has said that it has is one that
-    forgot, and does not count until its leader has taken it in anew.
+    """From isr to quorum, which syncs: a voter that loses power before it has confirmed the sync counts as
+    one that lost data, until its leader readmits it.
     """
     story = DurabilityStory()
     _three_records(story)
@@ -176,8 +178,8 @@ def sync_by_another_mode() -> DurabilityStory:
 
 
 def more_copies() -> DurabilityStory:
-    """A topic with one copy gets three. What was acknowledged before is on the primary only: another one that
-    is to lead goes by the one copy, and waits for it.
+    """A topic with one copy gets three. Records acknowledged before are on the primary only: a new leader
+    still goes by one copy, and waits for the primary.
     """
     story = DurabilityStory(replication_mode="primary-backup", min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -198,8 +200,8 @@ def more_copies() -> DurabilityStory:
 
 
 def move_taken_back() -> DurabilityStory:
-    """A move to other brokers is cancelled when its new primary leads already: the old primary takes over
-    only when it has what the new one has acknowledged.
+    """A move is cancelled after its new primary began to lead: the old primary takes over only when it has
+    what the new one acknowledged.
     """
     story = DurabilityStory(4, replication_mode="primary-backup", min_insync_replicas="1")
     story.move("AB")
@@ -220,8 +222,8 @@ def move_taken_back() -> DurabilityStory:
 
 
 def source_forgets() -> DurabilityStory:
-    """A primary copies back what a backup told it to have. The backup loses power before it has given it: the
-    primary goes on with what is left, instead of waiting for it.
+    """A primary copies records back from a backup. The backup loses power before it has sent them: the
+    primary continues with what is left instead of waiting.
     """
     story = DurabilityStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -241,8 +243,8 @@ def source_forgets() -> DurabilityStory:
 
 
 def seal_of_an_earlier_wish() -> DurabilityStory:
-    """From primary-backup to isr, back, and again to isr. What the primary said of the holders of its log
-    when it had paused the first time arrives late: it has gone on since, and they lack what came then.
+    """From primary-backup to isr, back, and again to isr. The primary's first report of the holders of its
+    log arrives late: it has accepted records since, which they lack.
     """
     story = DurabilityStory(replication_mode="primary-backup", min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)

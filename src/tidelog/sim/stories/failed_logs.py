@@ -33,9 +33,9 @@ def _lose_repairs(story: Story, letter: str) -> None:
 
 
 def quorum_refused_a_write() -> Vote:
-    """A voter's disk refuses a write, and another voter comes back with an empty disk. The first has
-    acknowledged nothing that it had not synced: started again, it is a majority with the third, and they
-    elect a leader.
+    """A voter's disk fails a write, and another voter returns with an empty disk. The first has acknowledged
+    nothing that it had not synced: after a restart it forms a majority with the third, and they elect a
+    leader.
     """
     story = Vote()
     expect(story.write(), ErrorCode.NONE)
@@ -57,8 +57,8 @@ def quorum_refused_a_write() -> Vote:
 
 
 def isr_refused_a_write() -> Story:
-    """The leader is the last member when its disk refuses a write. Where an acknowledgement means "synced",
-    it holds everything after a restart, and leads.
+    """The leader is the last member when its disk fails a write. If an acknowledgement means "synced", it
+    holds everything after a restart, and leads.
     """
     story = Story(flush_messages="1", min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -80,9 +80,9 @@ def isr_refused_a_write() -> Story:
 
 
 def isr_damaged_and_started_again() -> Story:
-    """The last follower that may lead comes back with a damaged record while the leader is frozen. It has
-    told that its log is damaged, and is started again before it could tell that it was repaired: by then its
-    log is in order, but the record is missing. It is not elected, and nothing is lost.
+    """The last follower that may lead returns with a damaged record while the leader is frozen. It has
+    reported the damage, and is restarted before it could report the repair: its log is in order then, but the
+    record is missing. It is not elected, and nothing is lost.
     """
     story = Story(flush_messages="1")
     expect(story.write(), ErrorCode.NONE)

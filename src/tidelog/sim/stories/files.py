@@ -57,8 +57,8 @@ def _come_back_and_lead(story: Story, letter: str) -> None:
 
 
 def index_entry_that_skips_a_record() -> Story:
-    """A bit flips in an index: the entry of the record at offset 3 now speaks of offset 2. A reader that goes
-    on at 2 is not led to 3: the entry does not fit its batch, and the index is built anew.
+    """A bit flips in an index: the entry of offset 3 now names offset 2. A reader that continues at 2 does
+    not get 3: the entry does not match its batch, and the index is rebuilt.
     """
     story = _story()
     _write(story, 8)
@@ -73,8 +73,8 @@ def index_entry_that_skips_a_record() -> Story:
 
 
 def index_entry_that_blames_records() -> Story:
-    """A bit flips in an index, and its entry leads into the middle of a batch. That does not make the records
-    damaged: A goes on leading, and nothing is dropped or copied again.
+    """A bit flips in an index, and its entry points into the middle of a batch. The records do not count as
+    damaged: A continues to lead, and nothing is truncated or copied.
     """
     story = _story()
     _write(story, 8)
@@ -96,9 +96,9 @@ def _index() -> str:
 
 
 def history_with_a_wrong_digit() -> Story:
-    """A has a record that was never committed, and dies; B leads, and writes another one in its place. C
-    comes back with a wrong digit in its history of epochs, by which A's epoch ended one record later than it
-    did. When C leads, A does not keep its record: C has read its history from the batches.
+    """A dies with an uncommitted record; B leads and writes another in its place. C returns with a wrong
+    digit in its leader epoch history, by which A's epoch ended one record later. When C leads, A does not
+    keep its record: C has rebuilt its history from the batches.
     """
     story = _story()
     _write(story, 2)
@@ -129,8 +129,8 @@ def history_with_a_wrong_digit() -> Story:
 
 
 def history_damaged_beside_a_torn_write() -> Story:
-    """The last follower that may lead was killed within a write, and its history of epochs is damaged: what
-    the write left is cut, the batches tell the history, and it leads.
+    """The last follower that may lead was killed within a write, and its leader epoch history is damaged: the
+    torn write is truncated, the history is rebuilt from the batches, and it leads.
     """
     story = Story(flush_messages="1")
     _write(story, 1)
@@ -169,8 +169,8 @@ def _two_of_three_hold_the_newest(story: Vote) -> None:
 
 
 def voters_damaged() -> Vote:
-    """The file that says who votes is garbage on B, whose log is whole. B does not guess: together with C it
-    elects nobody while A is frozen. Then A readmits it, and B votes.
+    """The voter file of B is garbage, but its log is intact. B does not guess: together with C it elects no
+    leader while A is frozen. Then A readmits it, and B votes.
     """
     story = Vote()
     _two_of_three_hold_the_newest(story)
@@ -187,8 +187,8 @@ def voters_damaged() -> Vote:
 
 
 def votes_damaged() -> Vote:
-    """The last vote in the file of B is damaged, and B was only killed: nothing that was written can be torn,
-    so B does not start with an older vote. An operator moves the file away; B waits until A readmits it.
+    """The last vote in the file of B is damaged, and B was only killed: no write can be torn, so B refuses to
+    start with an older vote. An operator moves the file away; B waits until A readmits it.
     """
     story = Vote()
     _two_of_three_hold_the_newest(story)

@@ -131,8 +131,8 @@ def _stays_owner(story: GroupStory, epoch: int, at: str) -> None:
 
 
 def member_that_was_thrown_out_in_vain() -> Story:
-    """A cannot write to its log, because nobody replicates it. m1 is silent for a session, and A would throw
-    it out; m2 would have its partition, and is not told so however often it asks. The next coordinator knows
+    """A cannot write to its log, because it is not replicated. m1 is silent for a session, and A would remove
+    it; m2 would get its partition, and is not told so however often it asks. The next coordinator knows
     nothing of it: t-0 still belongs to m1.
     """
     story = GroupStory()
@@ -153,8 +153,8 @@ def member_that_was_thrown_out_in_vain() -> Story:
 
 
 def thawed_coordinator_reads_old_mail() -> Story:
-    """A is frozen, and replaced; an offset is committed at B. When A goes on, it first reads what has arrived
-    meanwhile: that B and C follow it, which they said before, is no reason to tell the old offset.
+    """A is frozen and replaced; an offset is committed at B. When A resumes, it first reads old fetches of B
+    and C from its sockets: they do not confirm that it still leads, and it does not serve the old offset.
     """
     story = GroupStory()
     expect(story.commit(1, "A"), ErrorCode.NONE)
@@ -173,8 +173,8 @@ def thawed_coordinator_reads_old_mail() -> Story:
 
 
 def coordinator_that_the_controllers_do_not_hear() -> Story:
-    """A is cut off from the controllers only. B and C follow it until B is named in its place, and an offset
-    is committed at B at once: A does not tell the old one, though both have just followed it.
+    """A is disconnected from the controllers only. B and C follow it until B is appointed in its place, and
+    an offset is committed at B: A does not serve the old one, although both have just followed it.
     """
     story = GroupStory()
     expect(story.commit(1, "A"), ErrorCode.NONE)
@@ -190,8 +190,8 @@ def coordinator_that_the_controllers_do_not_hear() -> Story:
 
 
 def coordinator_without_controllers() -> Story:
-    """All controllers are gone. A is asked for committed offsets, and for its members' partitions: it answers
-    when B and C have shown that they follow it still.
+    """All controllers are down. A gets requests for committed offsets and for its members' partitions: it
+    responds after B and C have shown that they still follow it.
     """
     story = GroupStory()
     expect(story.commit(1, "A"), ErrorCode.NONE)

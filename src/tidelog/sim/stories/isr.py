@@ -8,8 +8,8 @@ from tidelog.sim.telling import expect
 
 
 def leader_killed() -> Story:
-    """1. The leader is killed: another member leads, writes go on, and the old leader drops what only it
-    had.
+    """1. The leader is killed: another member leads, writes continue, and the old leader truncates records
+    that only it had.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -25,7 +25,7 @@ def leader_killed() -> Story:
 
 
 def follower_killed() -> Story:
-    """2. A follower is killed: it leaves the in-sync set when it is fenced, and writes go on."""
+    """2. A follower is killed: it leaves the in-sync set when it is fenced, and writes continue."""
     story = Story()
     story.kill("B")
     waiting = story.send()
@@ -36,7 +36,7 @@ def follower_killed() -> Story:
 
 
 def both_followers_killed() -> Story:
-    """3. Both followers are killed: acks=all is refused, acks=1 is taken but nobody can read it before a
+    """3. Both followers are killed: acks=all is refused. acks=1 is accepted, but cannot be read before a
     second copy exists.
     """
     story = Story()
@@ -54,8 +54,8 @@ def both_followers_killed() -> Story:
 
 
 def leader_and_follower_killed() -> Story:
-    """4. The leader and a follower are killed, the third is in sync: it leads, readers go on, acks=all
-    waits for a second one.
+    """4. The leader and a follower are killed, the third is in sync: it leads, reads continue, acks=all waits
+    for a second replica.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -72,9 +72,8 @@ def leader_and_follower_killed() -> Story:
 
 
 def last_member_killed() -> Story:
-    """5. Last replica standing: both followers fell out of the in-sync set, then the leader is killed.
-    They hold everything that was committed, so one of them leads; only what the leader took alone is
-    gone.
+    """5. Last replica standing: both followers left the in-sync set, then the leader is killed. They hold
+    everything committed, so one of them leads; only records that the leader accepted alone are lost.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -93,8 +92,8 @@ def last_member_killed() -> Story:
 
 
 def last_member_killed_min_isr_1() -> Story:
-    """5. The same with min.insync.replicas=1: the leader alone has committed something, so the partition
-    waits for it.
+    """5. Last replica standing, min.insync.replicas=1: the leader alone has committed records, so the
+    partition waits for it.
     """
     story = Story(min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -115,8 +114,8 @@ def last_member_killed_min_isr_1() -> Story:
 
 
 def last_member_killed_unclean() -> Story:
-    """5. The same where unclean elections are allowed: a follower leads at once, and what it lacks is
-    given up.
+    """5. Last replica standing, unclean elections allowed: a follower leads at once, and what it lacks is
+    lost.
     """
     story = Story(min_insync_replicas="1", unclean_leader_election_enable="true")
     expect(story.write(), ErrorCode.NONE)
@@ -134,9 +133,7 @@ def last_member_killed_unclean() -> Story:
 
 
 def all_killed() -> Story:
-    """6. All are killed, and the one that was not in sync comes back first: the partition waits for a
-    member.
-    """
+    """6. All are killed, and the one that was not in sync returns first: the partition waits for a member."""
     story = _all_killed(Story(min_insync_replicas="1"))
     story.run(5000)
     expect(story.leader(), "nobody")
@@ -145,7 +142,7 @@ def all_killed() -> Story:
 
 
 def all_killed_unclean() -> Story:
-    """6. The same where unclean elections are allowed: it leads, and the others truncate to it."""
+    """6. All are killed, unclean elections allowed: the first one back leads, and the others truncate to it."""
     story = _all_killed(Story(min_insync_replicas="1", unclean_leader_election_enable="true"))
     story.until(lambda: story.leader() == "C", "an unclean election")
     expect(story.write(), ErrorCode.NONE)
@@ -165,8 +162,8 @@ def _all_killed(story: Story) -> Story:
 
 
 def leader_frozen() -> Story:
-    """7. The leader freezes for 30 seconds and goes on: another leads meanwhile, and what the old one
-    had under way is never told to be ok.
+    """7. The leader is frozen for 30 seconds: another leads meanwhile, and the old one never acknowledges its
+    pending writes.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -184,8 +181,8 @@ def leader_frozen() -> Story:
 
 
 def leader_cut_off_with_a_client() -> Story:
-    """8. The leader is cut off from everybody but a client: it can commit nothing more, and after its
-    session it serves nobody; on the other side another one leads.
+    """8. The leader is disconnected from all but a client: it can commit nothing, and stops serving after its
+    session. On the other side another replica leads.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -203,8 +200,8 @@ def leader_cut_off_with_a_client() -> Story:
 
 
 def leader_loses_power() -> Story:
-    """9. The leader loses power, and with it what it had not synced: the others hold it, and the old
-    leader counts as a member again only after it has caught up.
+    """9. The leader loses power and its unsynced records: the others hold them, and the old leader joins the
+    in-sync set again after it has caught up.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -218,7 +215,9 @@ def leader_loses_power() -> Story:
 
 
 def all_lose_power() -> Story:
-    """9. All three lose power at once: what was not synced anywhere is gone, though it was acknowledged."""
+    """9. All three lose power at once: records that no replica had synced are lost, although they were
+    acknowledged.
+    """
     story = _all_lose_power(Story())
     # How much a replica had synced by itself is chance; the newest record it had not.
     expect("r3" in story.read(), False)
@@ -226,7 +225,7 @@ def all_lose_power() -> Story:
 
 
 def all_lose_power_flushed() -> Story:
-    """9. The same with flush.messages=1: an ok means synced, so nothing is lost."""
+    """9. All three lose power at once, flush.messages=1: an acknowledgement means synced, so nothing is lost."""
     story = _all_lose_power(Story(flush_messages="1"))
     expect(story.read(), ["r1", "r2", "r3"])
     return story
@@ -245,7 +244,7 @@ def _all_lose_power(story: Story) -> Story:
 
 
 def leader_loses_its_disk() -> Story:
-    """10. The leader comes back with an empty disk: it cannot lead before it has caught up."""
+    """10. The leader returns with an empty disk: it cannot lead until it has caught up."""
     story = Story()
     expect(story.write(), ErrorCode.NONE)
     story.lose_disk("A")
@@ -255,8 +254,8 @@ def leader_loses_its_disk() -> Story:
 
 
 def slow_follower() -> Story:
-    """11. A slow follower holds every write back until it leaves the in-sync set; it returns when it has
-    caught up.
+    """11. A slow follower delays every write until it leaves the in-sync set. It returns when it has caught
+    up.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -270,8 +269,8 @@ def slow_follower() -> Story:
 
 
 def active_controller_killed() -> Story:
-    """14. The active controller is killed: reading and writing go on, and the next one decides within a
-    second.
+    """14. The active controller is killed: reads and writes continue, and the next controller decides within
+    a second.
     """
     story = Story()
     story.kill("X")
@@ -283,7 +282,9 @@ def active_controller_killed() -> Story:
 
 
 def controllers_majority_killed() -> Story:
-    """15. Most of the controllers are killed: serving goes on, but a dead leader's partitions wait."""
+    """15. A majority of the controllers is killed: partitions stay available, but those of a dead leader
+    wait.
+    """
     story = Story()
     story.kill("XY")
     story.run(3000)
@@ -298,12 +299,12 @@ def controllers_majority_killed() -> Story:
 
 
 def retry_of_an_idempotent_producer() -> Story:
-    """16. A client retries after an unclear answer: idempotent, its record is there once."""
+    """16. An idempotent producer retries after a timeout: its record is there once."""
     return _retry(Story(), idempotent=True, left=["r1"])
 
 
 def retry_without_idempotence() -> Story:
-    """16. The same without idempotence: the record may be there twice."""
+    """16. A producer without idempotence retries after a timeout: its record may be there twice."""
     return _retry(Story(), idempotent=False, left=["r1", "r1"])
 
 
@@ -320,8 +321,8 @@ def _retry(story: Story, *, idempotent: bool, left: list[str]) -> Story:
 
 
 def divergence_over_two_epochs() -> Story:
-    """Two leaders in a row wrote records that nobody else got: each of them, when it returns, drops its
-    own by the epoch that wrote it.
+    """Two leaders in a row wrote records that were not replicated: each, when it returns, truncates its own
+    by the leader epoch.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -343,7 +344,7 @@ def divergence_over_two_epochs() -> Story:
 
 
 def disk_full() -> Story:
-    """12. The leader's disk is full: writes are refused with KAFKA_STORAGE_ERROR, readers go on, the
+    """12. The leader's disk is full: writes are refused with KAFKA_STORAGE_ERROR, reads continue, and
     leadership moves.
     """
     story = Story()
@@ -360,8 +361,8 @@ def disk_full() -> Story:
 
 
 def flipped_bit() -> Story:
-    """13. A bit flips in an old segment of the leader: it never reaches a consumer, another one leads, and
-    the records are fetched again.
+    """13. A bit flips in an old segment of the leader: it never reaches a consumer, another replica leads,
+    and the records are fetched again.
     """
     return Story(segment_bytes="300").be_damaged()
 

@@ -8,8 +8,8 @@ from tidelog.sim.telling import expect
 
 
 def others_hold_more_than_the_last_member() -> SeamStory:
-    """With a minimum of one, two members leave, and the last one loses power and with it the end of its log,
-    which both others hold. It asks them before it leads, and copies it back.
+    """min.insync.replicas=1: two members leave, and the last one loses power and the end of its log, which
+    both others hold. It asks them before it leads, and copies it back.
     """
     story = SeamStory(min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -28,8 +28,8 @@ def others_hold_more_than_the_last_member() -> SeamStory:
 
 
 def last_member_is_alone() -> SeamStory:
-    """The same, and nobody else comes back: those that are away are waited for shortly, and then the last
-    member leads with what it has.
+    """The last member loses power, and no other replica returns: it waits for them shortly, and then leads
+    with what it has.
     """
     story = SeamStory(min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -51,8 +51,8 @@ def last_member_is_alone() -> SeamStory:
 
 
 def longest_log_was_not_the_last_one() -> SeamStory:
-    """All members lose power, and the one that is last to say so has kept less than another one: that one's
-    records are copied back.
+    """All members lose power, and the last one to report it has kept less than another: that one's records
+    are copied back.
     """
     story = SeamStory()
     expect(story.write(), ErrorCode.NONE)
@@ -73,9 +73,8 @@ def longest_log_was_not_the_last_one() -> SeamStory:
 
 
 def slow_backup_at_the_end_of_a_move() -> SeamStory:
-    """Two copies on three replicas, of which one is slow. One of the two that hold the newest record is to be
-    taken away by a reassignment: it goes when the slow one has the record, too. Then the primary loses its
-    disk.
+    """Two copies on three replicas, one of them slow. A reassignment removes one of the two that hold the
+    newest record: it leaves once the slow one has the record. Then the primary loses its disk.
     """
     story = SeamStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -96,8 +95,8 @@ def slow_backup_at_the_end_of_a_move() -> SeamStory:
 
 
 def disk_is_lost_before_the_end_of_a_move() -> SeamStory:
-    """The same, and the primary loses its disk while the slow backup still lacks the record: the replica that
-    was to go is still there, and gives it back.
+    """The primary loses its disk while the slow backup still lacks a record, at the end of a move: the
+    leaving replica is still there, and gives the record back.
     """
     story = SeamStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -116,8 +115,8 @@ def disk_is_lost_before_the_end_of_a_move() -> SeamStory:
 
 
 def written_during_the_end_of_a_move() -> SeamStory:
-    """From the moment in which a move waits only for the slow backup, a copy on the replica that goes makes
-    no acknowledgement: what is written then waits for the slow one.
+    """While a move waits only for the slow backup, a copy on the leaving replica does not count: new writes
+    wait for the slow one.
     """
     story = SeamStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -141,8 +140,8 @@ def written_during_the_end_of_a_move() -> SeamStory:
 
 
 def voter_that_has_not_heard_of_a_deletion() -> SeamStory:
-    """Records are deleted while a voter is cut off, which holds all that is committed. The deletion is a
-    record: the voter is not elected before it has that, and nothing comes back.
+    """Records are deleted while a voter that holds everything committed is disconnected. The deletion is a
+    record: the voter is not elected before it has that record, and nothing returns.
     """
     story = SeamStory(replication_mode="quorum")
     expect(story.write(), ErrorCode.NONE)
@@ -165,7 +164,7 @@ def voter_that_has_not_heard_of_a_deletion() -> SeamStory:
 
 
 def deletion_that_only_its_leader_has() -> SeamStory:
-    """A leader that hears no majority cannot delete: it does not say that it has."""
+    """A leader that hears no majority cannot delete records, and does not acknowledge the deletion."""
     story = SeamStory(replication_mode="quorum")
     expect(story.write(), ErrorCode.NONE)
     story.run(500)
@@ -188,8 +187,8 @@ def _given_up_together(story: SeamStory) -> SeamStory:
 
 
 def forced_while_members_follow() -> SeamStory:
-    """A leader and the only other member are cut off from the controllers, both of them. An operator has C
-    lead, without looking. That B follows A is no reason to go on: A acknowledges nothing any more.
+    """A leader and the only other member are both disconnected from the controllers. An operator forces C to
+    lead. That B follows A is not enough: A acknowledges nothing more.
     """
     story = _given_up_together(SeamStory(min_insync_replicas="1"))
     story.cut("AB", "XYZ")
@@ -205,8 +204,8 @@ def forced_while_members_follow() -> SeamStory:
 
 
 def followed_again_after_a_forced_election() -> SeamStory:
-    """The same with a write that waits for B, which A cannot reach either. When B is back, and fetches, A may
-    have a successor: it commits nothing, and the write is not acknowledged.
+    """A disconnected leader has a pending write that waits for B. When B fetches again, A may have a
+    successor: it commits nothing, and the write is not acknowledged.
     """
     story = _given_up_together(SeamStory(min_insync_replicas="1"))
     story.cut("A", "BXYZ")

@@ -110,8 +110,8 @@ def _read_committed(story: Story) -> list[str]:
 
 
 def copy_that_arrives_in_the_next_transaction() -> Story:
-    """The first copy of a marker is long on its way, and the coordinator sends another one. When the first
-    copy arrives, the next transaction of the same producer is open: the copy does not end it.
+    """The first copy of a marker is delayed, and the coordinator sends another. When the first copy arrives,
+    the next transaction of the same producer is open: the copy does not end it.
     """
     story = Story()
     producer = OldProducer(story)

@@ -63,8 +63,8 @@ class TwoPartitions(GroupStory):
 
 
 def order_to_give_up() -> Story:
-    """m1 has both partitions, and is to give one of them to m2. The answer that tells it so is lost, and its
-    coordinator dies. The next one sees that m1 owns more than it has, and tells it again: m2 gets its share.
+    """m1 has both partitions and must revoke one for m2. The response is lost, and the coordinator dies. The
+    next one sees that m1 owns more than it should, and tells it again: m2 gets its share.
     """
     story = TwoPartitions()
     expect(story.beats("m1", "A", 0, ()), (1, BOTH))
@@ -133,8 +133,8 @@ class OffsetProducer(OldProducer):
 
 
 def late_marker_beside_pending_offsets() -> Story:
-    """The first copy of a marker is long on its way, and arrives when the producer has sent another offset in
-    its next transaction, which it aborts: the copy does not make that offset count.
+    """The first copy of a marker is delayed, and arrives after the producer has sent another offset in its
+    next transaction, which it aborts: the copy does not commit that offset.
     """
     story = Story()
     producer = OffsetProducer(story)

@@ -8,8 +8,8 @@ from tidelog.sim.telling import expect
 
 
 def frozen_leader_is_not_followed_still() -> Story:
-    """A is frozen, and replaced. When it goes on, it finds fetches of B and C that followed it then, and
-    behind them a write with acks=1: it does not take the write, which would be lost.
+    """A is frozen and replaced. When it resumes, it finds old fetches of B and C in its sockets, and after
+    them a write with acks=1: it refuses the write, which would be lost.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)

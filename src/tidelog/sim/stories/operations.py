@@ -25,8 +25,8 @@ def delete_records(story: Story, before: int) -> ErrorCode:
 
 
 def expired_records_are_not_missed() -> Story:
-    """A primary without power, whose records have all been deleted meanwhile, does not wait for a backup that
-    was away and still has them.
+    """A primary lost power, and all its records were deleted meanwhile: it does not wait for a backup that
+    was down and still has them.
     """
     story = group(2)
     expect(story.write(), ErrorCode.NONE)
@@ -44,8 +44,8 @@ def expired_records_are_not_missed() -> Story:
 
 
 def expired_records_of_voters() -> Story:
-    """All records of two voters have had their time, the third was away and has the first of them: it does
-    not win an election with that.
+    """All records of two voters have expired, and the third was down and has the first of them: it does not
+    win an election with that.
     """
     story = Story(replication_mode="quorum")
     expect(story.write(), ErrorCode.NONE)
@@ -70,8 +70,8 @@ def expired_records_of_voters() -> Story:
 
 
 def deleted_beginning_hides_no_difference() -> Story:
-    """A former leader has a tail that was never committed, and everything that came in its place was deleted:
-    nobody can tell any more where the two part, so it keeps nothing, and takes no retry for what it had.
+    """A former leader has an uncommitted tail, and everything that replaced it was deleted: the point of
+    divergence is unknown, so it keeps nothing, and does not deduplicate a retry by what it had.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -97,8 +97,8 @@ def deleted_beginning_hides_no_difference() -> Story:
 
 
 def deleted_records_stay_deleted() -> Story:
-    """A deletion is answered when every member of the in-sync set has heard of it, or has left: the next
-    leader brings nothing back.
+    """A deletion is acknowledged when every member of the in-sync set has learned of it, or has left: the
+    next leader does not bring records back.
     """
     story = Story()
     for _ in range(3):

@@ -32,8 +32,8 @@ def double_primary_killed() -> Story:
 
 
 def double_backup_killed() -> Story:
-    """2 and 3. The backup is killed: what was under way hears that it has too few copies, what comes later is
-    refused before anything is written; readers go on.
+    """2 and 3. The backup is killed: pending writes fail for lack of copies, later ones are refused before
+    anything is written; reads continue.
     """
     story = group(2)
     expect(story.write(), ErrorCode.NONE)
@@ -50,7 +50,7 @@ def double_backup_killed() -> Story:
 
 
 def double_one_of_two_backups_killed() -> Story:
-    """2. With a second backup, writes go on."""
+    """2. One of two backups is killed: writes continue."""
     story = Story(3, replication_mode="primary-backup", min_insync_replicas="2")
     story.kill("B")
     expect(story.write(), ErrorCode.NONE)
@@ -65,12 +65,12 @@ def double_both_killed() -> Story:
 
 
 def double_primary_frozen() -> Story:
-    """7. The primary freezes for 30 s: as with one copy."""
+    """7. The primary is frozen for 30 s: as with one copy."""
     return frozen(group(2))
 
 
 def double_primary_cut_off_with_a_client() -> Story:
-    """8. The primary is cut off from everybody but a client: it acknowledges nothing."""
+    """8. The primary is disconnected from all but a client: it acknowledges nothing."""
     story = group(2)
     expect(story.write(), ErrorCode.NONE)
     story.run(500)
@@ -86,8 +86,8 @@ def double_primary_cut_off_with_a_client() -> Story:
 
 
 def double_primary_loses_power() -> Story:
-    """9. The primary loses power, and with it what it had not synced: the backup is ahead of it on the same
-    history, so it first copies that back. Nothing is lost.
+    """9. The primary loses power and its unsynced records: the backup is ahead of it on the same history, so
+    it first copies them back. Nothing is lost.
     """
     story = group(2)
     for _ in range(3):
@@ -103,7 +103,7 @@ def double_primary_loses_power() -> Story:
 
 
 def double_primary_loses_its_disk() -> Story:
-    """10. The primary comes back with an empty disk: it copies back from the backup before it leads."""
+    """10. The primary returns with an empty disk: it copies all records back from the backup before it leads."""
     story = group(2)
     for _ in range(2):
         expect(story.write(), ErrorCode.NONE)
@@ -128,7 +128,7 @@ def double_backup_slow() -> Story:
 
 
 def double_degrades() -> Story:
-    """11. The backup is gone, and the topic allows fewer copies after a second: from then on one is enough,
+    """11. The backup is down, and the topic allows fewer copies after a second: from then on one is enough,
     until the backup has caught up.
     """
     story = group(2, replication_degrade_after_ms="1000")
@@ -157,12 +157,14 @@ def double_flipped_bit() -> Story:
 
 
 def double_controllers_killed() -> Story:
-    """14 and 15. The active controller is killed, then most of them: no effect."""
+    """14 and 15. The active controller is killed, then a majority of them: no effect."""
     return controllers_killed(group(2))
 
 
 def double_retry_of_an_idempotent_producer() -> Story:
-    """16. The backup does not answer in time, the producer hears so and retries: its record is there once."""
+    """16. The backup does not respond in time, and the producer gets an error and retries: its record is
+    there once.
+    """
     story = group(2)
     story.cut("A", "B")
     first = story.send(idempotent=True)

@@ -19,8 +19,8 @@ from tidelog.sim.telling import expect
 
 
 def async_primary_killed() -> Story:
-    """1. The primary is killed: nobody writes until it is back, readers go on from the backup as far as that
-    got, and what it lacks lies on the primary's disk.
+    """1. The primary is killed: no writes until it is back. Readers use the backup as far as that got; what
+    it lacks is on the primary's disk.
     """
     story = group(1)
     expect(story.write(), ErrorCode.NONE)
@@ -43,7 +43,7 @@ def async_primary_killed() -> Story:
 
 
 def async_backup_killed() -> Story:
-    """2 and 3. The backup is killed: writes go on, it catches up later."""
+    """2 and 3. The backup is killed: writes continue, and it catches up later."""
     story = group(1)
     story.kill("B")
     expect(story.write(), ErrorCode.NONE)
@@ -53,21 +53,21 @@ def async_backup_killed() -> Story:
 
 
 def async_both_killed() -> Story:
-    """4 and 6. Both are killed: the group stands still. The backup returns first and serves readers only;
-    with the primary everything is there again.
+    """4 and 6. Both are killed: no reads or writes. The backup returns first and serves readers only; with
+    the primary all records are back.
     """
     return both_killed(group(1))
 
 
 def async_primary_frozen() -> Story:
-    """7. The primary freezes for 30 s: what it had under way is answered when it goes on, readers move to the
-    backup meanwhile.
+    """7. The primary is frozen for 30 s: its pending writes are acknowledged when it resumes, and readers use
+    the backup meanwhile.
     """
     return frozen(group(1))
 
 
 def async_primary_cut_off_with_a_client() -> Story:
-    """8. The primary is cut off from everybody but a client: it goes on and acknowledges, and the backup
+    """8. The primary is disconnected from all but a client: it continues to acknowledge, and the backup
     serves the readers on its side as far as it got.
     """
     story = group(1)
@@ -87,8 +87,8 @@ def async_primary_cut_off_with_a_client() -> Story:
 
 
 def async_primary_loses_power() -> Story:
-    """9. The primary loses power, and with it what it had not synced: what the backup has of it comes back,
-    the rest is gone, though it was acknowledged.
+    """9. The primary loses power and its unsynced records: those that the backup has come back, the rest is
+    lost, although it was acknowledged.
     """
     story = group(1)
     for _ in range(2):
@@ -106,7 +106,7 @@ def async_primary_loses_power() -> Story:
 
 
 def async_primary_loses_power_flushed() -> Story:
-    """9. The same with flush.messages=1: an ok means synced, so nothing is lost."""
+    """9. The primary loses power, flush.messages=1: an acknowledgement means synced, so nothing is lost."""
     story = group(1, flush_messages="1")
     story.cut("A", "B")
     expect(story.write(), ErrorCode.NONE)
@@ -120,8 +120,8 @@ def async_primary_loses_power_flushed() -> Story:
 
 
 def async_primary_loses_its_disk() -> Story:
-    """10. The primary comes back with an empty disk: what the backup lacks is lost, and nobody knows how much
-    that is. It does not lead, and the backup keeps what it has, until the operator promotes it.
+    """10. The primary returns with an empty disk: what the backup lacks is lost, and its amount is unknown.
+    It does not lead, and the backup keeps what it has, until an operator promotes it.
     """
     story = _lost_disk(group(1))
     promote(story, "B")
@@ -137,8 +137,8 @@ def async_primary_loses_its_disk() -> Story:
 
 
 def async_primary_loses_its_disk_and_goes_on() -> Story:
-    """10. The same, and the operator gives up what is lost: the primary takes over what the backup has, and
-    leads.
+    """10. The primary returns with an empty disk, and the operator accepts the loss: the primary copies what
+    the backup has, and leads.
     """
     story = _lost_disk(group(1))
     force(story)
@@ -166,7 +166,7 @@ def _lost_disk(story: Story) -> Story:
 
 
 def async_backup_slow() -> Story:
-    """11. A slow backup: nobody waits for it."""
+    """11. A slow backup: writes do not wait for it."""
     story = group(1)
     story.slow_down("A", "B", 4000)
     expect(story.write(), ErrorCode.NONE)
@@ -175,25 +175,25 @@ def async_backup_slow() -> Story:
 
 
 def async_disk_full() -> Story:
-    """12. The primary's disk is full: writes are refused, readers go on from the backup."""
+    """12. The primary's disk is full: writes are refused, and readers use the backup."""
     return disk_full(group(1))
 
 
 def async_flipped_bit() -> Story:
-    """13. A bit flips in an old segment of the primary: it never reaches a consumer, and the primary
-    copies the records back from the backup before it goes on.
+    """13. A bit flips in an old segment of the primary: it never reaches a consumer, and the primary copies
+    the records back from the backup before it continues.
     """
     return group(1, segment_bytes="300").be_damaged()
 
 
 def async_controllers_killed() -> Story:
-    """14 and 15. The active controller is killed, then most of them: no effect."""
+    """14 and 15. The active controller is killed, then a majority of them: no effect."""
     return controllers_killed(group(1))
 
 
 def async_promoted_while_the_primary_is_away() -> Story:
-    """9 and 10. Different histories: the backup was promoted and has written, and the old primary comes back
-    with a record that only it had. It gives that up, by the epoch that wrote it.
+    """9 and 10. Divergence: the backup was promoted and has written, and the old primary returns with a
+    record that only it had. It truncates that record by its leader epoch.
     """
     story = group(1)
     expect(story.write(), ErrorCode.NONE)
@@ -214,8 +214,8 @@ def async_promoted_while_the_primary_is_away() -> Story:
 
 
 def async_promoted_by_plan() -> Story:
-    """A backup is promoted while the primary is there: it first copies what came last, and nothing is lost,
-    though one copy was enough for an ok.
+    """A backup is promoted while the primary is up: it first copies the newest records, and nothing is lost,
+    although one copy was enough for an acknowledgement.
     """
     story = group(1)
     story.slow_down("A", "B", 300)

@@ -14,9 +14,9 @@ from tidelog.sim.telling import StoryFailed, expect
 
 
 def late_copy_of_a_refused_proposal() -> Story:
-    """A proposes that C joins. The first copy is long on its way; the next one is refused, because C is
-    fenced by then, and A goes on without C. When the first copy arrives, C is back and lacks what was
-    committed meanwhile: the copy is not taken.
+    """A proposes that C joins. The first copy is delayed; the next is refused, because C is fenced by then,
+    and A continues without C. When the first copy arrives, C is back and lacks committed records: the copy is
+    refused.
     """
     story = _proposing_c(Story())
     story.cut("C", "ABXYZ")
@@ -41,9 +41,9 @@ def late_copy_of_a_refused_proposal() -> Story:
 
 
 def refusal_that_was_not_committed() -> Story:
-    """X, which is cut off from the other controllers, takes C for dead and would refuse it. Its successor
-    knows nothing of that, and takes the proposal when A repeats it. A must not give C up for a word of X that
-    is no decision.
+    """X, disconnected from the other controllers, considers C dead and would refuse it. Its successor knows
+    nothing of that, and accepts the proposal when A repeats it. A must not remove C for a refusal that was
+    not committed.
     """
     story = _proposing_c(Story())
     story.cut("C", "AX")
@@ -69,8 +69,8 @@ def refusal_that_was_not_committed() -> Story:
 
 
 def snapshot_with_a_proposal_under_way() -> Story:
-    """A proposes that C joins, and takes over a snapshot of the metadata in which the partition is as A knows
-    it. The proposal is still under way, and is taken: A has waited for C all the time.
+    """A proposes that C joins, and installs a metadata snapshot that has the partition as A knows it. The
+    proposal is still pending, and is accepted: A has waited for C all the time.
     """
     story = _proposing_c(Story())
     story.cut("C", "A")
@@ -91,8 +91,8 @@ def snapshot_with_a_proposal_under_way() -> Story:
 
 
 def leader_beside_the_old_controller() -> Story:
-    """A, alone in its set, is cut off together with X, the active controller, which does not know yet that it
-    is replaced. On the other side A is given up and an operator names B: A acknowledges nothing any more.
+    """A, alone in its set, is disconnected together with X, the active controller, which does not know that
+    it was replaced. On the other side A is removed, and an operator appoints B: A acknowledges nothing more.
     """
     story = _given_up_by_hand(Story(min_insync_replicas="1"))
     story.cut("AX", "BCYZ")
@@ -100,8 +100,8 @@ def leader_beside_the_old_controller() -> Story:
 
 
 def leader_beside_a_controller_that_hears_old_news() -> Story:
-    """The same, where X still hears the other controllers, but late: what they said before they gave it up
-    is no answer to A's heartbeats, which came after.
+    """A, alone in its set, is disconnected together with X, the active controller, which still gets old
+    messages of the other controllers: they are no confirmation for A's later heartbeats.
     """
     story = _given_up_by_hand(Story(min_insync_replicas="1"))
     story.cut("A", "BCYZ")
@@ -119,8 +119,8 @@ def leader_beside_a_controller_that_hears_old_news() -> Story:
 
 
 def late_answers_to_heartbeats() -> Story:
-    """A is cut off, and what X had answered to its heartbeats before arrives late, one at a time: an answer
-    is worth a session from when its own heartbeat was sent, not from when a later one was.
+    """A is disconnected, and responses to its earlier heartbeats arrive late, one at a time: each extends the
+    session from when its own heartbeat was sent, not from a later one.
     """
     story = _given_up_by_hand(Story(min_insync_replicas="1"))
     story.network.withheld = lambda sender, receiver, message: (
@@ -142,8 +142,8 @@ def late_answers_to_heartbeats() -> Story:
 
 
 def fenced_leader_that_cannot_hear_of_it() -> Story:
-    """A is cut off and replaced. When it is back, its disk is full, and takes no more metadata: A does not
-    learn that B leads. That the controllers answer its heartbeats with "fenced" is no reason to go on.
+    """A is disconnected and replaced. When it is back, its disk is full and accepts no metadata: A does not
+    learn that B leads. Heartbeat responses that say "fenced" do not let it continue.
     """
     story = Story()
     expect(story.write(), ErrorCode.NONE)
@@ -163,8 +163,8 @@ def fenced_leader_that_cannot_hear_of_it() -> Story:
 
 
 def former_leader_elected_uncleanly() -> Story:
-    """A led, and holds r2, which nobody else got. B and C commit others instead, and are gone: unclean
-    elections are allowed, so A leads again, and from where its log parts from theirs all is given up.
+    """A led, and holds r2, which was not replicated. B and C commit other records instead, and die: unclean
+    elections are allowed, so A leads again, and everything after the divergence is lost.
     """
     story = Story(min_insync_replicas="1", unclean_leader_election_enable="true")
     expect(story.write(), ErrorCode.NONE)

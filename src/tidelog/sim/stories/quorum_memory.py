@@ -64,9 +64,9 @@ class Memory(Vote):
 
 
 def two_return_empty() -> Memory:
-    """Two of three come back with empty disks and are started once more, while the third, which is whole, is
-    away: they do not elect each other, and the third keeps everything. With it they are no majority that
-    remembers; an operator decides.
+    """Two of three return with empty disks and are restarted once more, while the third, which is intact, is
+    down: they do not elect each other, and the third keeps everything. With it there is still no majority of
+    intact voters; an operator decides.
     """
     story = Memory()
     expect(story.write(), ErrorCode.NONE)
@@ -91,8 +91,8 @@ def two_return_empty() -> Memory:
 
 
 def two_directories_removed() -> Memory:
-    """Somebody removes the partition's directory on two of three brokers: their disks are the old ones, but
-    ballots without a log tell what happened, and also after a second start.
+    """The partition's directory is removed on two of three brokers: ballots without a log show the loss, also
+    after a second restart, and the two elect no leader.
     """
     story = Memory()
     expect(story.write(), ErrorCode.NONE)
@@ -111,8 +111,8 @@ def two_directories_removed() -> Memory:
 
 
 def one_directory_removed() -> Memory:
-    """Somebody removes the partition's directory on one of three brokers: the other two elect, and take it in
-    again.
+    """The partition's directory is removed on one of three brokers: the other two elect a leader, and readmit
+    it.
     """
     story = Memory()
     expect(story.write(), ErrorCode.NONE)
@@ -127,8 +127,8 @@ def one_directory_removed() -> Memory:
 
 
 def loses_twice_in_one_process() -> Memory:
-    """A replica that was readmitted loses a record again in the same process, and has not got it back when
-    the leader dies: it does not help to elect one who lacks the record, too. Readmitted again, it counts.
+    """A readmitted replica loses a record again in the same process, and has not fetched it when the leader
+    dies: it does not help to elect a replica that lacks the record, too. Readmitted again, it counts.
     """
     story = Memory()
     expect(story.write(), ErrorCode.NONE)
@@ -156,8 +156,8 @@ def loses_twice_in_one_process() -> Memory:
 
 
 def readmitted_while_cut_off() -> Memory:
-    """A replica is readmitted, but cut off before it has the record that says so. Another one dies: the first
-    one votes all the same, since the controllers say that it counts.
+    """A replica is readmitted, but disconnected before it has the record that says so. Another one dies: the
+    first one votes, since the controllers say that it counts.
     """
     story = Memory()
     expect(story.write(), ErrorCode.NONE)
@@ -175,9 +175,9 @@ def readmitted_while_cut_off() -> Memory:
 
 
 def loses_power_during_a_move() -> Memory:
-    """Without syncing, the leader loses power while a new replica is being brought, and of the two others
-    only one is there, which lacks the last record: replicas that do not vote yet are not counted, so the two
-    that remember are still a majority, and the leader does not help to elect one who lacks the record.
+    """Without syncing, the leader loses power during a move, and only one of the two others is up, which
+    lacks the last record: new replicas do not count yet, so the two intact ones are still a majority, and the
+    leader does not help to elect the one that lacks the record.
     """
     story = Memory(4, flush_messages="1000")
     story.move("ABC")
@@ -198,9 +198,9 @@ def loses_power_during_a_move() -> Memory:
 
 
 def majority_loses_its_tail() -> Memory:
-    """Without syncing, two of three lose power and with it the unsynced end of their logs, and the third is
-    away: they count with what they have. What is lost then is documented; who came back empty never counts
-    so, though it loses power, too.
+    """Without syncing, two of three lose power and the unsynced end of their logs, and the third is down:
+    they vote with what they have. The loss is documented. A replica that returned empty never counts that
+    way, even if it loses power, too.
     """
     story = Memory(flush_messages="1000")
     expect(story.write(), ErrorCode.NONE)
@@ -229,8 +229,8 @@ def majority_loses_its_tail() -> Memory:
 
 
 def voter_sets_are_synced() -> Memory:
-    """Without syncing, a replica is readmitted, and all lose power at once: who votes was synced, so all come
-    back with the same set.
+    """Without syncing, a replica is readmitted, and all lose power at once: the voter set was synced, so all
+    return with the same set.
     """
     story = Memory(flush_messages="1000")
     story.lose_disk("C")

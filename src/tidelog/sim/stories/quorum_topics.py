@@ -36,8 +36,8 @@ class Vote(Story):
 
 
 def leader_killed() -> Vote:
-    """1. The leader is killed: the others vote one of them in, writes go on, and the old leader drops what
-    only it had.
+    """1. The leader is killed: the others elect one of them, writes continue, and the old leader truncates
+    records that only it had.
     """
     story = Vote()
     expect(story.write(), ErrorCode.NONE)
@@ -54,7 +54,7 @@ def leader_killed() -> Vote:
 
 
 def follower_killed() -> Vote:
-    """2. A follower is killed: the other two are a majority, and nothing is noticed."""
+    """2. A follower is killed: the other two are a majority. No effect."""
     story = Vote()
     story.kill("B")
     expect(story.write(), ErrorCode.NONE)
@@ -64,8 +64,8 @@ def follower_killed() -> Vote:
 
 
 def both_followers_killed() -> Vote:
-    """3. Both followers are killed: the leader hears no majority and steps down. Nothing more is taken; what
-    is committed stays readable.
+    """3. Both followers are killed: the leader hears no majority and steps down. Writes stop; committed
+    records stay readable.
     """
     story = Vote()
     expect(story.write(), ErrorCode.NONE)
@@ -79,7 +79,7 @@ def both_followers_killed() -> Vote:
 
 
 def leader_and_follower_killed() -> Vote:
-    """4. The leader and a follower are killed: the third one alone elects nobody, and serves what is known to
+    """4. The leader and a follower are killed: the third alone elects no leader, and serves what it knows to
     be committed.
     """
     story = Vote()
@@ -96,8 +96,8 @@ def leader_and_follower_killed() -> Vote:
 
 
 def all_killed() -> Vote:
-    """6. All are killed, and one comes back first that lacks the last record: it waits for a majority, of
-    which the most complete one leads.
+    """6. All are killed, and the first one back lacks the last record: it waits for a majority, and the most
+    complete replica leads.
     """
     story = Vote()
     story.kill("C")
@@ -115,8 +115,8 @@ def all_killed() -> Vote:
 
 
 def leader_frozen() -> Vote:
-    """7. The leader is frozen for 30 s: the others elect one of them; what it had under way is never ok, and
-    it steps down when it hears of the higher epoch.
+    """7. The leader is frozen for 30 s: the others elect one of them. Its pending writes are never
+    acknowledged, and it steps down when it sees the higher epoch.
     """
     story = Vote()
     expect(story.write(), ErrorCode.NONE)
@@ -131,8 +131,8 @@ def leader_frozen() -> Vote:
 
 
 def leader_cut_off_with_a_client() -> Vote:
-    """8. The leader is cut off from everybody but a client: it steps down within an election time; the other
-    side votes.
+    """8. The leader is disconnected from all but a client: it steps down within an election timeout; the
+    other side elects a leader.
     """
     story = Vote()
     expect(story.write(), ErrorCode.NONE)
@@ -148,7 +148,7 @@ def leader_cut_off_with_a_client() -> Vote:
 
 
 def all_lose_power() -> Vote:
-    """9. All three lose power at once: an ok meant "on a majority's disks", so nothing is lost."""
+    """9. All three lose power at once: an acknowledgement means synced on a majority, so nothing is lost."""
     story = Vote()
     for _ in range(3):
         expect(story.write(), ErrorCode.NONE)
@@ -163,9 +163,8 @@ def all_lose_power() -> Vote:
 
 
 def leader_loses_its_disk() -> Vote:
-    """10. The leader comes back with an empty disk, and of those who remember only one is there that lacks
-    the last record: the two are no majority, because who has forgotten does not vote until it was taken in
-    anew.
+    """10. The leader returns with an empty disk, and the only other replica lacks the last record: the two
+    are no majority, because a replica that lost its data does not vote until it is readmitted.
     """
     story = Vote()
     story.kill("C")
@@ -183,7 +182,7 @@ def leader_loses_its_disk() -> Vote:
 
 
 def slow_follower() -> Vote:
-    """11. A slow follower: the other two are a majority, and nothing is noticed."""
+    """11. A slow follower: the other two are a majority. No effect."""
     story = Vote()
     story.slow_down("A", "B", 400)
     expect(story.write(), ErrorCode.NONE)
@@ -193,7 +192,7 @@ def slow_follower() -> Vote:
 
 
 def disk_full() -> Vote:
-    """12. The leader's disk is full: it resigns, and another one is voted in."""
+    """12. The leader's disk is full: it resigns, and another replica is elected."""
     story = Vote()
     expect(story.write(), ErrorCode.NONE)
     story.fill_disk("A")
@@ -203,14 +202,14 @@ def disk_full() -> Vote:
 
 
 def flipped_bit() -> Vote:
-    """13. A bit flips in an old segment of the leader: it never reaches a consumer, another one is voted in,
-    and the records are fetched again.
+    """13. A bit flips in an old segment of the leader: it never reaches a consumer, another replica is
+    elected, and the records are fetched again.
     """
     return Vote(segment_bytes="300").be_damaged()
 
 
 def active_controller_killed() -> Vote:
-    """14. The active controller is killed: nobody needs it to elect a leader."""
+    """14. The active controller is killed: no effect on elections."""
     story = Vote()
     story.kill("X")
     expect(story.write(), ErrorCode.NONE)
@@ -220,8 +219,8 @@ def active_controller_killed() -> Vote:
 
 
 def controllers_majority_killed() -> Vote:
-    """15. Most of the controllers are killed, and then the leader: the others vote all the same. The
-    controllers write it down when they are back.
+    """15. A majority of the controllers is killed, and then the leader: the other replicas elect one. The
+    controllers record it when they are back.
     """
     story = Vote()
     story.kill("XY")
@@ -235,7 +234,7 @@ def controllers_majority_killed() -> Vote:
 
 
 def retry_of_an_idempotent_producer() -> Vote:
-    """16. A client that heard nothing sends its record again, to the next leader: it is there once."""
+    """16. A client that got no response sends its record again, to the next leader: it is there once."""
     story = Vote()
     story.deafen_client("A")
     sent = story.send(idempotent=True)
@@ -248,7 +247,7 @@ def retry_of_an_idempotent_producer() -> Vote:
 
 
 def two_of_five_killed() -> Vote:
-    """Five replicas survive two: writes go on with any three, and stop with two."""
+    """Five replicas tolerate 2 failures: writes continue with any three, and stop with two."""
     story = Vote(5)
     expect(story.write(), ErrorCode.NONE)
     story.kill("AB")

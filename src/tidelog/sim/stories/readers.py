@@ -37,8 +37,8 @@ class ReaderStory(DurabilityStory):
 
 
 def cut_tail_comes_back() -> ReaderStory:
-    """A former leader has dropped a record that was never committed, and has another one in its place. A
-    power failure brings the first one back, below the watermark that was checkpointed: no reader gets it.
+    """A former leader truncated an uncommitted record and has another in its place. A power failure brings
+    the first one back, below the checkpointed high watermark: no reader gets it.
     """
     story = ReaderStory()
     expect(story.write(), ErrorCode.NONE)
@@ -69,8 +69,8 @@ def cut_tail_comes_back() -> ReaderStory:
 
 
 def told_before_it_heard_of_a_loss() -> ReaderStory:
-    """All lose power, and an operator has one lead that lacks a record. A follower that was the only one to
-    have it synced, and has not reached the leader yet, still tells readers of it. Then it drops it, too.
+    """All lose power, and an operator forces a leader that lacks a record. A follower that alone had synced
+    it, and has not reached the leader yet, still serves it. Then it truncates it, too.
     """
     story = ReaderStory()
     expect(story.write(), ErrorCode.NONE)
@@ -105,8 +105,8 @@ def told_before_it_heard_of_a_loss() -> ReaderStory:
 
 
 def quiet_partition() -> ReaderStory:
-    """A follower comes back from a power failure with everything, and nothing more is written: it is sure of
-    its records when its leader has heard where its log ends, and serves all of them.
+    """A follower returns from a power failure with everything, and nothing more is written: it is sure of its
+    records once its leader knows where its log ends, and serves all of them.
     """
     story = ReaderStory()
     expect(story.write(), ErrorCode.NONE)
@@ -127,8 +127,8 @@ def quiet_partition() -> ReaderStory:
 
 
 def settings_from_after_its_time() -> ReaderStory:
-    """A primary is cut off with a record that waits for its copies. A backup is promoted, and then one copy
-    is enough. When the former primary hears of both at once, its record is not confirmed.
+    """A primary is disconnected with a pending record. A backup is promoted, and then one copy is enough.
+    When the former primary learns of both at once, its record is not confirmed.
     """
     story = ReaderStory(3, replication_mode="primary-backup", min_insync_replicas="3")
     expect(story.write(), ErrorCode.NONE)
@@ -149,8 +149,8 @@ def settings_from_after_its_time() -> ReaderStory:
 
 
 def given_up_before_the_beginning() -> ReaderStory:
-    """A former primary has confirmed records that an operator gave up, and what took their place was deleted.
-    Its log ends where the new primary's begins: what it has before that is never committed again.
+    """A former primary confirmed records that an operator gave up, and what replaced them was deleted. Its
+    log ends where the new primary's begins: its records before that are never committed again.
     """
     story = ReaderStory(2, replication_mode="primary-backup", min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -178,8 +178,9 @@ def given_up_before_the_beginning() -> ReaderStory:
 
 
 def deleted_while_it_was_away() -> ReaderStory:
-    """A follower comes back to a leader that has deleted everything, and begins where that one is. It is a
-    member only when that is synced: a power failure would bring back what it had, and it would lead with it.
+    """A follower returns to a leader that has deleted everything, and restarts at the leader's log start. It
+    is a member only once that is synced: a power failure would bring back its old log, and it would lead with
+    it.
     """
     story = ReaderStory(flush_messages="1")
     expect(story.write(), ErrorCode.NONE)

@@ -63,9 +63,9 @@ class LateStory(Story):
 
 
 def late_word_of_a_power_failure() -> Story:
-    """A, the last member, comes back after a power failure, and a copy of its registration is late. Its next
-    process has caught up with everything, and is the only one that has: it is not dropped for what the
-    earlier process said.
+    """A, the last member, returns after a power failure, and a copy of its registration is late. Its next
+    process has caught up with everything, as the only one: it is not removed for what the earlier process
+    reported.
     """
     story = LateStory(min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -90,8 +90,8 @@ def late_word_of_a_power_failure() -> Story:
 
 
 def late_word_of_the_former_disk() -> Story:
-    """A's disk was replaced, and A, the last member, is frozen for a while. What its process on the old disk
-    had asked arrives now: A's new disk, which holds everything, is not taken for an empty one.
+    """A's disk was replaced, and A, the last member, is frozen for a while. The registration of its process
+    on the old disk arrives now: A's new disk, which holds everything, does not count as empty.
     """
     story = LateStory(min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -139,8 +139,8 @@ def late_word_comes_first() -> Story:
 
 
 def late_word_of_a_broker_that_was_unregistered() -> Story:
-    """D has no replica any more, is stopped, and is unregistered. An old registration does not bring it back;
-    a process that starts again does.
+    """D has no replicas, is stopped, and is unregistered. An old registration does not bring it back; a new
+    process does.
     """
     story = LateStory(brokers=4)
     rules = Rulebook(story.cluster.config)
@@ -166,8 +166,8 @@ def late_word_of_a_broker_that_was_unregistered() -> Story:
 
 
 def late_heartbeat_of_an_earlier_process() -> Story:
-    """A restarts and cannot be heard. A heartbeat of its earlier process does not let it in: nobody knows
-    whether the new one has heard of its successor.
+    """A restarts and is unreachable. A heartbeat of its earlier process does not unfence it: it is unknown
+    whether the new process knows its successor.
     """
     story = LateStory()
     expect(story.write(), ErrorCode.NONE)
@@ -190,7 +190,9 @@ def late_heartbeat_of_an_earlier_process() -> Story:
 
 
 def late_wish_to_stop() -> Story:
-    """A stopped in order and is back. Its earlier process's wish to be relieved is over: A leads on."""
+    """A stopped cleanly and is back. The shutdown request of its earlier process is outdated: A continues to
+    lead.
+    """
     story = LateStory()
     expect(story.write(), ErrorCode.NONE)
     story.withhold("A", "wish to stop", _wishes_to_stop)
@@ -210,8 +212,8 @@ def late_wish_to_stop() -> Story:
 
 
 def late_proposal_of_an_earlier_process() -> Story:
-    """A proposed that C leaves, and was started again. C has caught up since, and stays when A leads
-    again and that proposal arrives.
+    """A proposed that C leaves, and was restarted. C has caught up since, and stays when A leads again and
+    that proposal arrives.
     """
     story = LateStory()
     expect(story.write(), ErrorCode.NONE)
@@ -233,8 +235,8 @@ def late_proposal_of_an_earlier_process() -> Story:
 
 
 def late_report_of_a_failed_log() -> Story:
-    """A's disk was full, and A was started again after the repair. The report of its earlier process is over:
-    A leads on.
+    """A's disk was full, and A was restarted after the repair. The report of its earlier process is outdated:
+    A continues to lead.
     """
     story = LateStory()
     expect(story.write(), ErrorCode.NONE)

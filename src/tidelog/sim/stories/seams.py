@@ -55,9 +55,9 @@ class SeamStory(DurabilityStory, Memory):
 
 
 def member_lost_records_since_the_seal() -> SeamStory:
-    """From quorum to isr. The log is sealed, and what its leader says of those that hold it is on its way
-    when one of them drops damaged records, in the same process, and cannot get them back: it is no member,
-    and does not lead when both others are dead.
+    """From quorum to isr. The log is sealed, and the leader's report of its holders is in flight when one of
+    them truncates damaged records in the same process, and cannot fetch them: it does not become a member,
+    and does not lead when both others are down.
     """
     story = SeamStory(replication_mode=QUORUM)
     expect(story.write(), ErrorCode.NONE)
@@ -85,8 +85,8 @@ def member_lost_records_since_the_seal() -> SeamStory:
 
 
 def leader_lost_records_since_the_seal() -> SeamStory:
-    """The same, and it is the leader itself that drops damaged records after it has sealed its log, and
-    another one leads: the controllers do not have the first one lead by what it said before.
+    """From quorum to isr. The leader truncates damaged records after it has sealed its log, and another one
+    leads: the controllers do not appoint the first one by its earlier report.
     """
     story = SeamStory(replication_mode=QUORUM)
     expect(story.write(), ErrorCode.NONE)
@@ -109,8 +109,8 @@ def leader_lost_records_since_the_seal() -> SeamStory:
 
 
 def sealed_by_one_that_lost_power() -> SeamStory:
-    """From quorum without syncing to isr. All lose power when the log is sealed, before the controllers hear
-    of it: whoever is elected then, by those that have lost no more than their unsynced end, is believed.
+    """From quorum without syncing to isr. All lose power after the log is sealed, before the controllers
+    learn of it: the leader then elected, by voters that lost only their unsynced tails, is trusted.
     """
     story = SeamStory(replication_mode=QUORUM, flush_messages="1000")
     expect(story.write(), ErrorCode.NONE)
@@ -128,9 +128,9 @@ def sealed_by_one_that_lost_power() -> SeamStory:
 
 
 def backup_dropped_records_and_has_not_said_so() -> SeamStory:
-    """Three copies. A backup drops a damaged record that it had acknowledged, and what it says of that is on
-    its way; the primary loses power and with it the record, and the other backup, which holds it, is dead.
-    The first backup's word is not enough: the primary waits for the other one.
+    """Three copies. A backup truncates a damaged record that it had acknowledged, and its report is delayed;
+    the primary loses power and the record, and the other backup, which holds it, is down. The first backup's
+    answer is not enough: the primary waits for the other one.
     """
     story = SeamStory(replication_mode="primary-backup", min_insync_replicas="3")
     expect(story.write(), ErrorCode.NONE)
@@ -158,9 +158,9 @@ def backup_dropped_records_and_has_not_said_so() -> SeamStory:
 
 
 def voters_of_an_earlier_move() -> SeamStory:
-    """A partition is moved from one broker to another and back. A copy of what the leader said at the end of
-    the first move arrives during the second one, and names the voters that it is to have in the end: the move
-    is not over by that, and the replica that goes keeps what only it and the leader hold.
+    """A partition is moved from one broker to another and back. A copy of the leader's report at the end of
+    the first move arrives during the second, and names the final voters: it does not end the move, and the
+    leaving replica keeps what only it and the leader hold.
     """
     story = SeamStory(4, replication_mode=QUORUM)
     heard = story.overhear()
@@ -190,9 +190,9 @@ def voters_of_an_earlier_move() -> SeamStory:
 
 
 def fewer_copies_in_between() -> SeamStory:
-    """A topic with one copy gets three, then two, then three again. That three replicas hold all of the log
-    is confirmed the first time, and arrives late: it says nothing of what was acknowledged with two. The
-    primary loses such a record with its power, and waits for the backup that holds it.
+    """A topic with one copy gets three, then two, then three again. The confirmation that three replicas hold
+    the whole log arrives late: it says nothing about records acknowledged with two. The primary loses such a
+    record with its power, and waits for the backup that holds it.
     """
     story = SeamStory(replication_mode="primary-backup", min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -223,9 +223,8 @@ def fewer_copies_in_between() -> SeamStory:
 
 
 def last_member_is_damaged() -> SeamStory:
-    """The last member of the in-sync set comes back with damaged records, which were synced. Others, which
-    left the set before, may hold more than it does now: it does not lead by itself. An operator has one of
-    them lead.
+    """The last member of the in-sync set returns with damaged records, which were synced. Replicas that left
+    the set before may hold more: it does not lead by itself. An operator forces one of them.
     """
     story = SeamStory(min_insync_replicas="1", flush_messages="1")
     expect(story.write(), ErrorCode.NONE)
@@ -248,8 +247,8 @@ def last_member_is_damaged() -> SeamStory:
 
 
 def damaged_on_a_quiet_partition() -> SeamStory:
-    """Some time after a move, while nobody writes, a replica drops damaged records: what its leader noted of
-    it during the move says nothing any more, and it is readmitted.
+    """Some time after a move, without writes, a replica truncates damaged records: what its leader recorded
+    of it during the move is outdated, and it is readmitted.
     """
     story = SeamStory(4, replication_mode=QUORUM)
     story.move("ABC")
@@ -263,8 +262,8 @@ def damaged_on_a_quiet_partition() -> SeamStory:
 
 
 def loss_noted_in_another_mode() -> SeamStory:
-    """A replica that votes drops damaged records, and the topic goes over to isr before the controllers have
-    numbered that, and back later. It tells them then, is readmitted, and votes when the leader is killed.
+    """A voter truncates damaged records, and the topic changes to isr before the controllers have numbered
+    the loss, and back later. It reports the loss then, is readmitted, and votes when the leader is killed.
     """
     story = SeamStory(replication_mode=QUORUM)
     expect(story.write(), ErrorCode.NONE)
@@ -287,9 +286,9 @@ def loss_noted_in_another_mode() -> SeamStory:
 
 
 def gone_and_back_unheard() -> SeamStory:
-    """A topic gets flush.messages=1, and a replica whose disk is slow hears neither of that nor of two moves,
-    which take it away and bring it back. What it holds is not synced, and it has not said so: it does not
-    vote, and the one that is to go stays. The first one loses power, and nothing is lost.
+    """A topic gets flush.messages=1, and a replica with a slow disk learns neither of that nor of two moves,
+    away and back. Its log is not synced, and it has not confirmed it: it does not vote, and the leaving
+    replica stays. The first one loses power, and nothing is lost.
     """
     story = SeamStory(4, replication_mode=QUORUM, flush_messages="1000")
     story.move("ABC")
@@ -319,9 +318,8 @@ def gone_and_back_unheard() -> SeamStory:
 
 
 def gone_and_back_before_it_heard() -> SeamStory:
-    """A replica is moved away and back, and goes on following its leader meanwhile, because it has heard of
-    neither. Then it hears that it was to go, and drops its log: it must not be a member by what it had
-    fetched before.
+    """A replica is moved away and back, and follows its leader meanwhile without knowing of either. Then it
+    learns that it was removed, and deletes its log: it must not be a member by what it had fetched before.
     """
     story = SeamStory(4)
     story.move("ABC")
@@ -352,8 +350,9 @@ def gone_and_back_before_it_heard() -> SeamStory:
 
 
 def voter_gone_and_back_before_it_heard() -> SeamStory:
-    """The same where the replicas vote: it does not vote again before it has heard of both moves. Otherwise
-    it would drop a record that it had acknowledged, and help to elect one that lacks it, too.
+    """A voter is moved away and back without knowing of either: it does not vote before it knows of both
+    moves. Otherwise it would drop a record that it had acknowledged, and help to elect a replica that lacks
+    it, too.
     """
     story = SeamStory(4, replication_mode=QUORUM)
     story.move("ABC")

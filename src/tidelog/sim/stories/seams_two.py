@@ -75,9 +75,9 @@ class DiskStory(SeamStory):
 
 
 def voter_with_a_damaged_metadata_log() -> DiskStory:
-    """A voter was readmitted once, so the others know the name of its disk. Its metadata log is damaged: as
-    a controller it would have to be taken in anew, but its records and ballots are whole. It votes when the
-    leader is killed.
+    """A voter was readmitted once, so the others know its disk id. Its metadata log is damaged: as a
+    controller it would need readmission, but its records and ballots are intact. It votes when the leader is
+    killed.
     """
     story = DiskStory(replication_mode=QUORUM)
     expect(story.write(), ErrorCode.NONE)
@@ -100,9 +100,8 @@ def voter_with_a_damaged_metadata_log() -> DiskStory:
 
 
 def wrong_epoch_in_the_history() -> DiskStory:
-    """A voter stops cleanly, and one bit of its history of epochs is wrong when it is started again: its
-    records would be of a later epoch than any other. It lacks what was committed meanwhile, and is not
-    elected when the leader is killed.
+    """A voter stops cleanly, and one bit of its leader epoch history is wrong at the next start: its records
+    would have the latest epoch. It lacks committed records, and is not elected when the leader is killed.
     """
     story = DiskStory(replication_mode=QUORUM)
     expect(story.write(), ErrorCode.NONE)
@@ -121,9 +120,9 @@ def wrong_epoch_in_the_history() -> DiskStory:
 
 
 def last_member_is_offline() -> DiskStory:
-    """The leader finds an old record damaged that the others have, and says so. They are dead when that
-    arrives: it leads on for readers, though its log is offline. The others come back and copy what they
-    lack: they join the in-sync set by its word, one of them leads, and the first one gets its record back.
+    """The leader finds an old damaged record that the others have, and reports it. They are down when the
+    report arrives: it continues to serve readers, though its log is offline. The others return and catch up:
+    they join the in-sync set by its proposal, one of them leads, and the first one gets its record back.
     """
     story = DiskStory(min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -148,9 +147,8 @@ def last_member_is_offline() -> DiskStory:
 
 
 def source_of_the_last_member_is_lost() -> DiskStory:
-    """The last member of the in-sync set has lost power, and another one kept more. That one is killed while
-    its records are copied back, and stays away: it is not waited for, and the last member leads with what it
-    has.
+    """The last member of the in-sync set lost power, and another replica kept more. That one is killed while
+    its records are copied back, and stays down: the last member stops waiting, and leads with what it has.
     """
     story = DiskStory(min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -177,8 +175,8 @@ def source_of_the_last_member_is_lost() -> DiskStory:
 
 
 def one_of_two_sources_is_lost() -> DiskStory:
-    """Three copies. A primary that has lost power copies back from one of two backups, which hold
-    everything. That one is killed, and stays away: the primary goes on with the other one.
+    """Three copies. A primary that lost power copies records back from one of two backups, which hold
+    everything. That one is killed and stays down: the primary continues with the other.
     """
     story = DiskStory(replication_mode="primary-backup", min_insync_replicas="3")
     expect(story.write(), ErrorCode.NONE)
@@ -205,9 +203,9 @@ def one_of_two_sources_is_lost() -> DiskStory:
 
 
 def operator_has_decided() -> DiskStory:
-    """One copy is enough, and the primary comes back with an empty disk. An operator has it lead with what
-    the others have, and one of those drops a damaged record at that moment, which gives the partition a new
-    epoch: what was decided stays decided.
+    """One copy is enough, and the primary returns with an empty disk. An operator forces it to lead with what
+    the others have. At that moment one of them truncates a damaged record, which begins a new epoch: the
+    decision stands.
     """
     story = DiskStory(replication_mode="primary-backup", min_insync_replicas="1")
     expect(story.write(), ErrorCode.NONE)
@@ -232,8 +230,8 @@ def operator_has_decided() -> DiskStory:
 
 
 def loss_healed_before_it_was_heard_of() -> DiskStory:
-    """A voter drops a damaged record. The controllers number that, and its leader readmits it, before it
-    hears of either: it knows from its own log that it counts again, and votes when the leader is killed.
+    """A voter truncates a damaged record. The controllers number the loss, and its leader readmits it, before
+    it learns of either: it knows from its own log that it counts again, and votes when the leader is killed.
     """
     story = DiskStory(replication_mode=QUORUM)
     expect(story.write(), ErrorCode.NONE)
@@ -255,9 +253,9 @@ def loss_healed_before_it_was_heard_of() -> DiskStory:
 
 
 def wrong_topic_id() -> DiskStory:
-    """A primary is killed soon after its topic was created, when no checkpoint knows of the topic yet, and
-    one bit of the topic's id beside its log is wrong when it is started again. It does not take its records
-    for those of a topic that was deleted, and does not lead with an empty log.
+    """A primary is killed soon after its topic was created, before any checkpoint names the topic, and one
+    bit of the topic id beside its log is wrong at the next start. It does not treat its records as those of a
+    deleted topic, and does not lead with an empty log.
     """
     story = DiskStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)

@@ -21,8 +21,8 @@ class StandInStory(ChangeStory):
 
 
 def leader_of_another_mode() -> StandInStory:
-    """From isr to primary-backup while the leader has a record that nobody else has. The new primary dies
-    before the old leader could compare its log: that record is not confirmed, and no reader gets it.
+    """From isr to primary-backup while the leader has a record that no other replica has. The new primary
+    dies before the old leader could compare its log: that record is not confirmed, and no reader gets it.
     """
     story = StandInStory()
     expect(story.write(), ErrorCode.NONE)
@@ -49,8 +49,8 @@ def leader_of_another_mode() -> StandInStory:
 
 
 def forced_promotion() -> StandInStory:
-    """An operator makes a backup the primary and gives up what it lacks. Another backup, cut off, has a
-    record of that, which it never knew to be confirmed: when the new primary dies, no reader gets it there.
+    """An operator promotes a backup and gives up what it lacks. Another, disconnected backup has one of those
+    records, which it never knew to be confirmed: when the new primary dies, that backup does not serve it.
     """
     story = StandInStory(replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -80,7 +80,7 @@ def forced_promotion() -> StandInStory:
 
 def agreed_and_confirmed() -> StandInStory:
     """The primary is killed when its backup has a record and does not know yet that it is confirmed. It has
-    it from this very primary: two copies, so readers get it.
+    it from this primary: two copies, so readers get it.
     """
     story = StandInStory(2, replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)
@@ -95,8 +95,8 @@ def agreed_and_confirmed() -> StandInStory:
 
 
 def restarted() -> StandInStory:
-    """The same, and the backup is restarted meanwhile: it does not know any more what it had from whom, and
-    serves what it knows to be confirmed.
+    """The primary is killed when its backup has an unconfirmed record, and the backup is restarted: it no
+    longer knows from which leader it had the record, and serves only what it knows to be confirmed.
     """
     story = StandInStory(2, replication_mode="primary-backup", min_insync_replicas="2")
     expect(story.write(), ErrorCode.NONE)

@@ -13,7 +13,7 @@ from tidelog.sim.telling import expect
 
 
 def late_voter_elects() -> ChangeStory:
-    """From isr to quorum while C is away: C lacks a committed record, but has lost nothing. Then B loses its
+    """From isr to quorum while C is down: C lacks a committed record, but has lost nothing. Then B loses its
     disk and all restart: A holds everything and is elected with the vote of C.
     """
     story = ChangeStory()
@@ -32,8 +32,8 @@ def late_voter_elects() -> ChangeStory:
 
 
 def late_voter_stands() -> ChangeStory:
-    """The same, but C is back and has a committed record that B lacks, when A loses its disk: C has not been
-    readmitted, and is elected all the same.
+    """From isr to quorum while C is down; C returns and has a committed record that B lacks, when A loses its
+    disk: C is elected, although it was not readmitted.
     """
     story = _committed_with_a_late_voter()
     story.lose_disk("A")
@@ -44,8 +44,8 @@ def late_voter_stands() -> ChangeStory:
 
 
 def late_voter_loses_data() -> ChangeStory:
-    """The same, but it is C that loses its disk, while A is away: C is not only late any more. It does not
-    help B, which lacks the record, and waits for A.
+    """From isr to quorum while C is down; then C loses its disk while A is down: C now counts as one that
+    lost data. It does not help B, which lacks the record, and waits for A.
     """
     story = _committed_with_a_late_voter()
     story.kill("A")
@@ -78,8 +78,8 @@ def _committed_with_a_late_voter() -> ChangeStory:
 
 
 def first_newcomer_elects() -> Memory:
-    """An operator has let A go on alone, and the others are taken in again. A is cut off when the set of two
-    voters is in its log only, and steps down: B, which has not heard that it votes, votes for A.
+    """An operator let A continue alone, and the others are added again. A is disconnected when the set of two
+    voters is in its log only, and steps down: B, which does not know that it votes, votes for A.
     """
     story = Memory()
     expect(story.write(), ErrorCode.NONE)
@@ -104,8 +104,8 @@ def first_newcomer_elects() -> Memory:
 
 def replaced_primary_waits_for_the_operator() -> Story:
     """The primary's disk is replaced, and with one copy only it need have had the newest record. Then its
-    backup, the last one that is whole, loses power: that does not hide what was lost, also not after another
-    start. An operator still decides.
+    backup, the last intact replica, loses power: that does not hide the loss, also not after another restart.
+    An operator still decides.
     """
     story = group(1)
     expect(story.write(), ErrorCode.NONE)
