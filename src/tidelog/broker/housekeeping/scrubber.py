@@ -128,7 +128,8 @@ class Scrubber:
         try:
             while True:
                 piece = next(walk) if found is None else walk.send(found)
-                found = yield partition, piece
+                # As it is now: a truncation may have changed it since the last piece.
+                found = yield partition, piece._replace(history=partition.log.epochs.history())
         except StopIteration:
             return found
 
