@@ -13,9 +13,11 @@ Invariant: epochs rise strictly, start offsets rise strictly.
 
 import re
 from bisect import bisect_right
+from typing import NamedTuple
 
 from crc32c import crc32c
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.invariant import invariant
 from tidelog.types import NO_EPOCH, NO_OFFSET
@@ -26,10 +28,29 @@ _UNCHECKED = " "  # the gap in a file of an earlier version, or of Kafka
 _BITS = str.maketrans("01", " \t")
 
 
+class History(NamedTuple):
+    """What a checked history says, as it was at one moment: batches are held against it, in any thread."""
+
+    epochs: tuple[int, ...]
+    starts: tuple[int, ...]
+    end_offset: int  # Exclusive: nothing is known of what lies behind.
+
+    def contradicts(self, base_offset: int, epoch: int) -> bool:
+        """Whether no batch of ``epoch`` can begin at ``base_offset``. Batches without an epoch can."""
+        at = bisect_right(self.starts, base_offset)
+        return at > 0 and 0 <= epoch != self.epochs[at - 1] and base_offset < self.end_offset
+
+
+NO_HISTORY = History((), (), 0)
+
+
 class EpochCache:
-    __slots__ = ("_epochs", "_starts", "latest", "version")
+    __slots__ = ("_epochs", "_starts", "is_checked", "latest", "version")
 
     def __init__(self) -> None:
+        # Whether it comes from the batches or from a file with a checksum. Any other file is believed where
+        # nothing speaks against it, but no batch is blamed for being of another epoch.
+        self.is_checked = True
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest: int = NO_EPOCH
@@ -42,6 +63,12 @@ class EpochCache:
     def entries(self) -> list[tuple[int, int]]:
         """(epoch, start offset), oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
+
+    def history(self, end_offset: int = LONG_MAX) -> History:
+        """What batches before ``end_offset`` must agree with."""
+        if not self.is_checked:
+            return NO_HISTORY
+        return History(tuple(self._epochs), tuple(self._starts), end_offset)
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """``epoch`` begins at ``start_offset``: at its first batch, or already when its leader takes over.
@@ -132,6 +159,7 @@ class EpochCache:
                 gaps.append(gap)
             if gaps and gaps[0] not in (_UNCHECKED, _checksum(cache.entries)):
                 raise ValueError
+            cache.is_checked = not gaps or gaps[0] != _UNCHECKED
         except ValueError:
             raise CorruptBatch("the leader epoch checkpoint is damaged") from None
         cache.version = 0

@@ -14,7 +14,7 @@ from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.log import layout, swap
 from tidelog.log.damage import DamageMark, Evidence
-from tidelog.log.epochs import EpochCache
+from tidelog.log.epochs import NO_HISTORY, EpochCache
 from tidelog.log.files import read_whole
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
@@ -61,6 +61,7 @@ class Opening:
         self._config = config
         self._segments: list[Segment] = []
         self._epochs = EpochCache()
+        self._history = NO_HISTORY
         self._snapshots = ProducerSnapshots(storage, directory, ProducerStates(directory, now_ms))
         self._start_mark = OffsetMark(storage, directory, layout.START_SUFFIX)
         self._clean_mark = OffsetMark(storage, directory, layout.CLEAN_SUFFIX)
@@ -100,6 +101,7 @@ class Opening:
             clean, recovery_point = False, min(recovery_point, damaged[0])
         if unread is not None:
             clean, recovery_point = False, min(recovery_point, unread)
+        self._history = self._epochs.history(evidence.recovery_point)
         end_offset = self._end_offset(clean, recovery_point)
         if end_offset < evidence.end_offset_min:
             self._note_damage(f"ends at offset {end_offset}, and reached {evidence.end_offset_min} before")
@@ -286,7 +288,7 @@ class Opening:
         return recover(
             segment, self._config.index_interval_bytes, self._epochs, self._snapshots.states, before_cut,
             preallocated=self._config.preallocate, written_survives=self._evidence.written_survives,
-            end_offset_max=end_offset_max,
+            end_offset_max=end_offset_max, history=self._history,
         )  # fmt: skip
 
     def _drop_behind(self, number: int, end_offset: int) -> None:

@@ -111,8 +111,9 @@ class Reading(LogState):
             first = following.header_at(0)
             epoch_max = first.leader_epoch if first is not None else NO_EPOCH
         header, whole_bytes = verify_read(
-            segment, position, size, offset, end_offset, is_whole=is_whole, epoch_max=epoch_max
-        )
+            segment, position, size, offset, end_offset, is_whole=is_whole, epoch_max=epoch_max,
+            history=self.epochs.history(),
+        )  # fmt: skip
         if header is not None and header.base_offset > self._row.first_offset:
             self._verify_epoch(header, offset)
         if whole_bytes:
@@ -121,8 +122,8 @@ class Reading(LogState):
             segment.note_verified(position, position + whole_bytes)
 
     def _verify_epoch(self, header: BatchHeader, offset: int) -> None:
-        """Of the first batch that is read: the batches behind it were held against each other. Where an epoch
-        begins, the one before cannot tell, and neither can the history of epochs, which has no checksum.
+        """Of the first batch that is read: the batches behind it were held against each other. A history
+        without a checksum may be wrong, so the batch before tells, except where an epoch begins.
         """
         if header.leader_epoch == self.epochs.epoch_at(header.base_offset):
             return

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.log.damage import is_torn
-from tidelog.log.epochs import EpochCache
+from tidelog.log.epochs import NO_HISTORY, EpochCache, History
 from tidelog.log.producers import ProducerStates
 from tidelog.log.scan import checked_headers
 from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
@@ -37,13 +37,15 @@ def recover(
     preallocated: bool = False,
     written_survives: bool = False,
     end_offset_max: int = LONG_MAX,
+    history: History = NO_HISTORY,
 ) -> Recovered:
     """Check every byte, cut behind the last valid batch, build the indexes anew. Leaves the segment active.
 
     ``epochs`` and ``producers`` know everything before the segment, and learn what is in it. ``before_cut``
     hears what is about to be cut off. ``preallocated``: the file may end in space that was only reserved.
     ``written_survives``: no crash can have brought old batches back, so of two that cannot follow each other
-    either may be the damaged one. ``end_offset_max``: exclusive, nothing was written behind.
+    either may be the damaged one. ``end_offset_max``: exclusive, nothing was written behind. ``history``: the
+    epochs of what was synced.
     """
     file = segment.file()
     file_size = file.size()
@@ -70,6 +72,8 @@ def recover(
                 if written_survives:
                     held = None
                 raise
+            if history.contradicts(header.base_offset, header.leader_epoch):
+                raise CorruptBatch(f"offset {header.base_offset} was not written in {header.leader_epoch}")
             if header.next_offset > end_offset_max:
                 raise CorruptBatch(f"offset {header.last_offset}, and the segment ended at {end_offset_max}")
             if held is not None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch, StorageError
+from tidelog.log.epochs import NO_HISTORY, History
 from tidelog.log.segment import Segment
 from tidelog.log.storage import Region
 from tidelog.protocol import batch as batches
@@ -40,6 +41,7 @@ class Piece(NamedTuple):
     is_last: bool  # of its segment
     epoch_max: int = ANY_EPOCH  # of what follows the segment
     dense_from: int = LONG_MAX  # no offset is missing between two batches behind it
+    history: History = NO_HISTORY  # which epochs its batches are of
 
     def check(self) -> "Checked":
         """Reads and checks. Safe in any thread."""
@@ -47,7 +49,7 @@ class Piece(NamedTuple):
             data = memoryview(self.region.read())
             return check(
                 data, self.next_offset, self.end_offset, to_the_end=self.is_last, epoch_max=self.epoch_max,
-                dense_from=self.dense_from,
+                dense_from=self.dense_from, history=self.history,
             )  # fmt: skip
         except OSError as error:
             return Checked(0, self.next_offset, f"cannot be read: {error}")
@@ -68,9 +70,11 @@ def check(
     epoch_max: int = ANY_EPOCH,
     limit: int | None = None,
     dense_from: int = LONG_MAX,
+    history: History = NO_HISTORY,
 ) -> Checked:
     """Every batch that is there in full; with ``to_the_end`` all of them must be, and what comes behind is of
     ``epoch_max``. Behind ``limit`` bytes no batch ends that counts: the rest only shows what follows.
+    ``history``: of which epochs the batches are, where that is known.
     """
     at = 0
     end = len(data) if limit is None else limit
@@ -87,6 +91,9 @@ def check(
             header = batches.check(data, at)
             if header.next_offset > end_offset:
                 raise CorruptBatch(f"offset {header.last_offset}, and {end_offset} comes behind it")
+            if history.contradicts(header.base_offset, header.leader_epoch):
+                # The one behind it may fit: the last batch of an epoch that claims to be of the next one.
+                raise CorruptBatch(f"offset {header.base_offset} was not written in {header.leader_epoch}")
             whole_before = at, next_offset
             next_offset, epoch = header.next_offset, header.leader_epoch
             at += size
@@ -119,7 +126,7 @@ def _check_order(base_offset: int, epoch: int, offset_min: int, epoch_min: int, 
 
 def verify_read(
     segment: Segment, position: int, size: int, offset: int, end_offset: int, *, is_whole: bool,
-    epoch_max: int,
+    epoch_max: int, history: History = NO_HISTORY,
 ) -> tuple[BatchHeader | None, int]:  # fmt: skip
     """Check what a reader of ``offset`` is about to get from a segment whose records end before
     ``end_offset``; the first batch's header, and how many bytes of whole batches there are. Raises
@@ -139,7 +146,7 @@ def verify_read(
             raise DamagedSegment(f"{segment!r} is damaged: {expected} where {offset} was expected", offset)
     found = check(
         data, expected, end_offset, to_the_end=to_the_end, epoch_max=epoch_max,
-        limit=None if to_the_end else size, dense_from=segment.dense_from,
+        limit=None if to_the_end else size, dense_from=segment.dense_from, history=history,
     )  # fmt: skip
     if not found.damage and is_whole and found.whole_bytes < size:
         found = found._replace(damage="a batch reaches over the beginning of another")

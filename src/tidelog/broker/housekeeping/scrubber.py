@@ -159,7 +159,8 @@ class Scrubber:
         try:
             while pair.is_there:
                 piece = next(walk) if found is None else walk.send(found)
-                found = yield partition, pair, piece
+                # As it is now: a truncation may have changed it since the last piece.
+                found = yield partition, pair, piece._replace(history=partition.log.epochs.history())
         except StopIteration:
             pass
         return found
