@@ -5,7 +5,8 @@ an operator: nothing else, so that what a cluster should do by itself is still s
 mode                what is decided
 =================== ==========================================================================================
 ``primary-backup``  a primary whose disk was replaced, where one copy was enough for an ok, shall lead with
-                    what the others have (``tidelog topic promote``)
+                    what the others have (``tidelog topic promote``); so shall one whose disk lied about
+                    syncs, when a backup has other records at the same offsets
 ``isr``             nobody is whole, and the last one that was has a new disk, or damaged records: any replica
                     shall lead (``tidelog topic elect --unclean``)
 ``quorum``          a majority of the voters lost data: the longest log goes on (``tidelog topic recover``)

@@ -20,7 +20,9 @@ from collections.abc import Set as AbstractSet
 
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.controller.successions import acting_leader, is_restoring
+from tidelog.log.log import Log
 from tidelog.replication.hosted import Hosted
+from tidelog.sim.checkers.batches import batches_between
 from tidelog.sim.checkers.promises.losses import stays_decided
 from tidelog.sim.checkers.promises.place import Key, Place
 from tidelog.sim.checkers.promises.promise import Promise, Surroundings
@@ -45,11 +47,28 @@ class PrimaryBackupPromise(Promise):
         return len(partition.replicas) > 1 and (self.enough(place) > 1 or node not in _primaries(partition))
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
-        """A primary whose disk was replaced, where one copy was enough."""
+        """A primary whose disk was replaced, where one copy was enough; or one that lost records without
+        knowing it, and whose log now differs from a backup's.
+        """
         partition = place.partition
         # The metadata says that the last leader's disk was replaced; the primary may be another one by now.
         unknown = partition.last_leader < 0 and not replaced.isdisjoint(partition.replicas)
-        return is_restoring(partition) and unknown and self.enough(place) <= 1
+        if not is_restoring(partition):
+            return False
+        return (unknown and self.enough(place) <= 1) or self._has_parted(place)
+
+    def _has_parted(self, place: Place) -> bool:
+        """Whether the primary lost records, and a living backup's log is not the same as far as both go."""
+        logs = {
+            node.me: node.host.hosted[place.key].log
+            for node in self._around.nodes()
+            if place.key in node.host.hosted
+        }
+        primary = place.partition.leader
+        own = logs.pop(primary, None)
+        if own is None or primary not in self._around.losses.real(place.key):
+            return False
+        return any(_part(own, log) for log in logs.values())
 
     # --- losses ---------------------------------------------------------------------------------------------
 
@@ -130,6 +149,11 @@ class PrimaryBackupPromise(Promise):
             for node in self._around.nodes()
             if place.key in node.host.hosted
         }
+
+
+def _part(one: Log, other: Log) -> bool:
+    start, end = max(one.start_offset, other.start_offset), min(one.end_offset, other.end_offset)
+    return start < end and batches_between(one, start, end) != batches_between(other, start, end)
 
 
 def _copies(topic: TopicImage, replicas: int) -> int:
