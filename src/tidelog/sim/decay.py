@@ -24,6 +24,7 @@ notice, either. Where compaction thins batches out, any offset that does not go 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.errors import CorruptBatch
 from tidelog.log.checkpoints import RECOVERY_POINTS_FILE, decode_offsets
 from tidelog.protocol.batch import iterate
 from tidelog.sim.checkers.damage import Damage
@@ -205,10 +206,21 @@ def covered(size: int) -> list[int]:
     return [*range(OFFSET_BYTES, EPOCH.start), *range(EPOCH.stop, size)]
 
 
+def recovery_point(machine: "BrokerMachine", place: Place) -> int:
+    """Up to where the log is noted as synced on the machine's disk. A checkpoint that is damaged itself says
+    nothing, as the broker takes it.
+    """
+    points = machine.disk.contents(DATA).get(f"{DATA}/{RECOVERY_POINTS_FILE}", b"")
+    try:
+        noted = decode_offsets(points) if points else {}
+    except CorruptBatch:
+        return 0
+    return noted.get(TopicPartition(place.topic.name, place.number), 0)
+
+
 def _batches(machine: "BrokerMachine", place: Place) -> list[Spot]:
     """All batches; where the machine has been off, only those that were noted as synced."""
-    points = machine.disk.contents(DATA).get(f"{DATA}/{RECOVERY_POINTS_FILE}", b"")
-    point = decode_offsets(points).get(TopicPartition(place.topic.name, place.number), 0) if points else 0
+    point = recovery_point(machine, place)
     contents = machine.disk.contents(f"{DATA}/{place.name}")
     found = []
     for path, data in contents.items():
