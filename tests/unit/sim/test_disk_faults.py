@@ -112,7 +112,7 @@ def test_they_are_drawn_by_name() -> None:
 
 def test_a_damaged_checkpoint_notes_nothing_as_synced() -> None:
     """Files rot, too, and the next fault must not fall over it."""
-    story = _story()
+    story = _story(flush_messages="1")
     machine, [place] = story.machine("B"), story.cluster.checker.places()
     assert recovery_point(machine, place) == 4
     machine.disk.open(f"{DATA}/{RECOVERY_POINTS_FILE}", create=True).write_at(0, b"?")
