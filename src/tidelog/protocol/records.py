@@ -358,14 +358,18 @@ def recompress(
 
 def append_record(buffer: bytearray, record: Record, base_offset: int, base_timestamp: int) -> None:
     """Encode one record behind what ``buffer`` holds."""
-    body = bytearray(1)  # attributes
-    append_varint(body, record.timestamp - base_timestamp)
-    append_varint(body, record.offset - base_offset)
-    _append_bytes(body, record.key)
-    _append_bytes(body, record.value)
-    append_varint(body, len(record.headers))
-    for key, value in record.headers:
-        _append_bytes(body, key.encode("utf-8", "surrogateescape"))
+    offset, timestamp, key, value, headers = record
+    if timestamp == base_timestamp and 0 <= offset - base_offset < 64:
+        body = bytearray((0, 0, (offset - base_offset) << 1))  # attributes, and two numbers of one byte
+    else:
+        body = bytearray(1)
+        append_varint(body, timestamp - base_timestamp)
+        append_varint(body, offset - base_offset)
+    _append_bytes(body, key)
+    _append_bytes(body, value)
+    append_varint(body, len(headers))
+    for name, value in headers:
+        _append_bytes(body, name.encode("utf-8", "surrogateescape"))
         _append_bytes(body, value)
     append_varint(buffer, len(body))
     buffer += body

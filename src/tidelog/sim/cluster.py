@@ -25,7 +25,7 @@ from tidelog.replication.replica import Role
 from tidelog.replication.voters import Voter, VoterSet
 from tidelog.sim.checkers.cluster import ClusterChecker
 from tidelog.sim.checkers.promises import Place
-from tidelog.sim.clients.client import Call, Client, Reply
+from tidelog.sim.clients.client import Call, Client, Reply, left_at
 from tidelog.sim.disk import Survive
 from tidelog.sim.links import LinkAsk, LinkGot, SimLinks
 from tidelog.sim.machine import DATA, Machine
@@ -164,7 +164,7 @@ class BrokerMachine(Machine):
             self._reply(call.client, Reply(call.number, ErrorCode.NETWORK_EXCEPTION))
 
     def _reply(self, client: int, reply: Reply) -> None:
-        self.send(client, reply._replace(left_ms=self.world.now_ms), in_order=True)
+        self.send(client, left_at(reply, self.world.now_ms), in_order=True)
 
     def peer_lost(self, peer: int) -> None:
         if self.node is not None and peer < FIRST_CLIENT:

@@ -206,18 +206,21 @@ def covered(size: int) -> list[int]:
     return [*range(OFFSET_BYTES, EPOCH.start), *range(EPOCH.stop, size)]
 
 
-def _recovery_points(machine: "BrokerMachine") -> dict[TopicPartition, int]:
-    """None of them where the file itself is damaged."""
+def recovery_point(machine: "BrokerMachine", place: Place) -> int:
+    """Up to where the log is noted as synced on the machine's disk. A checkpoint that is damaged itself says
+    nothing, as the broker takes it.
+    """
     points = machine.disk.contents(DATA).get(f"{DATA}/{RECOVERY_POINTS_FILE}", b"")
     try:
-        return decode_offsets(points) if points else {}
+        noted = decode_offsets(points) if points else {}
     except CorruptBatch:
-        return {}
+        return 0
+    return noted.get(TopicPartition(place.topic.name, place.number), 0)
 
 
 def _batches(machine: "BrokerMachine", place: Place) -> list[Spot]:
     """All batches; where the machine has been off, only those that were noted as synced."""
-    point = _recovery_points(machine).get(TopicPartition(place.topic.name, place.number), 0)
+    point = recovery_point(machine, place)
     contents = machine.disk.contents(f"{DATA}/{place.name}")
     found = []
     for path, data in contents.items():

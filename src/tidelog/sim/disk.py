@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tidelog.log.storage import Buffer, Entry
-from tidelog.sim.inode import Change, Inode, apply, resize
+from tidelog.sim.inode import Change, Inode, resize, write
 
 ENOSPC = errno.ENOSPC
 EIO = errno.EIO
@@ -64,12 +64,16 @@ class SimulatedFile:
         return len(self.inode.content)
 
     def read_at(self, position: int, size: int) -> bytes:
-        self._before("read")
+        disk = self._disk
+        if self._era != disk.era or disk.tells or disk.failing or disk.faults:
+            self._before("read")
+        else:
+            disk.operations += 1  # Nothing is done as often as this.
         return bytes(self.inode.content[position : position + size])
 
     def write_at(self, position: int, data: Buffer) -> None:
-        size = position + len(data)
-        allowed = self._disk.room(size - len(self.inode.content))
+        disk = self._disk
+        allowed = disk.capacity_bytes is None or disk.room(position + len(data) - len(self.inode.content))
         torn_at = self._before("write", len(data))
         if torn_at is not None:
             self._write(position, bytes(data[:torn_at]))
@@ -79,10 +83,10 @@ class SimulatedFile:
         self._write(position, bytes(data))
 
     def _write(self, position: int, data: bytes) -> None:
-        change = Change(position, data)
-        self.inode.changes.append(change)
-        apply(self.inode.content, change, len(data))
-        self.inode.modified_ms = self._disk.now_ms
+        inode = self.inode
+        inode.changes.append(Change(position, data))
+        write(inode.content, position, data)
+        inode.modified_ms = self._disk.now_ms
 
     def truncate(self, size: int) -> None:
         self._before("truncate")

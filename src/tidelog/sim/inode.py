@@ -51,8 +51,11 @@ class Inode:
         if self.mapped:
             self.safe = bytearray(self.content)
         else:
-            for change in self.changes:
-                apply(self.safe, change, change.weight)
+            for position, data in self.changes:
+                if data is None:
+                    resize(self.safe, position)
+                else:
+                    write(self.safe, position, data)
         self.changes.clear()
 
     def fail_sync(self) -> None:
@@ -104,9 +107,11 @@ def apply(content: bytearray, change: Change, kept: int) -> None:
     if change.data is None:
         resize(content, change.position)
         return
-    data, position = change.data, change.position
-    if kept < len(data):
-        data = data[:kept]
+    data = change.data
+    write(content, change.position, data[:kept] if kept < len(data) else data)
+
+
+def write(content: bytearray, position: int, data: bytes) -> None:
     if len(content) == position:
         content += data
         return

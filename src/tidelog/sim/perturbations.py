@@ -46,7 +46,8 @@ class Perturbations:
 
     def strike(self, name: str) -> bool:
         if name not in self._points:
-            invariant(name in POINTS, "a perturbation point that is not listed", name)
+            if name not in POINTS:
+                invariant(False, "a perturbation point that is not listed", name)
             return False
         if not self.active or self._chance.random() >= POINTS[name].probability:
             return False

@@ -15,6 +15,7 @@ from typing import Protocol
 from uuid import UUID
 
 TRACE_KEPT = 4000  # lines; older ones only count for the digest
+HASHED_AT_ONCE = 256  # lines
 BEGINS_MS = 1_700_000_000_000.0  # Some day in 2023: records need a plausible time.
 
 
@@ -42,6 +43,7 @@ class World:
         self.steps = 0
         self.trace: deque[str] = deque(maxlen=TRACE_KEPT)
         self._digest = sha256()
+        self._unhashed: list[str] = []  # lines that the digest lacks
 
     @property
     def elapsed_ms(self) -> float:
@@ -53,10 +55,17 @@ class World:
         """
         text = f"{self.now_ms - BEGINS_MS:10.1f} {line}"
         self.trace.append(text)
-        self._digest.update(text.encode())
+        self._unhashed.append(text)
+        if len(self._unhashed) >= HASHED_AT_ONCE:
+            self._hash()
+
+    def _hash(self) -> None:
+        self._digest.update("".join(self._unhashed).encode())
+        self._unhashed.clear()
 
     def digest(self) -> str:
         """Of the whole trace, and of the state of chance: a run that drew one number more is another run."""
+        self._hash()
         found = self._digest.copy()
         found.update(f"{self.steps} {self.now_ms} {self.chance.getstate()}".encode())
         return found.hexdigest()[:16]

@@ -3,8 +3,9 @@
 from typing import Any
 
 from tidelog.errors import ErrorCode
+from tidelog.log.checkpoints import RECOVERY_POINTS_FILE
 from tidelog.sim.checkers.batches import end_on_disk
-from tidelog.sim.decay import DECAYS, Decay
+from tidelog.sim.decay import DECAYS, Decay, recovery_point
 from tidelog.sim.disk import SimulatedDisk, everything, nothing
 from tidelog.sim.faults import FAULTS, is_segment
 from tidelog.sim.machine import DATA
@@ -107,3 +108,13 @@ def test_records_of_a_disk_that_lied_are_gone_after_a_power_failure() -> None:
 
 def test_they_are_drawn_by_name() -> None:
     assert {*DECAYS, "lying syncs"} <= {fault.name for fault in FAULTS}
+
+
+def test_a_damaged_checkpoint_notes_nothing_as_synced() -> None:
+    """Files rot, too, and the next fault must not fall over it."""
+    story = _story(flush_messages="1")
+    machine, [place] = story.machine("B"), story.cluster.checker.places()
+    assert recovery_point(machine, place) == 4
+    machine.disk.open(f"{DATA}/{RECOVERY_POINTS_FILE}", create=True).write_at(0, b"?")
+    assert recovery_point(machine, place) == 0
+    assert Decay(story.cluster).faults()["flipped bit"](machine.node_id)

@@ -138,7 +138,10 @@ def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tu
 @lru_cache(maxsize=4096)
 def _outline(data: bytes) -> list[tuple[int, Batch]]:
     return [
-        (header.base_offset, (header.next_offset, header.leader_epoch, header.crc))
+        (
+            header.base_offset,
+            (header.base_offset + header.last_offset_delta + 1, header.leader_epoch, header.crc),
+        )
         for _, header in iterate(data)
     ]
 

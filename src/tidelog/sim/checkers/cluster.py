@@ -74,8 +74,9 @@ class ClusterChecker:
         return self._names[key]
 
     def is_compacted(self, key: PartitionKey) -> bool:
-        place = None if key == METADATA_KEY else self._place_of(key)
-        return place is not None and "compact" in place.topic.configs.get("cleanup.policy", "")
+        topic_id, _ = cast(tuple[UUID, int], key)
+        topic = self.metadata.newest.topic_by_id(topic_id)  # None: the metadata themselves.
+        return topic is not None and "compact" in topic.configs.get("cleanup.policy", "")
 
     def history(self, topic: str, partition: int) -> PartitionHistory:
         name = (topic, partition)

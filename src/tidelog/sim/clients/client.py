@@ -5,6 +5,7 @@ a partition's leader by asking any broker, and believes what it was told until a
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from tidelog.errors import ErrorCode
@@ -90,6 +91,16 @@ class Reply(NamedTuple):
     stable: int = -1  # last stable offset
     agreed_epoch: int = -1  # the last one whose leader had the log of who answers, for checkers
 
+
+LEFT = Reply._fields.index("left_ms")
+
+
+def left_at(reply: Reply, now_ms: float) -> Reply:
+    """The same with the time it leaves at. ``_replace`` takes three times as long."""
+    return _new_reply((*reply[:LEFT], now_ms, *reply[LEFT + 1 :]))
+
+
+_new_reply: Callable[[tuple[Any, ...]], Reply] = partial(tuple.__new__, Reply)
 
 Call = ProduceCall | ReadCall | LookupCall | RequestCall
 Done = Callable[[Reply], None]
