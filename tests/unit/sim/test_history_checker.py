@@ -125,6 +125,27 @@ def test_what_was_given_up_may_be_gone_and_replaced() -> None:
         found.check([], 0, EPOCH + 1)
 
 
+def test_a_reader_that_has_passed_an_end_of_a_transaction_may_miss_the_record_in_its_place() -> None:
+    """It was read last, and was given up."""
+    found = history()
+    session = found.begin(9, 0)
+    found.read(session, log(1)[0])
+    found.passed(session, 2)
+    found.forgive(floor=1, leader_epoch=EPOCH, now_ms=1.0)
+    replaced = [Entry(1, EPOCH + 1, value(2)), Entry(2, EPOCH + 1, value(3))]
+    found.read(session, replaced[1])
+    found.check([*log(1), *replaced], 0, EPOCH + 1)
+
+
+def test_a_reader_that_has_passed_an_end_of_a_transaction_has_read_what_lies_before() -> None:
+    found = history()
+    session = found.begin(9, 0)
+    found.read(session, log(1)[0])
+    found.passed(session, 3)
+    with pytest.raises(Violation, match=r"skipped poll.*\[1\]"):
+        found.check(log(1, 2), 0, EPOCH)
+
+
 def test_given_up_records_may_haunt_a_follower_s_log() -> None:
     found = history()
     assert not found.is_ghost(log(1)[0])

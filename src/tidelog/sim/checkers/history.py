@@ -129,9 +129,15 @@ class PartitionHistory:
             raise Violation(f"{self._name}: offset {entry.offset} was read as {entry.value!r}: invented")
         if session.began == ANYWHERE:
             session.began = entry.offset
-        session.next_offset = entry.offset + 1
         session.read.append(entry.offset)
         self._see(entry.offset, entry.value, "read")
+        self.passed(session, entry.offset + 1)
+
+    def passed(self, session: Session, next_offset: int) -> None:
+        """A reader has got as far as this. The last batch may have no records: one that ends a transaction is
+        given up like any other, and a record may come in its place.
+        """
+        session.next_offset = next_offset
 
     def _see(self, offset: int, value: bytes, how: str) -> None:
         known = self._seen.setdefault(offset, value)

@@ -154,6 +154,7 @@ class Reader:
                 if self._transactions is not None and not hidden:
                     self._transactions.seen(entry.value)
             self._position = header.next_offset
+            self._history.passed(self._session, self._position)
             self._last_epoch = header.leader_epoch
             self._least_epoch = max(self._least_epoch, header.leader_epoch)
 
