@@ -80,6 +80,9 @@ class PartitionImage(msgspec.Struct, frozen=True):
     # Where so many copies are enough, whoever has them: all that are to stay have caught up once, copies on
     # those that go count no more, and the leader has yet to confirm that the others hold all of its log.
     ending: bool = False
+    # Where the replicas vote, while they are moved: the voters, as a leader last told of them. Empty: the
+    # replicas, without those that come.
+    voters: tuple[int, ...] = ()
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -97,6 +100,13 @@ class PartitionImage(msgspec.Struct, frozen=True):
     def remember(self) -> frozenset[int]:
         """Where the replicas vote: those that hold all they ever acknowledged, and know how they voted."""
         return frozenset((*self.in_sync, *self.eligible))
+
+    @property
+    def known_voters(self) -> frozenset[int]:
+        """Where the replicas vote: those of the last set that the controllers were told of. While replicas
+        are moved, the leader goes no more than one step beyond it.
+        """
+        return frozenset(self.voters) or frozenset(self.replicas).difference(self.adding)
 
     @property
     def damaged(self) -> frozenset[int]:
@@ -265,6 +275,7 @@ class _Draft:
             record.leader_epoch if record.leader in record.in_sync else old.acted_epoch,
             tuple(record.unwritable),
             record.ending,
+            tuple(record.voters),
         )
 
     def _topic(self, topic_id: UUID) -> TopicImage:

@@ -72,6 +72,7 @@ def _changed(
         eligible=(),
         heir=NO_BROKER,
         losses=(),
+        voters=(),
         last_leader=partition.leader if leader == NO_BROKER else leader,
     )
 

@@ -106,6 +106,8 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     synced_since: int = -1  # leader epoch in which the last one confirmed
     unwritable: list[int] = []  # of those offline: the log refuses to be used, but what was synced is there
     ending: bool = False  # copies on those that go do not count any more; the leader has yet to confirm it
+    # Where the replicas vote, while they are moved: who votes. Empty: all but those that come.
+    voters: list[int] = []
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):

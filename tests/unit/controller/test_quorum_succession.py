@@ -282,6 +282,82 @@ def test_no_voter_is_left_behind_when_a_move_is_called_off(image: ClusterImage) 
     assert set(partition(after).replicas) == {1, 2, 3, 4, 5}
 
 
+# --- voters that move ---------------------------------------------------------------------------------------
+
+
+def moving(image: ClusterImage, *target: int) -> ClusterImage:
+    """Led by 1 in epoch 7."""
+    after = told(image, 1, 7, 1, 2, 3)
+    return after.apply(reassignment.begin(after, "t", 0, list(target), rules_of))
+
+
+def told_now(image: ClusterImage, *voters: int) -> ClusterImage:
+    """By a leader that knows the partition as it is, and has readmitted everybody."""
+    now = partition(image)
+    healed = tuple(-1 if (found := now.loss_of(each)) is None else found.number for each in voters)
+    return told(image, 1, 7, *voters, healed=healed, known=now.partition_epoch)
+
+
+def can_be_forced(image: ClusterImage) -> bool:
+    try:
+        return bool(leadership.elect(image, "t", 0, rules_of, unclean=True))
+    except TidelogError as refusal:
+        assert "can elect one" in refusal.message
+        return False
+
+
+def test_the_voters_of_a_move_are_written_down(image: ClusterImage) -> None:
+    after = moving(image, 1, 4, 5)
+    assert partition(after).known_voters == {1, 2, 3}
+    after = told_now(after, 1, 2, 3, 4)
+    assert partition(after).known_voters == {1, 2, 3, 4}
+    again = image_of(texts_of(after))
+    assert partition(again).known_voters == {1, 2, 3, 4}
+    after = told_now(told_now(after, 1, 2, 3, 4, 5), 1, 3, 4, 5)
+    assert partition(after).known_voters == {1, 3, 4, 5}
+    after = told_now(after, 1, 4, 5)
+    assert not partition(after).voters
+    assert partition(after).known_voters == {1, 4, 5}
+
+
+def test_voters_are_not_written_down_while_one_is_readmitted(image: ClusterImage) -> None:
+    after = lost(told(image, 1, 7, 1, 2, 3), 3, empty=True)
+    after = told_now(after, 1, 2)
+    assert not partition(after).voters
+    assert partition(after).known_voters == {1, 2, 3}
+
+
+def test_voters_that_a_cancelled_move_leaves_are_known(image: ClusterImage) -> None:
+    after = told_now(moving(image, 1, 4, 5), 1, 2, 3, 4)
+    after = after.apply(reassignment.cancel(after, "t", 0, rules_of))
+    assert partition(after).known_voters == {1, 2, 3, 4}
+    after = told_now(after, 1, 2, 3)
+    assert (partition(after).is_moving, partition(after).voters) == (False, ())
+
+
+def test_a_healthy_move_cannot_be_ended_by_force(image: ClusterImage) -> None:
+    after = moving(image, 1, 4, 5)
+    for voters in ((1, 2, 3), (1, 2, 3, 4), (1, 2, 3, 4, 5), (1, 3, 4, 5)):
+        after = told_now(after, *voters)
+        assert not can_be_forced(after)
+
+
+def test_half_of_the_voters_of_a_move_are_no_majority(image: ClusterImage) -> None:
+    """Nor may they be in the set that a leader writes next, of which nobody has told yet."""
+    for voters in ((1, 2, 3, 4, 5), (1, 3, 4, 5)):
+        after = told_now(told_now(told_now(moving(image, 1, 4, 5), 1, 2, 3, 4), 1, 2, 3, 4, 5), *voters)
+        assert not can_be_forced(after)
+        after = lost(lost(after, 4, empty=True), 5, empty=True)
+        assert partition(after).remember == {1, 3, *set(voters) - {4, 5}}
+        assert can_be_forced(after)
+
+
+def test_a_fourth_voter_that_nobody_has_told_of_may_be_needed(image: ClusterImage) -> None:
+    after = moving(image, 1, 2, 3, 4)
+    assert not can_be_forced(after)
+    assert can_be_forced(after.apply([BrokerFencingChanged(3, True)]))
+
+
 def test_fewer_than_three_replicas_are_refused(image: ClusterImage) -> None:
     with pytest.raises(TidelogError, match="needs 3 replicas"):
         reassignment.begin(image, "t", 0, [1, 2], rules_of)

@@ -361,6 +361,8 @@ class QuorumPartitions:
         counted = {voter_id for voter_id, healed in members if healed != FORGOT}
         if partition.is_moving and {voter_id for voter_id, _ in members} == set(partition.target):
             return False
+        if not voters.is_known(partition):
+            return False
         return counted == partition.remember
 
     def _tell_controller(self, key: Key) -> None:
@@ -419,8 +421,10 @@ class QuorumPartitions:
         heir = voters.heir(partition)
         if heir is not None:
             self._hand_over_to(hosted, heir)
-        if not self._is_told(hosted, partition, voters):
-            self._untold.setdefault(key, 0)
+        if key not in self._untold and not self._is_told(hosted, partition, voters):
+            self._untold[key] = 0
+            if not voters.is_known(partition):
+                self._tell_controller(key)  # The next step waits for it.
 
     def _hand_over_to(self, hosted: Hosted, heir: int) -> None:
         key = _key(hosted)

@@ -6,7 +6,8 @@ only when the last is committed, and none before a record of its own epoch is.
 ====================== =======================================================================================
 change                 when
 ====================== =======================================================================================
-a new replica votes    a reassignment brings it, and it holds everything that is committed
+a new replica votes    a reassignment brings it, it holds everything that is committed, and the controllers
+                       know the set so far
 a replica votes no     a reassignment takes it away, and every replica of the target votes; the leader itself
 more                   goes last, and hands over to one that stays
 a replica lost data    the controllers have numbered the loss: first it is removed, then, when that is
@@ -23,6 +24,7 @@ from uuid import UUID
 
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.records import Loss
+from tidelog.controller.successions.quorum import is_lone
 from tidelog.errors import StorageError
 from tidelog.invariant import invariant
 from tidelog.protocol import batch as batches
@@ -158,6 +160,10 @@ class QuorumVoters:
         """
         return tuple(_members(self.latest, partition, self._me))
 
+    def is_known(self, partition: PartitionImage) -> bool:
+        """Whether the metadata names this set, as it does while replicas are moved."""
+        return not partition.is_moving or partition.known_voters == self.latest.ids
+
     def is_done(self, partition: PartitionImage) -> bool:
         """Whether the voters are as the metadata wants them."""
         return (
@@ -197,6 +203,8 @@ class QuorumVoters:
                 anew = self._anew(voter_id, partition)
                 late = _is_late(partition, voter_id)
                 return latest.including(anew) if late else latest.without(voter_id, anew)
+        if not self.is_known(partition):
+            return None  # An operator who has to decide needs controllers that know who votes.
         for voter_id in target:
             # Before it has confirmed its syncs, it may not have heard that it was gone, and drop its log.
             heard = voter_id not in partition.unsynced
@@ -281,18 +289,11 @@ def forgot(partition: PartitionImage, voters: VoterSet, replica: int) -> bool:
         return True
     if mine is not None and mine.heals == loss.number:
         return False
-    if loss.late and (replica not in partition.adding or _is_lone(partition)):
+    if loss.late and (replica not in partition.adding or is_lone(partition)):
         return False
     tails = [each for each in partition.losses if _is_tail(each, voters)]
     enough = 2 * len(tails) > len(voters) or len(voters) == 2
     return loss not in tails or not enough
-
-
-def _is_lone(partition: PartitionImage) -> bool:
-    """Whether all replicas but one are still coming. Nobody but that one, and those it takes in, can ask for
-    votes: not a voter with an old set, from a time when the others were voters before.
-    """
-    return len(set(partition.replicas).difference(partition.adding)) == 1 == len(partition.remember)
 
 
 def _is_late(partition: PartitionImage, replica: int) -> bool:

@@ -68,7 +68,7 @@ def recover(
         found = _find(cluster, topic, partition)
         _check(client, found, unsafe=unsafe)
         copies = [_copy(client, cluster, found, replica) for replica in found.replicas]
-        if not yes and _can_elect(found, copies):
+        if not yes and _can_elect(found, copies) and not _is_moving(client, found):
             raise CommandFailed(f"{topic}-{partition} has a leader or can elect one; nothing to recover.")
         there = [copy for copy in copies if copy.end_offset is not None]
         if not there:
@@ -131,6 +131,11 @@ def _can_elect(partition: Partition, copies: Sequence[Copy]) -> bool:
     """Whether a majority of the replicas has its data and can be reached: --yes would be refused."""
     able = [copy for copy in copies if copy.remembers and copy.end_offset is not None]
     return 2 * len(able) > len(partition.replicas)
+
+
+def _is_moving(client: ClusterClient, partition: Partition) -> bool:
+    """Then the voters differ from the replicas, and only the controllers can judge."""
+    return any(move[:2] == partition.name for move in cluster_admin.moving(client))
 
 
 def _force(client: ClusterClient, partition: Partition, to: int) -> None:

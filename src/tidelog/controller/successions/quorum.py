@@ -14,9 +14,12 @@ losses                      all other replicas, each with the number of its late
 heir                        who shall lead instead: the leader hands over as soon as the heir holds everything
 adding, removing            voters that the leader takes in, one at a time as they have caught up, and then
                             lets go, one at a time; done when it tells of the target's set
+voters                      the set that it told of last, meanwhile. It waits for that with its next step, so
+                            the controllers are never more than one step behind
 =========================== ==================================================================================
 """
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -91,23 +94,38 @@ def force(partition: PartitionImage, standing: Standing, rules: Rules) -> Partit
         in_sync=(first,),
         eligible=(),
         losses=(),
+        voters=(),
     )
     return numbered(alone, founded=True)
 
 
 def is_led(partition: PartitionImage, standing: Standing) -> bool:
     """Whether enough voters that remember are there to elect a leader. Whether one leads at this moment says
-    less: it steps down without a word to the controllers when it hears no majority.
+    less: it steps down without a word to the controllers when it hears no majority. While replicas are moved,
+    they must be enough also in the set that a leader may have written since it told of the last one:
+    otherwise nobody could lead, and the operator would be refused.
     """
-    passing = (
-        *partition.adding,
-        *partition.removing,
-    )  # Those of them that do not remember may never have voted.
-    voters = [each for each in partition.replicas if each in partition.remember or each not in passing]
-    able = [voter for voter in partition.remember if serves(partition, voter, standing)]
+    voters = partition.known_voters
     late = {loss.replica for loss in partition.losses if loss.late}
-    able += [voter for voter in late.intersection(voters) if serves(partition, voter, standing)]
-    return len(able) >= majority(len(voters))
+    if not is_lone(partition):
+        late.difference_update(partition.adding)
+    able = {voter for voter in partition.remember | late if serves(partition, voter, standing)}
+    return all(len(able & each) >= majority(len(each)) for each in (voters, *_next_sets(partition, voters)))
+
+
+def _next_sets(partition: PartitionImage, voters: frozenset[int]) -> Iterator[frozenset[int]]:
+    """What a move may make of these voters in one step."""
+    missing = [replica for replica in partition.target if replica not in voters]
+    yield from (voters | {replica} for replica in missing)
+    if not missing:
+        yield from (voters - {replica} for replica in voters.difference(partition.target))
+
+
+def is_lone(partition: PartitionImage) -> bool:
+    """Whether all replicas but one are still coming. Nobody but that one, and those it takes in, can ask for
+    votes: not a voter with an old set, from a time when the others were voters before.
+    """
+    return len(set(partition.replicas).difference(partition.adding)) == 1 == len(partition.remember)
 
 
 def numbered(partition: PartitionImage, *, founded: bool) -> PartitionImage:
@@ -148,7 +166,7 @@ def told(
     partition: PartitionImage, leader: int, epoch: int, voters: tuple[int, ...], counted: tuple[int, ...]
 ) -> PartitionImage:
     """The winner of an election tells of it, who votes, and who of them has not forgotten anything. Raises
-    when that is no news.
+    when that is no news. ``voters``: empty where it may be taken back.
     """
     known = (partition.leader_epoch, partition.leader)
     if epoch < partition.leader_epoch or (epoch == known[0] and known[1] not in (NO_BROKER, leader)):
@@ -163,9 +181,11 @@ def told(
         in_sync=tuple(voter for voter in partition.replicas if voter in counted),
         eligible=(),
     )
-    if partition.is_moving and set(voters) == set(partition.target):
+    if not voters or not partition.is_moving:
+        return new
+    if set(voters) == set(partition.target):
         return finish_move(new)
-    return new
+    return msgspec.structs.replace(new, voters=tuple(sorted(voters)))
 
 
 def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:

@@ -77,6 +77,7 @@ def finish_move(partition: PartitionImage) -> PartitionImage:
         adding=(),
         removing=(),
         ending=False,
+        voters=(),
         in_sync=tuple(replica for replica in partition.in_sync if replica in target),
         eligible=tuple(replica for replica in partition.eligible if replica in target),
         offline=tuple(replica for replica in partition.offline if replica in target),
@@ -112,4 +113,5 @@ def record_of(topic_id: UUID, index: int, new: PartitionImage) -> PartitionChang
         # A replica that is moved away, or starts anew, is not offline any more.
         unwritable=[replica for replica in new.unwritable if replica in new.offline],
         ending=new.ending and new.is_moving,
+        voters=list(new.voters),
     )

@@ -19,6 +19,7 @@ from tidelog.sim.stories import (
     known_holes,
     late_markers,
     lost_orders,
+    moved_voters,
     old_mail,
     operations,
     primary_backup,
@@ -58,6 +59,7 @@ STORIES: dict[str, Told] = (
     | _named("hanging", hanging.STORIES)
     | _named("late_marker", late_markers.STORIES)
     | _named("lost_order", lost_orders.STORIES)
+    | _named("moved_voters", moved_voters.STORIES)
     | _named("old_mail", old_mail.STORIES)
     | _named("stand_in", stand_ins.STORIES)
     | _named("proposal", proposals.STORIES)

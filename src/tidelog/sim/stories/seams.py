@@ -363,7 +363,7 @@ def voter_gone_and_back_before_it_heard() -> SeamStory:
     story.run(3000)
     story.move("ABD")
     story.run(100)
-    story.hold_metadata("C", after=1)
+    story.hold_metadata("C", after=3)
     story.heal()
     story.until(lambda: story.has_moved_to("ABD"), "the first move")
     story.send()
