@@ -15,6 +15,7 @@ from tidelog.broker.clients.nearer_replica import nearer_replica
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
+from tidelog.log.index_build import Unindexed
 from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol import fetch
@@ -231,6 +232,9 @@ class PendingFetch:
                     )  # fmt: skip
                     if read_committed and records.size:
                         aborted = log.aborted_in(wanted.fetch_offset, records.size, end_offset)
+        except Unindexed as unindexed:
+            records = None
+            partition.hosted.build_indexes(unindexed)  # Who waits for records waits for that.
         except TidelogError as refusal:
             if isinstance(refusal, DamagedSegment):
                 partition.hosted.damaged(refusal.offset, refusal.message)
