@@ -11,8 +11,9 @@ from typing import NoReturn
 from crc32c import crc32c
 
 from tidelog.errors import CorruptBatch
+from tidelog.log.index_build import RELATIVE_OFFSET_MAX, timestamp_of
 from tidelog.log.producers import noted_fields
-from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
+from tidelog.log.segment import Segment
 from tidelog.log.settings import roll_after_ms
 from tidelog.log.state import ALWAYS
 from tidelog.log.storage import Buffer

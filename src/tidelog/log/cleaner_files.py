@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from tidelog.errors import CorruptBatch, TidelogError
 from tidelog.log.aborted_index import AbortedTransaction
 from tidelog.log.cleaner_plan import Source
+from tidelog.log.index_build import timestamp_of
 from tidelog.log.scan import find_batch
-from tidelog.log.segment import Segment, timestamp_of
+from tidelog.log.segment import Segment
 from tidelog.log.storage import File, Storage
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader, Buffer

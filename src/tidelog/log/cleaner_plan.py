@@ -11,8 +11,9 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from tidelog.log import layout
+from tidelog.log.index_build import RELATIVE_OFFSET_MAX
 from tidelog.log.log import Log
-from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
+from tidelog.log.segment import Segment
 from tidelog.log.settings import LogSettings
 
 

@@ -40,6 +40,10 @@ class History(NamedTuple):
         at = bisect_right(self.starts, base_offset)
         return at > 0 and 0 <= epoch != self.epochs[at - 1] and base_offset < self.end_offset
 
+    def is_older_than(self, epoch: int) -> bool:
+        """Whether it may have been written before a truncation that a leader of ``epoch`` has asked for."""
+        return not self.epochs or epoch > self.epochs[-1]
+
 
 NO_HISTORY = History((), (), 0)
 

@@ -157,6 +157,11 @@ class SparseIndex:
         self.count = 0
         self.writable = True
 
+    def replace(self, entries: bytes | bytearray) -> None:
+        """Have these entries and no others; :meth:`reset` came before."""
+        self._storage.open(self.path, create=True).write_at(0, entries)
+        self.count = len(entries) // self.entry_size
+
     def activate(self) -> None:
         """The segment is written to (again)."""
         if not self.writable:

@@ -12,8 +12,9 @@ from tidelog.errors import CorruptBatch
 from tidelog.log.aborted_index import decode
 from tidelog.log.files import read_whole
 from tidelog.log.index import DamagedIndex, offset_entries, time_entries
+from tidelog.log.index_build import NO_TIMESTAMP, timestamp_of
 from tidelog.log.scan import WrongPlace, find_batch, header_at
-from tidelog.log.segment import NO_TIMESTAMP, Segment, timestamp_of
+from tidelog.log.segment import Segment
 from tidelog.log.storage import File, Storage
 
 ENTRIES_PER_STEP = 512

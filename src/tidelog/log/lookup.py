@@ -14,7 +14,8 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from tidelog.errors import CorruptBatch, ErrorCode
-from tidelog.log.segment import NO_TIMESTAMP, Segment, timestamp_of
+from tidelog.log.index_build import NO_TIMESTAMP, timestamp_of
+from tidelog.log.segment import Segment
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import BatchHeader, Buffer
 from tidelog.protocol.records import payload_of, scan

@@ -18,11 +18,12 @@ from tidelog.log.epochs import NO_HISTORY, EpochCache
 from tidelog.log.files import read_whole
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
+from tidelog.log.index_build import RELATIVE_OFFSET_MAX
 from tidelog.log.offset_mark import DenseMark, OffsetMark
 from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producers import ProducerStates
 from tidelog.log.scan import BrokenChain
-from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
+from tidelog.log.segment import Segment
 from tidelog.log.segment_check import Recovered, recover
 from tidelog.log.settings import LogSettings
 from tidelog.log.storage import Entry, Storage

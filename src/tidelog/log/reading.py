@@ -4,13 +4,14 @@ A read finds the segment, bisects its index and hops over a few headers, whereve
 copied: the caller gets the place in the file. Reads go on when the log has failed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tidelog.errors import CorruptBatch, OffsetOutOfRange, StorageError
 from tidelog.log import lookup
 from tidelog.log.aborted_index import AbortedTransaction
 from tidelog.log.index import DamagedIndex
+from tidelog.log.index_build import IndexBuild, deferring
 from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
@@ -42,7 +43,8 @@ class Reading(LogState):
         ``end_offset``, in one segment. The last batch may be cut by ``max_bytes``, the first one is not when
         ``at_least_one_batch`` asks so. Empty when nothing is there; raises OffsetOutOfRange, and
         DamagedSegment where the records are not what was written. ``unread``: shared by all reads that are
-        made at once.
+        made at once; with it :class:`~tidelog.log.index_build.Unindexed` is raised where the indexes of a
+        large segment have to be built first.
         """
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRange(
@@ -51,11 +53,27 @@ class Reading(LogState):
         if offset >= end_offset or offset == self.end_offset:
             return EMPTY_REGION
         try:
-            return self._region(offset, max_bytes, end_offset, at_least_one_batch, unread or Unread())
+            if unread is None or offset == self._tail_offset:
+                return self._region(offset, max_bytes, end_offset, at_least_one_batch, unread or Unread())
+            with deferring(self._near(offset)):
+                return self._region(offset, max_bytes, end_offset, at_least_one_batch, unread)
         except CorruptBatch as error:
             raise self._damaged(error, offset) from error
         except OSError as error:
             raise StorageError(f"cannot read {self.directory}: {error}") from error
+
+    def _near(self, offset: int) -> Sequence[Segment]:
+        """Where a batch that holds ``offset`` is looked for."""
+        number = self._row.number_of(offset)
+        return self._row.segments[number : number + 2]
+
+    def take_indexes(self, segment: Segment, build: IndexBuild) -> None:
+        """Put indexes in place that were built elsewhere; nothing was truncated since. A segment that has
+        left the log meanwhile needs none."""
+        if self.closed or segment not in self._row.segments:
+            return
+        with self._reporting():
+            segment.take_indexes(build)
 
     def _damaged(self, error: CorruptBatch, offset: int) -> DamagedSegment:
         if isinstance(error, BrokenChain):
@@ -163,7 +181,7 @@ class Reading(LogState):
         """(producer id, first offset) of each aborted transaction that who reads so many bytes may meet."""
         if not any(segment.aborted.size for segment in self._row.segments[self._row.number_of(offset) :]):
             return []
-        with self._reporting():
+        with self._reporting(), deferring(self._near(offset)):
             behind = self._offset_behind(offset, size)
         return self.aborted_transactions(offset, min(end_offset, behind))
 
@@ -212,10 +230,11 @@ class Reading(LogState):
         self, timestamp_ms: int, end_offset: int, opened: lookup.Opened | None = None
     ) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record before ``end_offset`` that is not older. With
-        ``opened`` it raises :class:`~tidelog.log.lookup.Unopened` where a batch must be looked through.
+        ``opened`` it raises :class:`~tidelog.log.lookup.Unopened` where a batch must be looked through, and
+        :class:`~tidelog.log.index_build.Unindexed` as :meth:`read` does.
         """
         segments = self._row.segments
-        with self._reporting():
+        with self._reporting(), deferring(segments if opened is not None else ()):
             found = lookup.first_at_or_after(
                 segments, timestamp_ms, self.start_offset, end_offset, self.end_offset, opened
             )
@@ -231,8 +250,9 @@ class Reading(LogState):
         self, end_offset: int, opened: lookup.Opened | None = None
     ) -> tuple[int, int, int] | None:
         """The same of the first record that has the largest timestamp of all before ``end_offset``."""
-        with self._reporting():
-            found = lookup.newest(self._row.segments, self.start_offset, end_offset, self.end_offset, opened)
+        segments = self._row.segments
+        with self._reporting(), deferring(segments if opened is not None else ()):
+            found = lookup.newest(segments, self.start_offset, end_offset, self.end_offset, opened)
         return self._confirmed(found)
 
     @contextmanager

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from tidelog.invariant import invariant
 from tidelog.log import layout
+from tidelog.log.index_build import RELATIVE_OFFSET_MAX
 from tidelog.log.scan import BrokenChain
-from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
+from tidelog.log.segment import Segment
 from tidelog.log.swap import swap_in
 
 

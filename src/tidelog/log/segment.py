@@ -18,6 +18,15 @@ from tidelog.log.aborted_index import AbortedIndex
 from tidelog.log.epochs import EpochCache
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex, OffsetIndex, TimeIndex
+from tidelog.log.index_build import (
+    AT_ONCE_BYTES_MAX,
+    INTERVAL_BYTES,
+    NO_TIMESTAMP,
+    RELATIVE_OFFSET_MAX,
+    IndexBuild,
+    Unindexed,
+    timestamp_of,
+)
 from tidelog.log.offset_mark import DenseMark
 from tidelog.log.scan import (
     ANY,
@@ -27,7 +36,6 @@ from tidelog.log.scan import (
     find_batch,
     header_at,
     headers,
-    whole_headers,
 )
 from tidelog.log.storage import Buffer, File, Region, Storage
 from tidelog.log.sync import Unsynced, open_existing
@@ -36,24 +44,15 @@ from tidelog.protocol.batch import BatchHeader
 from tidelog.types import NO_EPOCH
 
 VERIFIED_PARTS_MAX = 64  # of one segment that are remembered
-RELATIVE_OFFSET_MAX = (1 << 31) - 1  # Index entries hold offsets relative to the base offset in 4 bytes.
-NO_TIMESTAMP = -1
 _NOT_LOADED = -2
-_REBUILD_INTERVAL_BYTES = 4096
 
 _logger = logging.getLogger(__name__)
-
-
-def timestamp_of(header: BatchHeader) -> int:
-    """The largest timestamp of a batch's records. One that compaction left empty still has a timestamp in its
-    header, but nobody finds a record by it."""
-    return header.max_timestamp if header.count else NO_TIMESTAMP
 
 
 class Segment:
     __slots__ = (
         "_broken", "_file", "_handles", "_indexes_checked", "_indexes_missing", "_storage", "_suffixes",
-        "aborted", "active", "base_offset", "dense", "index", "indexed_position", "max_timestamp",
+        "aborted", "active", "base_offset", "defers", "dense", "index", "indexed_position", "max_timestamp",
         "max_timestamp_offset", "on_closed_file", "path", "size", "time_index", "trusted_from",
         "verified_parts", "verified_to",
     )  # fmt: skip
@@ -79,6 +78,7 @@ class Segment:
         self.verified_parts: list[tuple[int, int]] = []
         self.active = False
         self.on_closed_file: Callable[[], None] | None = None  # Tells the writer that its file gave way.
+        self.defers = False  # Whether who uses it now waits for no index: see index_build.
         self._indexes_checked = False  # Whether the index files were seen to fit the log file.
         self._indexes_missing = False
         self._broken: BrokenChain | None = None  # Why the indexes do not reach the segment's end.
@@ -469,24 +469,36 @@ class Segment:
             self._replace_indexes(str(error))
 
     def _replace_indexes(self, reason: str) -> None:
+        if self.defers and self.size > AT_ONCE_BYTES_MAX:
+            raise Unindexed(self, reason)
         _logger.warning("rebuilding the indexes of %s: %s", self.path, reason)
         self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Build the offset and time index from the batches, as far as these are whole."""
+        """Build the offset and time index from the batches, as far as these are whole, here and now."""
+        build = IndexBuild(self)
+        while not build.step():
+            pass
+        self.take_indexes(build)
+
+    def take_indexes(self, build: IndexBuild) -> None:
+        """Put new indexes in place. The segment has been appended to since they were begun, at most."""
         was_active = self.active
         self.start_indexes()
         try:
-            offset_max = self.base_offset + RELATIVE_OFFSET_MAX
-            for position, header in whole_headers(
-                self.file(), self.size, self.base_offset, offset_max, self.dense_from
-            ):
-                self._note(position, header.last_offset, timestamp_of(header), _REBUILD_INTERVAL_BYTES)
-            if not was_active:
-                self.seal()
-        except BrokenChain as error:
-            self._broken = error
-            _logger.error("%s is damaged from offset %d on: %s", self.path, error.offset, error.message)
+            self.index.replace(build.offset_entries)
+            self.time_index.replace(build.time_entries)
+            self.indexed_position = build.indexed_position
+            self.max_timestamp, self.max_timestamp_offset = build.max_timestamp, build.max_timestamp_offset
+            self._broken = build.broken
+            if build.broken is None:
+                self._note_behind(build)
+                if not was_active:
+                    self.seal()
+                return
+            _logger.error(
+                "%s is damaged from offset %d on: %s", self.path, build.broken.offset, build.broken.message
+            )
             if not was_active:
                 self.index.trim()
                 self.time_index.trim()
@@ -494,6 +506,13 @@ class Segment:
         except OSError:
             self._indexes_checked, self.active = False, was_active
             raise
+
+    def _note_behind(self, build: IndexBuild) -> None:
+        """What was appended while the indexes were built: this process has checked it."""
+        if build.size >= self.size:
+            return
+        for position, header in headers(self.file(), build.size, self.size, self.base_offset):
+            self._note(position, header.last_offset, timestamp_of(header), INTERVAL_BYTES)
 
     def read_next_offset(self) -> int:
         """Exclusive end offset of a segment that was closed in good order: hops from the newest index entry.

@@ -11,9 +11,10 @@ from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import CorruptBatch
 from tidelog.log.damage import is_torn
 from tidelog.log.epochs import NO_HISTORY, EpochCache, History
+from tidelog.log.index_build import RELATIVE_OFFSET_MAX, timestamp_of
 from tidelog.log.producers import ProducerStates
 from tidelog.log.scan import checked_headers
-from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment, timestamp_of
+from tidelog.log.segment import Segment
 from tidelog.protocol.batch import BatchHeader
 from tidelog.types import NO_EPOCH
 
@@ -72,7 +73,8 @@ def recover(
                 if written_survives:
                     held = None
                 raise
-            if history.contradicts(header.base_offset, header.leader_epoch):
+            written_in = header.leader_epoch
+            if history.contradicts(header.base_offset, written_in) and not history.is_older_than(written_in):
                 raise CorruptBatch(f"offset {header.base_offset} was not written in {header.leader_epoch}")
             if header.next_offset > end_offset_max:
                 raise CorruptBatch(f"offset {header.last_offset}, and the segment ended at {end_offset_max}")

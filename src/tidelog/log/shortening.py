@@ -13,6 +13,7 @@ from tidelog.log import layout, retention
 from tidelog.log.appending import Appending
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
+from tidelog.log.index_build import deferring
 from tidelog.log.segment import Segment
 from tidelog.log.state import NO_OFFSET
 from tidelog.protocol import batch as batches
@@ -156,20 +157,22 @@ class Shortening(Appending):
         self.start_offset = offset
         self.epochs.truncate_before(offset)
 
-    def enforce_retention(self, now_ms: int, high_watermark: int) -> list[Segment]:
+    def enforce_retention(self, now_ms: int, high_watermark: int, *, defers: bool = False) -> list[Segment]:
         """Take expired segments out of the log; the segments taken out.
 
-        Works on a failed log, too: it may have failed because the disk is full.
+        Works on a failed log, too: it may have failed because the disk is full. With ``defers``
+        it raises :class:`~tidelog.log.index_build.Unindexed` where nobody knows how old a large segment is.
         """
         if self.closed:
             return []
         try:
             self.producers.expire(now_ms)
             self.producers.transactions.forget_committed(high_watermark)
-            count = retention.expired(
-                self._row.segments, self._config, now_ms=now_ms, start_offset=self.start_offset,
-                end_offset=self.end_offset, high_watermark=high_watermark,
-            )  # fmt: skip
+            with deferring(self._row.segments if defers else ()):
+                count = retention.expired(
+                    self._row.segments, self._config, now_ms=now_ms, start_offset=self.start_offset,
+                    end_offset=self.end_offset, high_watermark=high_watermark,
+                )  # fmt: skip
             if count == len(self._row):
                 if self.failure is None:
                     self.roll(now_ms)

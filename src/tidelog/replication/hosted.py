@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError, TidelogError
+from tidelog.log.index_build import Unindexed
 from tidelog.log.log import Log
 from tidelog.log.storage import Buffer
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
@@ -26,6 +27,7 @@ from tidelog.replication.effects import (
     Truncate,
 )
 from tidelog.replication.election import FOREVER_MS, Election
+from tidelog.replication.index_builds import IndexBuilds, Then
 from tidelog.replication.listeners import (
     Ballots,
     Listener,
@@ -100,6 +102,7 @@ class Hosted:
         self._outbox: deque[ElectionEffect] = deque()
         self._saving = False
         self.closed = False
+        self._index_builds = IndexBuilds(log, services)
         self.successors: frozenset[int] = frozenset()  # who could be made leader in this replica's place
         # Followers that may be slowed down while they catch up; None: all of them.
         self.throttled: frozenset[int] | None = frozenset()
@@ -443,6 +446,18 @@ class Hosted:
         )
 
     # --- damage ---------------------------------------------------------------------------------------------
+
+    def build_indexes(self, unindexed: Unindexed, then: Then = lambda error: None) -> None:
+        """In a thread. Readers and followers that wait are served when it is done; one that failed is tried
+        again when somebody asks again."""
+
+        def done(error: BaseException | None) -> None:
+            then(error)
+            if error is None and not self.closed:
+                self.observer.committed()
+                self._listener.grown(self)
+
+        self._index_builds.begin(unindexed, done)
 
     def damaged(self, offset: int, reason: str) -> None:
         """Records from ``offset`` on cannot be relied on. Everything else is still served."""

@@ -12,6 +12,7 @@ from typing import cast
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
+from tidelog.log.index_build import Unindexed
 from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment
 from tidelog.replication.assurance import Assurance
@@ -377,6 +378,9 @@ def _part(
         try:
             limit = min(room, MAX_BYTES_PER_PARTITION)
             records = log.read(item.offset, limit, log.end_offset, at_least_one_batch=True, unread=unread)
+        except Unindexed as unindexed:
+            hosted.build_indexes(unindexed)
+            return None
         except OffsetOutOfRange:
             return _refusal(hosted, item, ErrorCode.OFFSET_OUT_OF_RANGE)
         except DamagedSegment as damage:

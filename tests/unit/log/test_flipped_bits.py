@@ -146,8 +146,8 @@ def bits_of_epochs(disk: SimulatedDisk) -> list[tuple[str, int, int]]:
 
 
 def is_out_of_reach(disk: SimulatedDisk, path: str, position: int, *, was_killed: bool) -> bool:
-    """Known limit: after a kill nothing covers offset and leader epoch of a last batch that was not synced, as
-    nothing comes behind it."""
+    """Known limit: after a kill nothing covers offset and leader epoch of a last batch that was not synced.
+    Nothing comes behind it."""
     if not was_killed:
         return False
     newest = max(path for path in disk.paths() if path.endswith(".log"))

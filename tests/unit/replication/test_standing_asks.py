@@ -608,3 +608,27 @@ def test_where_replicas_vote_a_deletion_is_a_record() -> None:
     assert leader.replica.high_watermark == 4
     assert (follower.log.start_offset, follower.log.end_offset) == (2, 4)
     assert leader.delete_before(2) == leader.log.end_offset == 4  # It is there already.
+
+
+def test_a_follower_waits_for_indexes_that_are_built_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is behind, where the leader's log has no index any more; others are served meanwhile."""
+    monkeypatch.setattr("tidelog.log.segment.AT_ONCE_BYTES_MAX", 100)
+    pair = Pair(2)
+    pair.deaf = True
+    for _ in range(5):
+        pair.append(0)
+    pair.append(1)
+    pair.clock.settle()
+    log = pair.at(LEADER, pair.keys[0]).log
+    log.truncate_to(4)  # Appending goes on without what it knew of the tail.
+    log.segments[0].distrust_indexes()
+    pair.deaf = False
+    work: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+    monkeypatch.setattr(pair.clock, "offload", lambda job, done: work.append((job, done)))
+    pair.clock.advance(TIMEOUT_MS + MAX_WAIT_MS)
+    assert pair.ends() == [(4, 0), (1, 1)]
+    assert [job.__name__ for job, _ in work].count("step") == 1
+    for job, done in work:
+        done(job())
+    pair.clock.settle()
+    assert pair.ends() == [(4, 4), (1, 1)]

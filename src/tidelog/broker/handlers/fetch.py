@@ -15,6 +15,7 @@ from tidelog.broker.clients.nearer_replica import nearer_replica
 from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, OffsetOutOfRange, TidelogError
+from tidelog.log.index_build import Unindexed
 from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol import fetch
@@ -209,6 +210,9 @@ class PendingFetch:
             return _answer_without_records(wanted, partition, diverging=diverging)
         try:
             return self._records_of(partition, wanted, budget, unread, at_least_one_batch)
+        except Unindexed as unindexed:
+            partition.hosted.build_indexes(unindexed)  # A reader that waits for records waits for that.
+            return _answer_without_records(wanted, partition)
         except TidelogError as refusal:
             answer = _answer_without_records(wanted, partition, refusal.code)
             if isinstance(refusal, DamagedSegment):

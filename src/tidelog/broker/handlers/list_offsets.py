@@ -19,6 +19,7 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.broker.promise import Gather, Promise
 from tidelog.broker.requests.request import RequestContext
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.log.index_build import Unindexed
 from tidelog.log.lookup import Opened, Seen, Unopened
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.messages import Fields
@@ -114,6 +115,9 @@ class LookUp:
         except Unopened as batch:
             self._look_elsewhere(batch, settle)
             return
+        except Unindexed as unindexed:
+            partition.hosted.build_indexes(unindexed, lambda error: self._indexed(error, settle))
+            return
         except TidelogError as refusal:
             settle(_refuse(partition, index, refusal))
             return
@@ -141,6 +145,12 @@ class LookUp:
                 partition.last_stable_offset if self._committed else partition.readable_end_offset
             )
         return _find(partition, self._wanted.timestamp, self._end_offset, self._opened)
+
+    def _indexed(self, error: BaseException | None, settle: Callable[[Fields], None]) -> None:
+        if error is None:
+            self._broker.services.soon(lambda: self.run(settle))
+        else:
+            settle(_fields(self._wanted.partition_index, ErrorCode.KAFKA_STORAGE_ERROR, NOTHING))
 
     def _look_elsewhere(self, batch: Unopened, settle: Callable[[Fields], None]) -> None:
         def seen(found: Seen | BaseException) -> None:

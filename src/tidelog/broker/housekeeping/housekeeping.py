@@ -14,6 +14,7 @@ from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
 from tidelog.errors import StorageError, TidelogError
 from tidelog.log.directory import Checkpoint, DataDirectory
+from tidelog.log.index_build import Unindexed
 from tidelog.log.segment import Segment
 from tidelog.log.storage import Storage
 from tidelog.replication.syncing import Syncer
@@ -149,7 +150,11 @@ class Housekeeping:
 
     def _retain(self, partition: Partition) -> None:
         now_ms = self._broker.services.now_ms()
-        deleted = partition.log.enforce_retention(now_ms, partition.readable_end_offset)
+        try:
+            deleted = partition.log.enforce_retention(now_ms, partition.readable_end_offset, defers=True)
+        except Unindexed as unindexed:
+            partition.hosted.build_indexes(unindexed)  # The next look finds them.
+            return
         for segment in deleted:
             logger.info("deleted segment %s of %s by retention", segment.base_offset, partition.name)
 
