@@ -121,8 +121,8 @@ class Reading(LogState):
             segment.note_verified(position, position + whole_bytes)
 
     def _verify_epoch(self, header: BatchHeader, offset: int) -> None:
-        """Of the first batch that is read: the batches after it were compared with each other. A history without
-        a checksum may be wrong, so the batch before tells, except where an epoch begins.
+        """Of the first batch that is read: the batches after it were compared with each other. A history
+        without a checksum may be wrong, so the batch before tells, except where an epoch begins.
         """
         if header.leader_epoch == self.epochs.epoch_at(header.base_offset):
             return

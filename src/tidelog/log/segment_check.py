@@ -44,7 +44,8 @@ def recover(
     ``epochs`` and ``producers`` know everything before the segment, and learn its content. ``before_cut`` is
     called before a truncation. ``preallocated``: the file may end in reserved space. ``written_survives``: no
     crash can have brought old batches back, so of two that cannot follow each other either may be the damaged
-    one. ``end_offset_max``: exclusive, nothing was written after it. ``history``: the epochs of what was synced.
+    one. ``end_offset_max``: exclusive, nothing was written after it. ``history``: the epochs of what was
+    synced.
     """
     file = segment.file()
     file_size = file.size()

@@ -73,8 +73,8 @@ def check(
     history: History = NO_HISTORY,
 ) -> Checked:
     """Check every complete batch; with ``to_the_end`` all must be, and what follows is of ``epoch_max``.
-    Batches that end after ``limit`` bytes do not count: they only show what follows. ``history``: the epochs of
-    the batches, if known.
+    Batches that end after ``limit`` bytes do not count: they only show what follows. ``history``: the epochs
+    of the batches, if known.
     """
     at = 0
     end = len(data) if limit is None else limit
