@@ -1,7 +1,7 @@
-"""Errors that carry a Kafka error code, so that every layer can refuse in words a client understands.
+"""Errors that carry a Kafka error code, so that every layer can refuse in terms a client understands.
 
-A handler turns a ``TidelogError`` into the code and message of its answer; anything else that escapes a
-handler is a defect: it is logged with its traceback and the client sees UNKNOWN_SERVER_ERROR.
+A handler turns a ``TidelogError`` into the code and message of its response. Any other exception from a
+handler is a defect: it is logged with its traceback and the client gets UNKNOWN_SERVER_ERROR.
 """
 
 from enum import IntEnum
@@ -198,23 +198,23 @@ class TidelogError(Exception):
     def __init__(self, message: str, code: ErrorCode | None = None, records: tuple[int, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
-        self.records = records  # numbers of the records in a batch that are to blame, where that is known
+        self.records = records  # indexes of the invalid records in a batch, if known
         if code is not None:
             self.code = code
 
 
 class InvariantViolation(TidelogError):
-    """A rule that must hold did not: a defect of ours. The partition or process stops rather than go on."""
+    """An invariant does not hold: a defect of ours. The partition or process stops instead of continuing."""
 
 
 class StorageError(TidelogError):
-    """The disk refused: full, failing, or gone. Writes stop, reads go on."""
+    """The disk failed: full, broken, or gone. Writes stop, reads continue."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class CorruptBatch(TidelogError):
-    """Bytes that are not a whole, valid record batch."""
+    """Bytes that are not a complete, valid record batch."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 

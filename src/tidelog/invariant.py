@@ -1,10 +1,10 @@
-"""Checks that stay on. ``assert`` disappears under ``-O``; what guards acknowledged data must not."""
+"""Checks that stay on. ``assert`` disappears under ``-O``; checks that guard acknowledged data must not."""
 
 from tidelog.errors import InvariantViolation
 
 
 def invariant(holds: bool, story: str, *details: object) -> None:
-    """Stop at once when a rule that must hold does not: going on would spread the damage.
+    """Stop at once if an invariant does not hold: continuing would spread the damage.
 
     ``details`` are joined only on failure, so a check on a hot path costs one branch.
     """

@@ -1,8 +1,8 @@
 """What the pure state machines have in common: an event goes in, effects come out, and nothing else changes
-them. So a machine is its state, and that can be told as plain data, compared, hashed and copied.
+them. So a machine is its state, which can be shown as plain data, compared, hashed and copied.
 
-:data:`~Machine.SURROUNDINGS` names the fields that are no state of the machine: what it only asks (its log,
-the metadata store), and settings that are handed in.
+:data:`~Machine.SURROUNDINGS` names the fields that are not state: what the machine only queries (its log, the
+metadata store), and settings.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any, ClassVar, Self
 
 Data = tuple[tuple[str, Hashable], ...]
-"""Names and values of fields, in the order in which they are declared."""
+"""Names and values of fields, in declaration order."""
 
 
 class Machine:
@@ -22,7 +22,7 @@ class Machine:
         return tuple((name, plain(value)) for name, value in _fields(self) if name not in self.SURROUNDINGS)
 
     def copied(self, **surroundings: object) -> Self:
-        """Another one in the same state, in these surroundings; where none are given, in the same ones."""
+        """A copy in the same state, with these surroundings or, if none are given, the same ones."""
         made = object.__new__(type(self))
         for name, value in _fields(self):
             if name in self.SURROUNDINGS:
@@ -33,7 +33,7 @@ class Machine:
 
 
 def plain(value: Any) -> Hashable:
-    """The same as nested tuples of values. What is in the order in which it came stays so."""
+    """The same as nested tuples of values. Insertion order is kept."""
     if isinstance(value, tuple | list | deque):
         return tuple(map(plain, value))
     if isinstance(value, dict):
@@ -46,7 +46,7 @@ def plain(value: Any) -> Hashable:
 
 
 def _copied(value: Any) -> Any:
-    """What can change is copied, what cannot is shared."""
+    """Copies mutable values and shares immutable ones."""
     if isinstance(value, tuple):
         return value
     if isinstance(value, list | deque):
@@ -65,7 +65,7 @@ def _copied(value: Any) -> Any:
 
 
 def _is_value(value: Any) -> bool:
-    """Whether it is compared by what it says, and not by which object it is."""
+    """Whether it is compared by value and not by identity."""
     of: Any = type(value)
     return of.__eq__ is not object.__eq__ or isinstance(value, type)
 

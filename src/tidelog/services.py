@@ -1,4 +1,4 @@
-"""What the surroundings give to a broker: time, chance, a way to do things later or elsewhere."""
+"""What the environment provides to a broker: time, randomness, timers and threads."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -16,14 +16,12 @@ class Services(Protocol):
         """Wall clock, for timestamps and retention. It may jump."""
 
     def uptime_ms(self) -> int:
-        """A clock that only goes forward, for everything that waits or gives up: somebody who sets the wall
-        clock must not fence a broker.
-        """
+        """A monotonic clock, for all timeouts: setting the wall clock must not fence a broker."""
 
     def new_uuid(self) -> UUID: ...
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """After everything that is at hand, before anything new is read."""
+        """After everything that is ready now, before anything new is read."""
 
     def later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
 
@@ -34,6 +32,4 @@ class Services(Protocol):
         """
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Do ``work`` where it blocks nobody; ``done`` gets its result or its exception, back in order
-        with events.
-        """
+        """Run ``work`` in a thread; ``done`` gets its result or its exception, in order with events."""

@@ -14,7 +14,7 @@ BrokerId = NewType("BrokerId", int)
 TopicId = UUID
 
 METADATA_TOPIC_ID = UUID(int=1)
-"""The log of the cluster's metadata is a partition like others; Kafka gives it this id, too."""
+"""The metadata log is a partition like others; Kafka gives it this id, too."""
 
 NO_EPOCH = LeaderEpoch(-1)
 NO_BROKER = BrokerId(-1)
@@ -27,7 +27,7 @@ def majority(voters: int) -> int:
 
 
 class TopicPartition(NamedTuple):
-    """A partition by name; its directory on disk is called the same."""
+    """A partition by name; its directory on disk has the same name."""
 
     topic: str
     partition: int
@@ -37,7 +37,7 @@ class TopicPartition(NamedTuple):
 
 
 class SnapshotId(NamedTuple):
-    """Names what a snapshot holds: everything before ``end_offset``, the last of it written in ``epoch``."""
+    """Identifies a snapshot: everything before ``end_offset``, the last of it written in ``epoch``."""
 
     end_offset: int
     epoch: int

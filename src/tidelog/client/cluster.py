@@ -1,8 +1,8 @@
-"""A cluster seen by one client: who leads what, a connection to each broker, another try where one may help.
+"""A cluster seen by one client: leaders, a connection to each broker, retries.
 
-Owns connections and what was last heard of leaders. Every question has a time by which it must be answered;
-until then closed connections, dead brokers and partitions without a leader are waited out, because a failover
-takes a moment and a failed task costs minutes.
+Owns connections and the last known leaders. Every request has a deadline; until then closed connections, dead
+brokers and partitions without a leader are retried, because a failover takes a moment and a failed task costs
+minutes.
 """
 
 import time
@@ -22,12 +22,12 @@ from tidelog.client.settings import ClientSettings
 from tidelog.errors import ErrorCode
 
 _UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-# A topic made a moment ago may not have reached the broker that is asked; a deleted one stays unknown.
+# A new topic may not be known to the broker that is asked; a deleted one stays unknown.
 _UNKNOWN_TOPIC_TRIES = 5
 
 
 class Patience:
-    """How long to go on trying; starts again whenever something worked."""
+    """How long to retry; starts again after each success."""
 
     def __init__(self, total_ms: int, pause_ms: int) -> None:
         self._total_s = total_ms / 1000
@@ -39,7 +39,7 @@ class Patience:
         self._next_pause_s = min(self._pause_s, 0.02)
 
     def pause(self, reason: object) -> None:
-        """Wait a little longer than the last time, or raise when all time is used up."""
+        """Wait a little longer than the last time, or raise when the time is used up."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise ClusterUnreachable(f"Nothing worked for {self._total_s:g} s; the last reason: {reason}")
@@ -48,7 +48,7 @@ class Patience:
 
 
 class Cluster:
-    """Not to be shared by threads, and not picklable: workers make their own from the settings."""
+    """Not thread-safe, and not picklable: workers create their own from the settings."""
 
     def __init__(self, settings: ClientSettings, patience_ms: int | None = None) -> None:
         self.settings = settings
@@ -74,7 +74,7 @@ class Cluster:
     # -- what is there -------------------------------------------------------------------
 
     def topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
-        """These topics with their partitions; :class:`UnknownTopic` names those that are not there."""
+        """These topics with their partitions; :class:`UnknownTopic` names those that do not exist."""
         wanted = list(dict.fromkeys(names))
         for attempt in range(_UNKNOWN_TOPIC_TRIES):
             found = self.known_topics(wanted)
@@ -86,7 +86,7 @@ class Cluster:
         raise UnknownTopic(f"There is no topic {listed} in the cluster at {self._where()}.")
 
     def known_topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
-        """Those of the topics that are there; of all topics, where None is given."""
+        """Those of the topics that exist; None: all topics."""
         patience = self.patience()
         while True:
             metadata = self._metadata(names, patience)
@@ -126,7 +126,7 @@ class Cluster:
                 patience.pause(f"{address[0]}:{address[1]}, which leads {topic}-{partition}: {error}")
 
     def broker(self, broker_id: int) -> Connection | None:
-        """A connection to one broker; None where it is not known or does not answer."""
+        """A connection to one broker; None if it is unknown or does not respond."""
         address = self._brokers.get(broker_id)
         try:
             return None if address is None else self.connection(address)
@@ -134,7 +134,7 @@ class Cluster:
             return None
 
     def forget(self, topic: str, partition: int) -> None:
-        """Ask anew who leads it: the last one did not answer, or said that it is not the one."""
+        """Ask again for its leader: the last one did not respond, or is not the leader."""
         self._leaders.pop((topic, partition), None)
 
     def connection(self, address: tuple[str, int]) -> Connection:
@@ -144,7 +144,7 @@ class Cluster:
         return found
 
     def drop(self, connection: Connection) -> None:
-        """A connection that failed; the next one to ask gets a fresh one."""
+        """A connection that failed; the next caller gets a new one."""
         connection.close()
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]
@@ -159,7 +159,7 @@ class Cluster:
     def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """For each partition the offset that belongs to the time asked for (or EARLIEST or LATEST)."""
+        """For each partition the offset of the requested time (or EARLIEST or LATEST)."""
         patience = self.patience()
         found: dict[TopicPartition, int] = {}
         left = dict(wanted)
@@ -174,7 +174,7 @@ class Cluster:
     def _list_offsets(
         self, wanted: Mapping[TopicPartition, int], read_committed: bool, patience: Patience
     ) -> tuple[dict[TopicPartition, int], str]:
-        """What the leaders answered, and what kept the others from it."""
+        """The leaders' responses, and the errors of the others."""
         by_leader: dict[Connection, dict[TopicPartition, int]] = {}
         for (topic, partition), timestamp in wanted.items():
             leader = self.leader(topic, partition, patience)
@@ -211,7 +211,7 @@ class Cluster:
         return self._learn(messages.metadata(answer))
 
     def ask(self, api: int, version: int, body: bytes, patience: Patience) -> memoryview:
-        """The answer of any broker: of the first that gives one."""
+        """The first response of any broker."""
         while True:
             failure: OSError | None = None
             for address in self._candidates():
@@ -223,7 +223,7 @@ class Cluster:
             patience.pause(f"no broker of {self._where()} answers: {failure}")
 
     def _candidates(self) -> list[tuple[str, int]]:
-        """Brokers to ask: those with a connection first, those that were named by the user always."""
+        """Brokers to ask: those with a connection first, the bootstrap servers always."""
         known = [*self._connections, *self._brokers.values(), *self.settings.bootstrap]
         return list(dict.fromkeys(known))
 

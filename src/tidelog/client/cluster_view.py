@@ -1,7 +1,7 @@
-"""What one broker says about its cluster: brokers, controller, leaders.
+"""What one broker reports about its cluster: brokers, controller, leaders.
 
-Cheaper than a Kafka client and quicker to fail: an answer that is not whole and sensible raises OSError, or
-counts as "not ready" where that is the question.
+Cheaper than a Kafka client and quicker to fail: an incomplete or invalid response raises OSError, or counts
+as "not ready".
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _METADATA_TOPIC = "__cluster_metadata"
 
 
 class PartitionView(NamedTuple):
-    """What a broker says about one partition."""
+    """What a broker reports about one partition."""
 
     leader: int  # -1: none
     leader_epoch: int
@@ -27,11 +27,11 @@ class PartitionView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What one broker says about the cluster."""
+    """What one broker reports about the cluster."""
 
-    brokers: dict[int, tuple[str, int]]  # those that serve, with host and port
+    brokers: dict[int, tuple[str, int]]  # unfenced brokers, with host and port
     controller: int  # -1: none known
-    topics: dict[str, list[PartitionView]]  # of the topics asked for, those that exist
+    topics: dict[str, list[PartitionView]]  # of the requested topics, those that exist
 
 
 def answers(host: str, port: int, timeout_s: float = 5.0) -> bool:
@@ -44,8 +44,8 @@ def answers(host: str, port: int, timeout_s: float = 5.0) -> bool:
 
 
 def is_ready(host: str, port: int, brokers: int = 1, timeout_s: float = 2.0) -> bool:
-    """Whether the broker there knows a controller, without which no topic is made, and so many brokers that
-    serve, without which no topic has its replicas.
+    """Whether the broker there knows a controller and that many unfenced brokers, which topics and their
+    replicas need.
     """
     try:
         view = view_cluster(host, port, timeout_s=timeout_s)
@@ -55,11 +55,11 @@ def is_ready(host: str, port: int, brokers: int = 1, timeout_s: float = 2.0) -> 
 
 
 def view_cluster(host: str, port: int, *topics: str, timeout_s: float = 2.0) -> ClusterView:
-    """What this broker says about the cluster and these topics; OSError where it says nothing sensible."""
+    """What this broker reports about the cluster and these topics; OSError if the response is invalid."""
     with _connected(host, port, timeout_s) as connection:
         if not _speaks_kafka(connection):
             raise ConnectionError(f"what listens on {host}:{port} is no Kafka broker")
-        # Metadata names brokers, too, but goes on naming one that died for a while, for clients' sake.
+        # Metadata names brokers, too, but keeps naming a dead one for a while, for clients' sake.
         brokers, controller = _serving(Reader(connection.call(Api.DESCRIBE_CLUSTER, 0, bytes(2))))
         if not topics:
             return ClusterView(brokers, controller, {})
@@ -73,8 +73,8 @@ def view_cluster(host: str, port: int, *topics: str, timeout_s: float = 2.0) -> 
 def active_controller(host: str, port: int, timeout_s: float = 2.0) -> int:
     """The node that leads the controllers' quorum, -1 if this broker knows of none.
 
-    Metadata names a controller, too, but a Kafka broker names anyone there: every broker passes on what is
-    meant for the controller.
+    Metadata names a controller, too, but a Kafka broker names any broker there, since every broker forwards
+    requests to the controller.
     """
     body = b"\x02" + compact_string(_METADATA_TOPIC) + b"\x02" + bytes(4) + bytes(3)
     with _connected(host, port, timeout_s) as connection:
@@ -95,7 +95,7 @@ def _speaks_kafka(connection: Connection) -> bool:
 
 
 def _serving(reader: Reader) -> tuple[dict[int, tuple[str, int]], int]:
-    """Of DescribeCluster: brokers that serve, and the controller."""
+    """From DescribeCluster: unfenced brokers, and the controller."""
     reader.int32()  # throttle time
     error = reader.int16()
     reader.compact_string()  # its message
@@ -121,7 +121,7 @@ def _quorum_leader(reader: Reader) -> int:
     if error or topics != 1:
         return -1
     reader.compact_string()
-    reader.compact_count()  # how many partitions: the one asked for
+    reader.compact_count()  # number of partitions: the one requested
     reader.int32()
     error, leader = reader.int16(), reader.int32()
     return -1 if error else leader

@@ -1,7 +1,7 @@
-"""One blocking connection to one broker: frames out, frames in, TLS and SASL where asked for.
+"""One blocking connection to one broker: frames out, frames in, optionally TLS and SASL.
 
-Owns the socket and the request header. Refuses to know what the bodies mean: callers encode and decode them.
-Answers come in the order of the requests, so several may be on their way (:meth:`Connection.send`, then
+Owns the socket and the request header. Does not know the bodies: callers encode and decode them. Responses
+arrive in the order of the requests, so several may be in flight (:meth:`Connection.send`, then
 :meth:`Connection.receive` for each).
 """
 
@@ -14,7 +14,7 @@ from tidelog.client.reader import behind_tags
 from tidelog.client.settings import ClientSettings
 
 PADDING_BYTES = 64
-"""Behind every answer lie so many zero bytes: compiled readers may look past its end by a varint."""
+"""Zero bytes after every response: compiled readers may read past its end by a varint."""
 
 _ANSWER_BYTES_MAX = 1 << 30
 _FRAME = struct.Struct(">ii")
@@ -22,20 +22,20 @@ _HEAD = struct.Struct(">ihhih")
 
 
 class Room:
-    """Memory that answers are received into, one after the other: fresh memory costs more than the copy."""
+    """Reusable memory for responses: fresh memory costs more than the copy."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def of(self, size: int) -> bytearray:
-        """At least so many bytes; what they hold is whatever was there before."""
+        """At least that many bytes, uninitialised."""
         if size > len(self._bytes):
             self._bytes = bytearray(size + size // 8)
         return self._bytes
 
 
 class Connection:
-    """Connected and authenticated when made; any OSError means that it is of no more use."""
+    """Connected and authenticated when created; after any OSError it cannot be used."""
 
     def __init__(self, host: str, port: int, settings: ClientSettings) -> None:
         self.address = (host, port)
@@ -70,7 +70,7 @@ class Connection:
             self._socket.close()
 
     def fileno(self) -> int:
-        """For whoever waits for answers on several connections."""
+        """For callers that wait for several connections."""
         return self._socket.fileno()
 
     def __enter__(self) -> "Connection":
@@ -80,8 +80,8 @@ class Connection:
         self.close()
 
     def call(self, api: int, version: int, body: bytes, *, flexible: bool | None = None) -> memoryview:
-        """The body of the answer. ``flexible``: whether headers carry tags, for a request that
-        :data:`FLEXIBLE_FROM` does not know.
+        """The body of the response. ``flexible``: whether headers carry tags, for a request that
+        :data:`FLEXIBLE_FROM` does not list.
         """
         self.send(api, version, body, flexible=flexible)
         return self.receive()
@@ -89,7 +89,7 @@ class Connection:
     def send(
         self, api: int, version: int, *body: bytes | bytearray | memoryview, flexible: bool | None = None
     ) -> None:
-        """A request in pieces, so that large ones need not be put together."""
+        """Send a request in pieces, so that large ones need not be joined."""
         correlation_id = self._next_id
         self._next_id = (correlation_id + 1) & 0x7FFFFFFF
         if flexible is None:
@@ -102,13 +102,13 @@ class Connection:
         else:
             for piece in pieces:
                 self._socket.sendall(piece)
-        # The header of an ApiVersions answer never has tags: it is read before versions are known.
+        # The header of an ApiVersions response never has tags: it is read before versions are known.
         self._awaited.append((correlation_id, flexible and api != Api.API_VERSIONS))
 
     def receive(self, room: "Room | None" = None) -> memoryview:
-        """The body of the answer to the oldest request, with :data:`PADDING_BYTES` behind its end.
+        """The body of the response to the oldest request, followed by :data:`PADDING_BYTES`.
 
-        With a ``room`` it lies there, and is gone when the next one is received into it.
+        With a ``room`` it is stored there, and is valid until the next one is received into it.
         """
         correlation_id, has_tags = self._awaited.pop(0)
         head = bytearray(_FRAME.size)

@@ -1,26 +1,26 @@
-"""What can go wrong with a cluster, in words for the person who reads Spark's error message."""
+"""Errors about a cluster, in words for the reader of Spark's error message."""
 
 from tidelog.errors import ErrorCode
 
 
 class ClientError(Exception):
-    """The base: something about the cluster that a retry within the time allowed did not mend."""
+    """The base: an error about the cluster that retries within the time allowed did not fix."""
 
 
 class ClusterUnreachable(ClientError):
-    """No broker answered in time."""
+    """No broker responded in time."""
 
 
 class UnknownTopic(ClientError):
-    """A topic or partition that is not there, or no longer."""
+    """A topic or partition that does not exist (any more)."""
 
 
 class OffsetOutOfRange(ClientError):
-    """The log does not reach from or to there any more."""
+    """The offset is outside the log."""
 
 
 class Refused(ClientError):
-    """A broker said no, and would again."""
+    """A broker refused, and would refuse again."""
 
     def __init__(self, what: str, code: int) -> None:
         super().__init__(f"{what}: {error_name(code)}")
@@ -35,7 +35,7 @@ def error_name(code: int) -> str:
 
 
 def is_retriable(code: int) -> bool:
-    """Whether the broker says that the same may work a moment later, perhaps elsewhere."""
+    """Whether the same request may succeed a moment later, perhaps on another broker."""
     try:
         return ErrorCode(code).retriable
     except ValueError:

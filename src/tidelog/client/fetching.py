@@ -1,7 +1,7 @@
-"""Fetches of one partition, one after the other, across leader changes and deaths of brokers.
+"""Fetches of one partition, one after another, across leader changes and broker failures.
 
-Owns which broker is asked and when to ask again. The next request can be on its way while the last answer is
-worked on: :meth:`PartitionFetcher.ask`, then :meth:`PartitionFetcher.take`. Refuses to look into the records.
+Owns which broker is asked and when to retry. The next request can be in flight while the last response is
+processed: :meth:`PartitionFetcher.ask`, then :meth:`PartitionFetcher.take`. Does not decode records.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class FetchSettings:
 
 
 class PartitionFetcher:
-    """At most one request is on its way."""
+    """At most one request is in flight."""
 
     def __init__(
         self, cluster: Cluster, topic: str, partition: int, settings: FetchSettings, patience: Patience
@@ -41,11 +41,11 @@ class PartitionFetcher:
         self._offset = 0
         self._asked: Connection | None = None
         self._room = Room()
-        self._nearer: int | None = None  # a follower in our rack, as long as all goes well with it
+        self._nearer: int | None = None  # a follower in our rack, while it works
         self._unknown_left = _UNKNOWN_TOPIC_TRIES
 
     def ask(self, offset: int, max_bytes: int | None = None) -> None:
-        """Send for what begins at the offset. Whatever fails here is mended by :meth:`take`."""
+        """Request records from the offset on. Failures are handled by :meth:`take`."""
         self._offset = offset
         self._body = messages.fetch_request(
             self._topic,
@@ -60,9 +60,9 @@ class PartitionFetcher:
         self._send()
 
     def take(self) -> FetchedPartition:
-        """The answer to what was asked for last, from whoever leads the partition by then.
+        """The response to the last request, from the leader at that time.
 
-        Its records are gone when the next answer is taken.
+        Its records are valid until the next response is taken.
         """
         while True:
             if self._asked is None:
@@ -78,7 +78,7 @@ class PartitionFetcher:
             if not answer.error:
                 if answer.nearer_replica >= 0:
                     self._nearer = answer.nearer_replica
-                    continue  # the leader sends nothing along: ask there
+                    continue  # the leader sends no records: fetch there
                 if answer.records:
                     self._patience.renew()
                 self._unknown_left = _UNKNOWN_TOPIC_TRIES
@@ -86,7 +86,7 @@ class PartitionFetcher:
             self._refused(answer.error)
 
     def wait(self, reason: str) -> None:
-        """Nothing came though there should be something: a little patience, which ends at some time."""
+        """No records arrived though there should be some: wait, for a limited time."""
         self._patience.pause(f"{self._name} at offset {self._offset}: {reason}")
 
     @property
@@ -117,7 +117,7 @@ class PartitionFetcher:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise OffsetOutOfRange(f"{self._name} has nothing at offset {self._offset} any more")
         if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
-            # A new leader may not know yet that it is one; a deleted topic stays unknown.
+            # A new leader may not know yet that it leads; a deleted topic stays unknown.
             self._unknown_left -= 1
             if self._unknown_left < 0 and not self._cluster.known_topics([self._topic]):
                 raise UnknownTopic(f"The topic {self._topic} is not there any more")

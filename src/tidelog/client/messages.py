@@ -1,6 +1,6 @@
-"""The bodies of the requests a reader sends, in the newest versions without flexible encoding.
+"""The bodies of a reader's requests, in the newest versions without flexible encoding.
 
-Those versions are served by every Kafka since 2.3 and by Kafka 4, so nothing has to be negotiated.
+Every Kafka since 2.3, including Kafka 4, serves those versions, so no negotiation is needed.
 """
 
 import struct
@@ -47,22 +47,22 @@ class Metadata(NamedTuple):
 
 class ListedOffset(NamedTuple):
     error: int
-    offset: int  # -1: no record is as young
+    offset: int  # -1: no record is that new
 
 
 class FetchedPartition(NamedTuple):
-    """What a broker answered for the one partition asked for."""
+    """The response for the requested partition."""
 
     error: int
     high_watermark: int
     log_start_offset: int
     aborted: list[tuple[int, int]]  # (producer id, first offset) of aborted transactions
-    nearer_replica: int  # a broker in the reader's rack that it should ask instead; -1: none
-    records: memoryview  # whole batches, and perhaps the beginning of one more
+    nearer_replica: int  # a broker in the reader's rack to use instead; -1: none
+    records: memoryview  # whole batches, and perhaps the beginning of another
 
 
 def metadata_request(topics: Iterable[str] | None) -> bytes:
-    """None asks for all topics. No topic comes into being by being asked for."""
+    """None: all topics. Topics are not auto-created."""
     if topics is None:
         return _INT32.pack(-1) + b"\x00"
     names = [string(name) for name in topics]
@@ -127,7 +127,7 @@ def fetch_request(
     read_committed: bool,
     rack: str,
 ) -> bytes:
-    """One partition, and no fetch session: a session is worth it for many partitions at rest only."""
+    """One partition, and no fetch session, which pays off only for many idle partitions."""
     head = _FETCH_HEAD.pack(-1, max_wait_ms, min_bytes, max_bytes, read_committed, 0, -1)
     wanted = _FETCH_PARTITION.pack(partition, -1, offset, -1, max_bytes)
     one = _INT32.pack(1)

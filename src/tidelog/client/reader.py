@@ -1,4 +1,4 @@
-"""Fields of an answer, one after the other, in the encodings of old and of flexible versions."""
+"""Decodes the fields of a response, in old and flexible encodings."""
 
 import struct
 
@@ -9,7 +9,7 @@ _INT64 = struct.Struct(">q")
 
 
 class Reader:
-    """Takes one field after the other; what is cut short raises ConnectionError."""
+    """Reads one field after another; truncated data raises ConnectionError."""
 
     __slots__ = ("data", "position")
 
@@ -69,7 +69,7 @@ class Reader:
         return bytes(self.span(self.uvarint() - 1)).decode(errors="replace")
 
     def compact_count(self) -> int:
-        """How many elements an array has."""
+        """The number of elements of an array."""
         return max(self.uvarint() - 1, 0)
 
     def skip_tags(self) -> None:
@@ -90,7 +90,7 @@ def compact_string(text: str) -> bytes:
 
 
 def behind_tags(body: memoryview) -> int:
-    """Where the body of an answer begins whose header ends in tags."""
+    """Where the body of a response begins whose header ends in tags."""
     if len(body) and body[0] == 0:
         return 1
     reader = Reader(body)

@@ -1,4 +1,4 @@
-"""Authentication on a fresh connection: PLAIN and SCRAM (RFC 5802), carried by Kafka's two SASL requests."""
+"""Authentication on a new connection: PLAIN and SCRAM (RFC 5802), with Kafka's two SASL requests."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class AuthenticationFailed(Exception):
-    """The broker refused; trying again will not help."""
+    """The broker refused; a retry will not help."""
 
 
 def authenticate(call: Call, sasl: SaslSettings) -> None:
@@ -75,7 +75,7 @@ class Scram:
         return f"{bare_last},p={base64.b64encode(mixed).decode()}".encode()
 
     def finish(self, final: bytes) -> None:
-        """A broker that does not know the password either is no broker of ours."""
+        """A broker that does not know the password is not trusted."""
         expected = b"v=" + base64.b64encode(self._signature)
         if not hmac.compare_digest(final.split(b",")[0], expected):
             raise AuthenticationFailed("The broker could not prove that it knows the password, too.")

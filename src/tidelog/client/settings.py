@@ -1,11 +1,11 @@
-"""How to reach a cluster: addresses, TLS, SASL and timeouts. Values only: callers read their own options."""
+"""How to reach a cluster: addresses, TLS, SASL and timeouts. Values only: callers parse their own options."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """PEM, each as text or as the path of a file; None where the system's default is meant."""
+    """PEM, each as text or as the path of a file; None: the system's default."""
 
     trusted: str | None = None
     trusted_path: str | None = None
@@ -42,7 +42,7 @@ class ClientSettings:
 
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
-    """``host:port,host:port`` as pairs; ValueError names the part that is none. The Java client accepts
+    """``host:port,host:port`` as pairs; ValueError names the invalid part. The Java client accepts
     ``PLAINTEXT://host:port``, too.
     """
     found = []

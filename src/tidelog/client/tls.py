@@ -11,7 +11,7 @@ def wrapped(sock: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:
     context = ssl.create_default_context(cafile=tls.trusted_path, cadata=tls.trusted)
     context.check_hostname = tls.check_host
     if tls.chain is not None:
-        # OpenSSL reads certificates of its own only from files.
+        # OpenSSL reads own certificates only from files.
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write("\n".join(filter(None, (tls.key, tls.chain))))
             file.flush()

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups, DeleteGroups, and what happens to offsets that nobody needs any more."""
+"""ListGroups, DescribeGroups, DeleteGroups, and the expiry of offsets."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from tidelog.groups.effects import Answer, Effects, Now, Waiter
 from tidelog.groups.group import Group
 from tidelog.groups.shard_state import ShardState
 
-GROUPS_PER_SLICE = 200  # looked at for expired offsets at once
+GROUPS_PER_SLICE = 200  # checked for expired offsets at once
 _MINUTE_MS = 60_000
 
 
@@ -23,7 +23,7 @@ class Listed(NamedTuple):
 
 class Administration(ShardState):
     def list(self, states: Collection[str], kinds: Collection[str]) -> list[Listed]:
-        """Groups in one of these states and of one of these kinds, in lower case; none named: any."""
+        """Groups in one of these states and of one of these kinds, in lower case; empty: any."""
         return [
             Listed(group.group_id, group.protocol_type, group.state_name, group.kind)
             for group in self.groups.values()
@@ -59,7 +59,7 @@ class Administration(ShardState):
         self._expiry.set(now.uptime_ms + self.config().offsets_retention_check_interval_ms)
 
     def _expire(self, now: Now) -> Effects:
-        """Look at some groups, and at the rest in the next moment: a shard may have very many."""
+        """Check some groups, and the rest in the next moment: a shard may have very many."""
         if not self._to_check:
             self._to_check = list(self.groups)
         slice_, self._to_check = self._to_check[:GROUPS_PER_SLICE], self._to_check[GROUPS_PER_SLICE:]

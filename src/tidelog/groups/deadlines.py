@@ -1,7 +1,7 @@
-"""Everything that will happen by the clock, earliest first.
+"""Timers, earliest first.
 
-A heartbeat moves a deadline away, thousands of times before it is ever reached; so moving one only notes the
-new time, and whatever is found before its time when the queue is looked at goes back into it.
+A heartbeat postpones a deadline thousands of times before it expires; so postponing only records the new
+time, and an entry that is found too early is put back into the queue.
 """
 
 import heapq
@@ -13,7 +13,7 @@ Due = Callable[[Now], Effects]
 
 
 class Deadline:
-    """One thing that happens when its time has come, unless that is moved or cleared before."""
+    """A timer that can be postponed or cleared."""
 
     __slots__ = ("_queue", "_queued_at_ms", "at_ms", "due")
 
@@ -21,7 +21,7 @@ class Deadline:
         self._queue = queue
         self.due = due
         self.at_ms: int | None = None  # None: never
-        self._queued_at_ms: int | None = None  # of this deadline's entry in the queue that counts
+        self._queued_at_ms: int | None = None  # of this deadline's valid entry in the queue
 
     def set(self, at_ms: int) -> None:
         self.at_ms = at_ms
@@ -33,7 +33,7 @@ class Deadline:
         self.at_ms = None
 
     def reached(self, entry_ms: int, now_ms: int) -> bool:
-        """The queue's entry of ``entry_ms`` came up; whether the time has really come."""
+        """The queue's entry of ``entry_ms`` came up; returns whether the deadline has expired."""
         if entry_ms != self._queued_at_ms:
             return False  # It was moved forward: an earlier entry has served already.
         self._queued_at_ms = None
@@ -62,11 +62,11 @@ class Deadlines:
 
     @property
     def next_ms(self) -> int | None:
-        """When to look again; perhaps for nothing."""
+        """When to check again; possibly in vain."""
         return self._entries[0][0] if self._entries else None
 
     def pass_to(self, now: Now) -> Effects:
-        """Let everything happen that is due."""
+        """Run everything that is due."""
         effects: Effects = []
         entries = self._entries
         while entries and entries[0][0] <= now.uptime_ms:

@@ -1,6 +1,6 @@
-"""What comes out of a group: answers, and records to write.
+"""What comes out of a group: responses, and records to write.
 
-An answer that tells of a change goes out when its record is committed: it then comes out of ``Write.then``.
+The response to a change is sent when its record is committed: it comes out of ``Write.then``.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ KeyValue = tuple[bytes, bytes | None]
 NO_PRODUCER_ID = -1
 
 Waiter = Any
-"""Whoever waits for an answer. A group only keeps it and hands it back."""
+"""Identifies a pending request. A group only keeps it and returns it."""
 
 
 class Now(NamedTuple):
-    """A moment, on both clocks."""
+    """The current time, on both clocks."""
 
-    uptime_ms: int  # only goes forward: for everything that waits or gives up
-    wall_ms: int  # for what is written down, and outlives the process
+    uptime_ms: int  # monotonic: for all timeouts
+    wall_ms: int  # for what is written, and outlives the process
 
 
 class Answer(NamedTuple):
@@ -30,10 +30,10 @@ class Answer(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Append these records as one batch; ``then`` says what follows from it.
+    """Append these records as one batch; ``then`` says what follows.
 
-    ``then`` gets NONE once they are committed, else the error in a coordinator's words. Until then the
-    records do not count, and nobody has been told of them.
+    ``then`` gets NONE once they are committed, else the coordinator's error. Until then the records have no
+    effect, and no response mentions them.
     """
 
     records: Sequence[KeyValue]
@@ -43,7 +43,7 @@ class Write(NamedTuple):
 
 
 class Reload(NamedTuple):
-    """What is in memory was built on a write that failed: read the whole shard from the log again."""
+    """The state in memory is based on a write that failed: load the whole shard from the log again."""
 
 
 Effect = Answer | Write | Reload

@@ -1,4 +1,4 @@
-"""What the two kinds of groups have in common: all that offsets and administration ask of a group."""
+"""What the two kinds of groups have in common: what offsets and administration need of a group."""
 
 from typing import Protocol
 
@@ -22,23 +22,23 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """``consumer``, ``connect``, …; empty where there never were members."""
+        """``consumer``, ``connect``, …; empty if there never were members."""
 
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool, version: int
     ) -> None:
-        """Refuse a commit of offsets by somebody who may not. ``generation`` is a consumer group's member
-        epoch; -1 without a member id comes from outside of the group. ``version`` is that of OffsetCommit.
+        """Refuse an unauthorised offset commit. ``generation`` is a consumer group's member epoch; -1 without
+        a member id comes from outside the group. ``version`` is that of OffsetCommit.
         """
 
     def committed_by(self, member_id: str, now: Now) -> None:
-        """A member showed by a commit that it is alive."""
+        """A commit shows that a member is alive."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Refuse to tell offsets to a member that is not one any more."""
+        """Refuse to return offsets to a former member."""
 
     def check_offset_delete(self) -> None:
-        """Refuse to delete offsets of any topic (of a subscribed one they are refused anyway)."""
+        """Refuse to delete offsets of any topic (those of a subscribed one are refused anyway)."""
 
     def check_delete(self) -> None:
         """Refuse to delete a group that has members."""
@@ -53,13 +53,13 @@ class Group(Protocol):
 
     @property
     def is_vacant(self) -> bool:
-        """Whether the group may go when its last offset has gone: nobody is in it or on the way in."""
+        """Whether the group may be removed with its last offset: it has no members, nor pending ones."""
 
     def tombstones(self) -> list[KeyValue]:
-        """Records that take the group out of the log; its offsets are not its business."""
+        """Records that remove the group from the log, without its offsets."""
 
     def removed(self, now: Now) -> None:
-        """The group is out of the log and the shard: nothing of it may happen any more."""
+        """The group is removed from the log and the shard: its timers and effects end."""
 
     def abandon(self) -> Effects:
-        """This broker does not coordinate the group any more: send everyone who waits elsewhere."""
+        """This broker does not coordinate the group any more: redirect all pending requests."""

@@ -29,7 +29,7 @@ class CommitRequest(NamedTuple):
     generation: int
     offsets: Sequence[OffsetToCommit]
     version: int  # of OffsetCommit
-    retention_ms: int = NO_RETENTION  # old clients may say how long
+    retention_ms: int = NO_RETENTION  # old clients may set the retention
     producer_id: int = NO_PRODUCER_ID  # of the transaction the offsets belong to
     producer_epoch: int = -1
 
@@ -45,7 +45,7 @@ class OffsetRequests(ShardState):
     # -- committing --------------------------------------------------------------------
 
     def commit(self, request: CommitRequest, waiter: Waiter, now: Now) -> Effects:
-        """The answer is an error code per offset, in order. Raises when all are refused for one reason."""
+        """The response is an error code per offset, in order. Raises if all are refused for one reason."""
         group = self._check_commit(request)
         if group is not None:
             group.committed_by(request.member_id, now)
@@ -66,7 +66,7 @@ class OffsetRequests(ShardState):
         return [self._commit(request, accepted, errors, waiter)]
 
     def _check_commit(self, request: CommitRequest) -> Group | None:
-        """The group, if there is one and its state allows the commit."""
+        """The group, if it exists and its state allows the commit."""
         transactional = request.producer_id != NO_PRODUCER_ID
         group = self.groups.get(request.group_id)
         if group is not None:
@@ -127,7 +127,9 @@ class OffsetRequests(ShardState):
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> list[FetchedOffset]:
-        """The offsets of these partitions, or of all that have one. Raises what concerns all of them."""
+        """The offsets of these partitions, or of all that have one. Raises errors that concern
+        all of them.
+        """
         group = self.groups.get(group_id)
         if group is not None:
             group.check_fetch(member_id, member_epoch)
@@ -150,7 +152,7 @@ class OffsetRequests(ShardState):
     def delete_offsets(
         self, group_id: str, wanted: Sequence[tuple[str, int]], waiter: Waiter, now: Now
     ) -> Effects:
-        """The answer is an error code per partition, in order."""
+        """The response is an error code per partition, in order."""
         group = self.group(group_id)
         group.check_offset_delete()
         errors = [
@@ -168,7 +170,7 @@ class OffsetRequests(ShardState):
         return list(self._delete_offsets(group_id, keys, then))
 
     def topics_deleted(self, topics: Sequence[str]) -> Effects:
-        """Offsets of topics that are gone mean nothing, and must not meet a new topic of the same name."""
+        """Offsets of deleted topics are removed: they must not apply to a new topic of the same name."""
         effects: Effects = []
         for topic in topics:
             for group_id in self.offsets.groups_with(topic):

@@ -1,8 +1,8 @@
 """Committed offsets of all groups of one partition of ``__consumer_offsets``.
 
-Two places for each: what counts, and, per producer, what a transaction has written that has not ended. The
-end of a transaction moves its offsets to where they count, or drops them. What is stored here is committed in
-the log; this module only adds it up, in the order of the log, live and on replay alike.
+Two places for each: the valid offset, and, per producer, what an open transaction has written. The end of a
+transaction makes its offsets valid, or drops them. Everything here is committed in the log; this module only
+adds it up, in log order, both live and on replay.
 """
 
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 
 class Committed(NamedTuple):
-    """A committed offset as the log has it."""
+    """A committed offset as in the log."""
 
     offset: int
-    leader_epoch: int  # of the record before it; -1 when the client did not say
+    leader_epoch: int  # of the record before it; -1 if the client did not send it
     metadata: str
     commit_ms: int  # wall clock
-    expire_ms: int = -1  # as asked for by old clients; -1: the broker's retention decides
+    expire_ms: int = -1  # from old clients; -1: the broker's retention applies
 
 
 _Topics = dict[str, dict[int, tuple[int, Committed]]]
-"""By topic and partition: (place in the order of the log, what was committed)."""
+"""By topic and partition: (position in log order, what was committed)."""
 
 
 class OffsetStore:
@@ -39,13 +39,13 @@ class OffsetStore:
     def commit_pending(
         self, producer_id: int, group_id: str, topic: str, partition: int, committed: Committed
     ) -> None:
-        """A transaction wrote an offset; it counts when the transaction commits."""
+        """A transaction wrote an offset; it is valid when the transaction commits."""
         self._order += 1
         topics = self._pending.setdefault(producer_id, {}).setdefault(group_id, {})
         topics.setdefault(topic, {})[partition] = (self._order, committed)
 
     def end_transaction(self, producer_id: int, committed: bool) -> list[str]:
-        """The groups that have other offsets now."""
+        """The groups whose offsets have changed."""
         pending = self._pending.pop(producer_id, None)
         if pending is None or not committed:
             return []
@@ -54,13 +54,13 @@ class OffsetStore:
             for topic, partitions in topics.items():
                 by_partition = counting.setdefault(topic, {})
                 for partition, entry in partitions.items():
-                    # A plain commit that was written after the transaction's own is the newer one.
+                    # A plain commit that was written after the transaction's own is newer.
                     if partition not in by_partition or by_partition[partition][0] < entry[0]:
                         by_partition[partition] = entry
         return list(pending)
 
     def delete(self, group_id: str, topic: str, partition: int) -> None:
-        """Also where a transaction has it pending: it was there when the deletion was written."""
+        """Also if a transaction has it pending: it existed when the deletion was written."""
         _remove(self._groups, group_id, topic, partition)
         for producer_id in list(self._pending):
             pending = self._pending[producer_id]
@@ -75,13 +75,13 @@ class OffsetStore:
         return None if entry is None else entry[1]
 
     def of_group(self, group_id: str) -> Iterator[tuple[str, int, Committed]]:
-        """(topic, partition, offset) of everything that counts."""
+        """(topic, partition, offset) of all valid offsets."""
         for topic, partitions in self._groups.get(group_id, {}).items():
             for partition, (_, committed) in partitions.items():
                 yield topic, partition, committed
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a transaction that has not ended wrote this offset: what counts may be about to change."""
+        """Whether an open transaction wrote this offset: the valid one may be about to change."""
         return any(
             partition in pending.get(group_id, {}).get(topic, {}) for pending in self._pending.values()
         )
@@ -115,12 +115,12 @@ class OffsetStore:
         return list(found)
 
     def __len__(self) -> int:
-        """Offsets that count."""
+        """Valid offsets."""
         return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
 
 
 def _remove(groups: dict[str, _Topics], group_id: str, topic: str, partition: int) -> None:
-    """Without leaving empty dicts behind: a group without offsets is told by its absence."""
+    """Leaves no empty dicts behind: a group without offsets is absent."""
     topics = groups.get(group_id)
     partitions = None if topics is None else topics.get(topic)
     if topics is None or partitions is None:

@@ -65,9 +65,9 @@ class GroupState(NamedTuple):
 
     protocol_type: str
     generation: int
-    protocol: str | None  # the one the members agreed on
+    protocol: str | None  # the chosen one
     leader: str | None
-    since_ms: int  # wall clock: when it came into its state; -1 in records of old brokers
+    since_ms: int  # wall clock: when it entered its state; -1 in records of old brokers
     members: tuple[MemberRecord, ...]
 
 
@@ -91,7 +91,7 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
     if committed is None:
         return key, None
     if committed.expire_ms >= 0:
-        # Only version 1 has room for an expiry of its own, and none for the leader epoch: as in Kafka.
+        # Only version 1 has its own expiry, and no leader epoch: as in Kafka.
         return key, b"".join(
             (
                 INT16.pack(1), INT64.pack(committed.offset), write_string(committed.metadata, False),
@@ -139,7 +139,7 @@ def group_record(group_id: str, state: GroupState | None) -> KeyValue:
 
 
 def decode(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
-    """What a record of the log says; None when it is of another kind. Refuses what makes no sense."""
+    """The content of a record; None if it is of another kind. Refuses invalid ones."""
     kind = kind_of(key)
     try:
         if kind in OFFSET_KINDS:
@@ -153,7 +153,7 @@ def decode(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None
 
 
 class _Reader:
-    """Takes one field after the other."""
+    """Reads one field after another."""
 
     __slots__ = ("_data", "_position", "flexible")
 
@@ -193,7 +193,7 @@ class _Reader:
 
 
 def _versioned(value: bytes) -> tuple[int, _Reader]:
-    """A newer version than is known is read as the newest known: Kafka only adds tagged fields to these."""
+    """A newer version than known is read as the newest known: Kafka only adds tagged fields to these."""
     version: int = INT16.unpack_from(value)[0]
     return version, _Reader(value, 2, version >= _FLEXIBLE_FROM)
 

@@ -1,7 +1,7 @@
 """One partition of ``__consumer_offsets``: all its groups and offsets.
 
-Requests are methods; whoever can wait for the answer passes a token for itself. What is due by the clock
-happens in :meth:`GroupShard.pass_to`, which wants to be called at :attr:`GroupShard.next_ms`.
+Requests are methods; requests that may wait pass a token. Timers run in :meth:`GroupShard.pass_to`, which
+must be called at :attr:`GroupShard.next_ms`.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class GroupShard(OffsetRequests, Administration, ConsumerRequests):
         return effects
 
     def stop(self) -> Effects:
-        """Another broker takes over: send everyone who waits there."""
+        """Another broker takes over: redirect all pending requests."""
         effects: Effects = []
         for group in self.groups.values():
             effects += group.abandon()
@@ -69,7 +69,7 @@ class GroupShard(OffsetRequests, Administration, ConsumerRequests):
         if isinstance(group, ConsumerGroup):
             return self.consumer_join(group, request, waiter, now)
         effects = self._classic(group, request.group_id).join(request, waiter, now)
-        self.groups[request.group_id] = group  # Not before it was let in: a refused member leaves no trace.
+        self.groups[request.group_id] = group  # Only after it was admitted: a refused member leaves no trace.
         return effects
 
     def sync(self, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
@@ -82,7 +82,7 @@ class GroupShard(OffsetRequests, Administration, ConsumerRequests):
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Now
     ) -> None:
-        """Returns when all is well, else raises what the member must hear."""
+        """Returns if the member's generation is valid, else raises the error for the member."""
         group = self._of_members(group_id)
         if isinstance(group, ConsumerGroup):
             self.consumer_classic_heartbeat(group, member_id, instance_id, generation, now)
@@ -117,7 +117,7 @@ def _stranger(group_id: str) -> TidelogError:
 
 
 def _check_texts(request: JoinRequest) -> None:
-    """Refuse what could not be written down once the member has partitions."""
+    """Refuse what could not be written once the member has partitions."""
     names = (name for name, _ in request.protocols)
     for text in (request.instance_id or "", request.protocol_type, *names):
         if len(text.encode()) > TEXT_MAX:

@@ -33,14 +33,14 @@ class ShardState:
         self.deadlines = Deadlines()
         self.replayers: dict[int, Replay] = {}
         """Whoever keeps other kinds of records in this log registers here what reads them, by kind."""
-        self._committing: Counter[str] = Counter()  # commits of offsets that are being written, by group
+        self._committing: Counter[str] = Counter()  # offset commits that are being written, by group
         self._unknown_kinds: set[int] = set()
 
     # -- loading -----------------------------------------------------------------------
 
     def replay(self, key: bytes | None, value: bytes | None, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Take in a record of the log. One that makes no sense is left alone, and said so: it must not take
-        the other groups of the partition down with it.
+        """Apply a record of the log. An invalid one is logged and skipped: it must not affect the other
+        groups of the partition.
         """
         try:
             kind = records.kind_of(key or b"")
@@ -77,7 +77,7 @@ class ShardState:
             del self.groups[record.group_id]
 
     def marker(self, producer_id: int, committed: bool) -> None:
-        """A transaction ended: its offsets count from now on, or are forgotten."""
+        """A transaction ended: its offsets become valid, or are dropped."""
         for group_id in self.offsets.end_transaction(producer_id, committed):
             self._ensure(group_id)
 
@@ -128,11 +128,11 @@ class ShardState:
             yield Write(tombstones, done)
 
     def _remove_group(self, group: Group) -> Write:
-        """Take a vacant group out of the log."""
+        """Remove a vacant group from the log."""
         tombstones: list[KeyValue] = group.tombstones()
 
         def done(error: ErrorCode, now: Now) -> Effects:
-            # Somebody may have joined while the tombstones were written: then the group is written anew with
+            # A member may have joined while the tombstones were written: then the group is written again with
             # its first assignment.
             if not error and self.groups.get(group.group_id) is group and group.is_vacant:
                 del self.groups[group.group_id]

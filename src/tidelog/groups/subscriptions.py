@@ -1,7 +1,7 @@
-"""What a member of a classic group is subscribed to, as far as the broker must know: the topics.
+"""The subscribed topics of a member of a classic group.
 
-The metadata a consumer joins with is opaque to its coordinator but for this: offsets of a topic that somebody
-reads must neither expire nor be deleted.
+The metadata a consumer joins with is opaque to its coordinator except for this: offsets of a subscribed topic
+must neither expire nor be deleted.
 """
 
 from tidelog.protocol.wire import INT16, STRUCT_ERROR, Malformed, read_array_size, read_string
@@ -10,7 +10,7 @@ CONSUMER_PROTOCOL = "consumer"
 
 
 def topics_of(metadata: bytes) -> frozenset[str] | None:
-    """The topics named in a consumer's subscription; None when the bytes are none."""
+    """The topics named in a consumer's subscription; None if the bytes are invalid."""
     view = memoryview(metadata)
     try:
         version: int = INT16.unpack_from(view)[0]

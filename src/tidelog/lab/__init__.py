@@ -1,5 +1,5 @@
-"""Real broker processes, looked at and treated from outside: what the command line, the pytest fixtures and
-experiments under real faults have in common.
+"""Real broker processes, observed and controlled from outside: shared by the command line, the pytest
+fixtures and experiments with real faults.
 
 Knows brokers by their public protocol, their files and their processes only.
 """

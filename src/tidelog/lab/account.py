@@ -1,8 +1,8 @@
-"""What became of every record of one producer in one partition: what was acknowledged is there, where it was
-said to be, once and in order.
+"""What happened to every record of one producer in one partition: acknowledged records must be there, at
+their offset, once and in order.
 
-Owns the comparison of acknowledgements with what is read afterwards. It knows records by their sequence
-numbers, which count what the producer handed to its client: 0, 1, 2, …
+Owns the comparison of acknowledgements with what is read afterwards. Records are identified by their sequence
+numbers, in the order the producer handed them to its client: 0, 1, 2, …
 """
 
 from array import array
@@ -12,18 +12,18 @@ from typing import NamedTuple
 UNANSWERED, SOMEWHERE = (
     -1,
     -2,
-)  # instead of an offset; SOMEWHERE: acknowledged as a repetition, without a place
+)  # instead of an offset; SOMEWHERE: acknowledged as a duplicate, without an offset
 EXAMPLES_MAX = 5
 
 
 class Verdict(NamedTuple):
     acknowledged: int = 0
     received: int = 0
-    lost: int = 0  # acknowledged and not there
+    lost: int = 0  # acknowledged and missing
     doubled: int = 0  # there more than once
-    disordered: int = 0  # behind one that was handed over later
-    misplaced: int = 0  # at another offset than was acknowledged
-    examples: tuple[str, ...] = ()  # of what is wrong, in words
+    disordered: int = 0  # after one that was sent later
+    misplaced: int = 0  # at another offset than acknowledged
+    examples: tuple[str, ...] = ()  # of violations, in words
 
     @property
     def is_clean(self) -> bool:
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """All partitions as one."""
+    """Sum over all partitions."""
     total = Verdict()
     for each in verdicts:
         total = Verdict(
@@ -60,7 +60,7 @@ class Account:
         self._offsets[sequence] = SOMEWHERE if offset is None or offset < 0 else offset
 
     def received(self, sequence: int, offset: int) -> None:
-        """To be called in order of offsets, when everything is acknowledged or has failed."""
+        """Call in offset order, when everything is acknowledged or has failed."""
         self._reach(sequence)
         self._received += 1
         if self._seen[sequence]:

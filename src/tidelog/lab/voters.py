@@ -1,13 +1,13 @@
-"""Which brokers of a new cluster keep its metadata as voters of the controllers' quorum."""
+"""Which brokers of a new cluster are voters of the controllers' quorum."""
 
 from collections.abc import Iterable, Mapping
 
 
 def choose_voters(brokers: Iterable[int]) -> list[int]:
-    """The first three brokers, or five where there are five or more; fewer brokers all vote.
+    """The first three brokers, or five of five and more; fewer brokers all vote.
 
-    Three survive the loss of one and five that of two. More would make every change of the metadata wait for
-    more disks, and an even number survives no more than the odd one below it.
+    Three tolerate 1 failure and five tolerate 2. More voters would make every metadata change wait for more
+    disks, and an even number tolerates no more failures than the odd one below it.
     """
     ids = sorted(brokers)
     return ids[:5] if len(ids) >= 5 else ids[:3]

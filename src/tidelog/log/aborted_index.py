@@ -1,19 +1,19 @@
 """The aborted transactions of one segment: ``.txnindex``, in Kafka's format.
 
-Readers of committed records are told which transactions were aborted, so that they pass over their records. A
-transaction stands in the segment that holds its marker, in the order of the markers:
+``read_committed`` readers get the list of aborted transactions, so that they skip their records. A
+transaction is listed in the segment that holds its marker, in the order of the markers:
 
 =================== ====== ==========================================================================
-version             int16  0, or a check of the rest with the sign bit set: Kafka's readers take any
-                           number up to 0 for a version they know
+version             int16  0, or a check of the rest with the sign bit set: Kafka's readers accept any
+                           version up to 0
 producer id         int64
 first offset        int64  of the transaction's first batch
 last offset         int64  of its marker
-last stable offset  int64  when the marker was written: what begins behind it has a later entry
+last stable offset  int64  when the marker was written: later transactions have a later entry
 =================== ====== ==========================================================================
 
-There is no file until a transaction is aborted. Nothing here has to survive a crash: recovery builds the file
-again from the batches. So does whoever finds an entry that was not written like this.
+There is no file until a transaction is aborted. The file need not survive a crash: recovery rebuilds it
+from the batches. So does any reader that finds a damaged entry.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ def _check_of(fields: bytes | memoryview) -> int:
 
 
 def decode(data: bytes) -> list[AbortedTransaction]:
-    """Raises :class:`DamagedIndex` when an entry is not what was written."""
+    """Raises :class:`DamagedIndex` if an entry is damaged."""
     found = []
     view = memoryview(data)
     at = 0
@@ -66,7 +66,7 @@ class AbortedIndex:
     __slots__ = ("_file", "_handles", "_storage", "exists", "path", "size")
 
     def __init__(self, storage: Storage, handles: HandleCache, path: str, size: int | None) -> None:
-        """``size`` is the file's; None where there is none."""
+        """``size`` is the file's; None if there is no file."""
         self._storage = storage
         self._handles = handles
         self._file: File | None = None
@@ -79,7 +79,7 @@ class AbortedIndex:
 
     @property
     def is_torn(self) -> bool:
-        """Whether the file ends inside an entry: then it must be built anew."""
+        """Whether the file ends inside an entry: then it must be rebuilt."""
         return self.size % ENTRY_SIZE != 0
 
     def adopt(self, handles: HandleCache) -> None:
@@ -87,7 +87,7 @@ class AbortedIndex:
         self._handles = handles
 
     def create(self) -> None:
-        """An empty file, where there must be one."""
+        """Create an empty file, where one is required."""
         self._open()
 
     def _open(self) -> File:
@@ -99,7 +99,7 @@ class AbortedIndex:
         return file
 
     def release(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file = None
         self._handles.discard(self)
 
@@ -111,11 +111,11 @@ class AbortedIndex:
         self.size += ENTRY_SIZE
 
     def reset(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         self._cut(0)
 
     def truncate(self, end_offset: int) -> None:
-        """Forget the transactions whose marker lies at or behind ``end_offset``."""
+        """Remove the transactions whose marker is at or after ``end_offset``."""
         self._cut(self._first_ending_at(end_offset))
 
     def _cut(self, count: int) -> None:
@@ -131,7 +131,7 @@ class AbortedIndex:
     # -- reading -----------------------------------------------------------------------
 
     def find(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those with records in ``[start_offset, end_offset)``, and whether no later segment has any more."""
+        """Those with records in ``[start_offset, end_offset)``, and whether later segments have none."""
         found: list[AbortedTransaction] = []
         number = self._first_ending_at(start_offset)
         while number < len(self):
@@ -144,7 +144,7 @@ class AbortedIndex:
         return found, False
 
     def _first_ending_at(self, offset: int) -> int:
-        """Number of the first entry whose marker lies at or behind ``offset``."""
+        """Number of the first entry whose marker is at or after ``offset``."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2

@@ -1,8 +1,8 @@
-"""How batches get into a log: one write and a handful of integers each.
+"""How batches are appended to a log: one write and a handful of integers each.
 
-Everything rare (first use, rolling, a failed disk, a file that gave way to others) hides behind three
-comparisons with limits that are set so that they trip, and behind the function that writes. When the disk
-refuses a write, the torn bytes are cut off and the log takes no more writes until it is opened again.
+Rare cases (first use, rolling, a failed disk, a closed file) are detected by three comparisons with limits,
+and handled by the function that writes. If the disk fails a write, the torn bytes are truncated and the log
+accepts no writes until it is reopened.
 """
 
 import logging
@@ -24,7 +24,7 @@ from tidelog.protocol.batch import CONTROL_MASK, BatchHeader
 _logger = logging.getLogger(__name__)
 
 _PRODUCER_ID_AT = 43  # First byte of a batch's producer id,
-_NEGATIVE = 0x80  # which has this bit where there is none.
+_NEGATIVE = 0x80  # which has this bit set if there is none.
 
 
 class Appending(Syncing):
@@ -34,7 +34,8 @@ class Appending(Syncing):
         self, batch: memoryview, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
     ) -> None:
         """Append one checked batch whose base offset is ``end_offset``. Raises StorageError; then nothing of
-        it is in the log."""
+        it is in the log.
+        """
         active = self._active
         position = active.size
         end = position + len(batch)
@@ -67,10 +68,10 @@ class Appending(Syncing):
                 self.producers.note_fields(noted, now_ms)
 
     def append_batches(self, data: memoryview, now_ms: int) -> int:
-        """Append batches whose offsets are assigned, as a follower does; the new end offset.
+        """Append batches whose offsets are assigned, as a follower does; returns the new end offset.
 
         A partial batch at the end is left out. Every batch is checked before the first is written; raises
-        CorruptBatch when one is damaged or out of order.
+        CorruptBatch if one is damaged or out of order.
         """
         run: list[BatchHeader] = []
         run_start = run_end = 0
@@ -107,7 +108,7 @@ class Appending(Syncing):
         return found
 
     def _expect_gaps(self, found: list[tuple[int, BatchHeader]]) -> None:
-        """The leader has compacted its log: the mark says so before the gaps are there."""
+        """The leader has compacted its log: the mark is raised before the gaps are written."""
         next_offset = gap_end = self.end_offset
         for _, header in found:
             if header.base_offset > next_offset:
@@ -136,7 +137,7 @@ class Appending(Syncing):
         start = position
         for header in run:
             if header.leader_epoch != self.epochs.latest:
-                # An epoch in which this replica led without writing is no part of the leader's history.
+                # An epoch in which this replica led without writing is not part of the leader's history.
                 self.epochs.truncate_from(self.end_offset)
                 self.epochs.assign(header.leader_epoch, header.base_offset)
             timestamp = timestamp_of(header)
@@ -162,7 +163,7 @@ class Appending(Syncing):
                 self._durability.names_changed = True
             self._active.aborted.append(aborted)
         except OSError as error:
-            # As with the other indexes: this append holds, the next will be refused.
+            # As with the other indexes: this append is valid, the next will be refused.
             self._fail("write an index", error)
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
@@ -170,13 +171,13 @@ class Appending(Syncing):
         try:
             active.add_index_entry(last_offset, position)
         except OSError as error:
-            # The batch itself is whole and written: this append holds, the next will be refused.
+            # The batch itself is written: this append is valid, the next will be refused.
             self._fail("write an index", error)
         if active.index_full:
             self._size_limit = ALWAYS
 
     def _cut_torn_write(self, error: OSError) -> NoReturn:
-        """Nobody reads behind the segment's size, but who looks at the file should not find half a batch."""
+        """Nothing reads beyond the segment's size, but tools should not find half a batch."""
         try:
             self._active.file().truncate(self._active.size)
         except OSError as second:
@@ -188,7 +189,7 @@ class Appending(Syncing):
     def _make_room(
         self, size: int, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> None:
-        """The slow path of an append: everything that is not "write behind the last batch"."""
+        """The slow path of an append: everything but "write after the last batch"."""
         self._require_working()
         config = self._config
         try:
@@ -220,7 +221,7 @@ class Appending(Syncing):
         self._offset_limit = self._active.base_offset + RELATIVE_OFFSET_MAX
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment; nothing happens when the active one is empty."""
+        """Begin a new segment; does nothing if the active one is empty."""
         self._require_working()
         if self._active.size:
             try:
@@ -230,7 +231,7 @@ class Appending(Syncing):
                 raise self._fail("roll", error) from error
 
     def _prepare_active(self) -> Segment:
-        """Open what appending needs, at the first append and after every change of the active segment."""
+        """Prepare for appending, at the first append and after every change of the active segment."""
         active = self._active
         active.prepare_to_write()
         file = self._open_active()
@@ -242,7 +243,7 @@ class Appending(Syncing):
         return active
 
     def _active_closed(self) -> None:
-        """The file gave way to others: the next append opens it again."""
+        """The file was closed by the handle cache: the next append opens it again."""
         self._write = self._open_and_write
 
     def _open_and_write(self, position: int, data: Buffer) -> None:
@@ -252,9 +253,9 @@ class Appending(Syncing):
     def _roll(self, base_offset: int) -> None:
         durability = self._durability
         if durability.checkpointed_recovery_point >= self.end_offset:
-            # After a truncation the recovery point on disk is too high, or just where the cut was made.
-            # Recovery would begin at the new segment and trust this one, so what it holds, and where it
-            # ends, must be durable first.
+            # After a truncation the recovery point on disk is too high, or exactly at the truncation.
+            # Recovery would begin at the new segment and trust this one, so its content and its end must be
+            # durable first.
             self._sync_now()
         old = self._active
         self._begin_segment(base_offset)
@@ -276,7 +277,7 @@ class Appending(Syncing):
         self._segments_changed()
 
     def _move_empty_segment(self, base_offset: int) -> None:
-        """The next batch is too far up for the empty segment's base offset."""
+        """The next batch is too far from the empty segment's base offset."""
         empty = self._row.pop()
         self._begin_segment(base_offset)
         empty.release_all()
@@ -287,7 +288,7 @@ class Appending(Syncing):
         return header.max_timestamp if header is not None else 0
 
     def _roll_after_ms(self) -> int:
-        """Logs that were created together should not all roll together. Depends on nothing but the name."""
+        """Logs that were created together should not roll together. Depends only on the name."""
         longest_ms = roll_after_ms(self._config)
         jitter_max = min(self._config.segment_jitter_ms, longest_ms)
         if jitter_max <= 0:

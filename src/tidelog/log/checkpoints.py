@@ -1,9 +1,9 @@
 """The small text files of a data directory, in Kafka's formats. Text in, values out; no files here.
 
-Kafka's checkpoints have no checksum, and a watermark with one wrong digit would show uncommitted records. So
-the last line of each is that of a partition that does not exist, with a CRC of the lines before in the place
-of an offset. Kafka, and earlier versions of Tidelog, take it for a partition that is gone. A file without it
-is believed.
+Kafka's checkpoints have no checksum, and a high watermark with one wrong digit would show uncommitted
+records. So the last line of each file names a partition that does not exist, with a CRC of the lines before
+it instead of an offset. Kafka and earlier versions of Tidelog read it as a deleted partition. A file without
+it is trusted.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -29,7 +29,7 @@ _CHECKSUM = "__checksum 0 "
 
 
 def _encode(rows: Iterable[str], checksum: Callable[[int], str] = str) -> bytes:
-    """``checksum`` puts the CRC into the form of what is behind the partition in other lines."""
+    """``checksum`` gives the CRC the form of the values in the other lines."""
     lines = list(rows)
     text = "\n".join([str(_OFFSETS_VERSION), str(len(lines) + 1), *lines, ""])
     return f"{text}{_CHECKSUM}{checksum(crc32c(text.encode()))}\n".encode()
@@ -40,7 +40,7 @@ def _as_note(crc: int) -> str:
 
 
 def _rows(text: bytes) -> list[str]:
-    """Raises ``ValueError`` when not all of them are as they were written."""
+    """Raises ``ValueError`` if the checksum does not match."""
     version, count, *rows = text.decode().splitlines()
     if int(version) != _OFFSETS_VERSION or int(count) != len(rows):
         raise ValueError
@@ -58,7 +58,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def decode_offsets(text: bytes) -> dict[TopicPartition, int]:
-    """Raises :class:`CorruptBatch` when the text is not a whole checkpoint."""
+    """Raises :class:`CorruptBatch` if the text is not a complete checkpoint."""
     offsets = {}
     try:
         for line in _rows(text):
@@ -70,10 +70,10 @@ def decode_offsets(text: bytes) -> dict[TopicPartition, int]:
 
 
 class ReplicaNote(NamedTuple):
-    """What is remembered of a replica whose log another process has had open."""
+    """What is remembered of a replica whose log an earlier process had open."""
 
     topic_id: UUID
-    is_sure: bool  # Whether that process was sure of the watermark in the checkpoint.
+    is_sure: bool  # Whether that process was sure of the checkpointed high watermark.
 
 
 def encode_replicas(notes: Mapping[TopicPartition, ReplicaNote]) -> bytes:
@@ -86,7 +86,7 @@ def encode_replicas(notes: Mapping[TopicPartition, ReplicaNote]) -> bytes:
 
 
 def decode_replicas(text: bytes) -> dict[TopicPartition, ReplicaNote]:
-    """Raises :class:`CorruptBatch` when the text is not a whole checkpoint."""
+    """Raises :class:`CorruptBatch` if the text is not a complete checkpoint."""
     notes = {}
     try:
         for line in _rows(text):
@@ -102,7 +102,7 @@ def encode_id(value: UUID) -> str:
 
 
 def decode_id(text: str) -> UUID:
-    """Raises ``ValueError`` when it is none."""
+    """Raises ``ValueError`` if it is not one."""
     return UUID(bytes=urlsafe_b64decode(text + "=="))
 
 
@@ -115,7 +115,7 @@ def encode_topic_id(topic_id: UUID) -> bytes:
 
 
 def decode_topic_id(text: bytes) -> UUID:
-    """Raises :class:`CorruptBatch` when there is no id in the text, or not the one that was written."""
+    """Raises :class:`CorruptBatch` if the text has no id or the checksum does not match."""
     try:
         fields = dict(line.split(": ", 1) for line in text.decode().splitlines() if line)
         topic_id = decode_id(fields["topic_id"])

@@ -1,9 +1,10 @@
 """Which log of a data directory is compacted next.
 
-How far a log is clean is a mark in its own directory (:mod:`tidelog.log.offset_mark`): it goes with the
-partition, and the log lowers it before it is truncated. The passes themselves are in
-:mod:`tidelog.log.compaction`. Does not know threads: whoever drives it runs the parts of a pass where it says
-so, one pass at a time.
+How far a log is clean is a mark in its own directory (:mod:`tidelog.log.offset_mark`): it is removed with the
+partition, and the log lowers it before a truncation. The passes themselves are in
+:mod:`tidelog.log.compaction`. Does not know threads: the driver runs the parts of a pass in a thread, one
+pass
+at a time.
 
 A driver's loop, with ``thread(f)`` for "run f in the cleaner's thread and wait"::
 
@@ -18,7 +19,7 @@ A driver's loop, with ``thread(f)`` for "run f in the cleaner's thread and wait"
         except TidelogError as error:
             cleaner.give_up(name, compaction, error)
 
-Losing the mark costs a pass over the whole log and nothing else.
+If the mark is lost, the whole log is compacted again; nothing else is lost.
 """
 
 import logging
@@ -49,16 +50,16 @@ class Candidate(NamedTuple):
 
 
 class Cleaner:
-    """The compaction of all logs of one data directory, one after the other."""
+    """The compaction of all logs of one data directory, one after another."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._damaged: dict[TopicPartition, Log] = {}  # Left alone until they are opened again.
+        self._damaged: dict[TopicPartition, Log] = {}  # Skipped until they are reopened.
 
     def pick(
         self, candidates: Iterable[Candidate], now_ms: int, *, buffer_bytes: int, pace: Pace | None = None
     ) -> tuple[TopicPartition, Compaction] | None:
-        """The beginning of a pass over the log that needs it most; None when none needs one.
+        """Start a pass over the log that needs it most; None if none does.
 
         ``buffer_bytes`` is ``log.cleaner.dedupe.buffer.size``: memory for the keys of one pass.
         """
@@ -89,7 +90,7 @@ class Cleaner:
         if log.closed or log.failure is not None or self._damaged.get(name) is log:
             return None
         if is_overdue(log.segments[-1], candidate.settings, now_ms):
-            # Nobody appends, so nothing else makes this segment inactive.
+            # Without appends, nothing else makes this segment inactive.
             try:
                 log.roll(now_ms)
             except StorageError as error:
@@ -106,7 +107,7 @@ class Cleaner:
     # -- the end of a pass -------------------------------------------------------------
 
     def finish(self, name: TopicPartition, compaction: Compaction) -> None:
-        """All segments of the pass are in place and durable: remember how far the log is clean."""
+        """All segments of the pass are in place and durable: record how far the log is clean."""
         compaction.finish()
         _logger.info(
             "compacted %s up to offset %d: kept %d records, dropped %d; read %d bytes, wrote %d",
@@ -115,7 +116,7 @@ class Cleaner:
         )  # fmt: skip
 
     def give_up(self, name: TopicPartition, compaction: Compaction, error: Exception) -> None:
-        """The pass ended early. A damaged log is left alone from now on; any other gets its turn again."""
+        """The pass ended early. A damaged log is skipped from now on; any other is tried again."""
         if isinstance(error, CorruptBatch):
             self._damaged[name] = compaction.log
             _logger.error("%s is not compacted any more until the broker starts again: %s", name, error)

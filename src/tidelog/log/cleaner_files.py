@@ -20,7 +20,9 @@ _WRITE_BYTES = 1 << 20
 
 
 class CompactionAbandoned(TidelogError):
-    """The log was cut, deleted or begun anew under the pass. Nothing is lost; the next one begins over."""
+    """The log was truncated, deleted or restarted during the pass. Nothing is lost; the next pass starts
+    over.
+    """
 
 
 def open_source(storage: Storage, source: Source) -> File:
@@ -33,11 +35,12 @@ def open_source(storage: Storage, source: Source) -> File:
 def read_batches(
     storage: Storage, source: Source, from_offset: int = 0
 ) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """Every batch of a segment that ends behind ``from_offset``, each byte checked: damage must not be copied
-    and sealed with a new CRC."""
+    """Every batch of a segment that ends after ``from_offset``, each byte checked: damage must not be copied
+    and get a new CRC.
+    """
     file = open_source(storage, source)
     position, next_offset = 0, source.base_offset
-    dense_from = source.segment.dense_from  # Gaps behind it are damage, and would be taken for compaction's.
+    dense_from = source.segment.dense_from  # Gaps after it are damage, and would look like compaction's.
     if from_offset > source.base_offset:
         place = find_batch(file, 0, source.size, from_offset, source.base_offset, dense_from=dense_from)
         position, next_offset = place.position, place.base_offset
@@ -58,7 +61,7 @@ def read_batches(
 
 
 def _read_chunk(file: File, position: int, source: Source) -> memoryview:
-    """The next stretch of the file, with at least one whole batch in it."""
+    """The next piece of the file, with at least one whole batch."""
     left = source.size - position
     chunk = _read(file, position, min(_READ_BYTES, left), source)
     size = batches.parse_prefix(chunk)[1] if left >= batches.HEADER_SIZE else 0
@@ -104,15 +107,16 @@ class CleanedWriter:
         self._waiting.clear()
 
     def index_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """The aborted transactions whose markers are here. Makes a file even where there are none: it takes
-        the place of an old one."""
+        """The aborted transactions whose markers are here. Creates a file even if there are none, to replace
+        an old one.
+        """
         aborted = self._segment.aborted
         aborted.create()
         for transaction in transactions:
             aborted.append(transaction)
 
     def finish(self) -> Segment:
-        """The segment, complete and durable, still under the name of a cleaned one."""
+        """The segment, complete and durable, still under its ``.cleaned`` name."""
         if self._buffer:
             self._flush()
         for file in self._segment.seal().open():
@@ -124,6 +128,6 @@ class CleanedWriter:
 
 
 def discard(cleaned: Segment) -> None:
-    """Throw away a cleaned segment that will not be used."""
+    """Delete a cleaned segment that will not be used."""
     cleaned.release_all()
     cleaned.remove()

@@ -1,13 +1,13 @@
 """What compaction leaves of one batch: the batch itself, a smaller one, an empty one, or nothing.
 
-Owns the rules of ``cleanup.policy=compact``, as Kafka means them, for one batch at a time: bytes in, bytes
-out. Knows no files. Offsets, leader epoch and the producer's sequence of what stays never change, so readers,
-followers and producers see the same log with records missing.
+Owns the rules of ``cleanup.policy=compact``, as in Kafka, for one batch at a time: bytes in, bytes out. Knows
+no files. Offsets, leader epoch and producer sequence of what stays never change, so readers, followers and
+producers see the same log with records missing.
 
-A record stays when it is the newest of its key and either has a value or is a tombstone whose time has not
-come. That time, the delete horizon, is written into the batch when a pass first finds the tombstone clean:
-whoever read an older value before that pass has ``delete.retention.ms`` to reach the tombstone. The same
-holds for the marker of a transaction of which no record is left. Records of aborted transactions never stay.
+A record stays if it is the newest of its key and either has a value or is a tombstone before its delete
+horizon. The delete horizon is written into the batch when a pass first finds the tombstone clean: a reader
+that read an older value before that pass has ``delete.retention.ms`` to reach the tombstone. The same holds
+for the marker of a transaction without remaining records. Records of aborted transactions never stay.
 """
 
 import logging
@@ -26,15 +26,14 @@ from tidelog.protocol.records import RawRecord, append_varint, payload_of, scan,
 _logger = logging.getLogger(__name__)
 
 Opened = tuple[Buffer, list[RawRecord]]
-"""The payload of a batch, and where its records lie in it."""
+"""The payload of a batch, and where its records are."""
 
 
 def open_batch(batch: memoryview, header: BatchHeader) -> Opened | None:
-    """The records of a batch; None for one that compaction must neither learn from nor change.
+    """The records of a batch; None for one that compaction must neither read nor change.
 
-    The broker takes most batches unopened, so a producer can have written one that is whole but has no
-    readable records. It harms nobody where it is; stopping at it would end the compaction of this log for
-    good.
+    The broker accepts most batches unopened, so a producer can have written an intact batch without readable
+    records. It does no harm; stopping at it would end the compaction of this log for good.
     """
     try:
         payload = payload_of(batch, header)
@@ -47,7 +46,7 @@ def open_batch(batch: memoryview, header: BatchHeader) -> Opened | None:
 
 
 def _check_offsets(header: BatchHeader, found: list[RawRecord]) -> None:
-    """A record that claims an offset outside its batch would supersede records that are newer than itself."""
+    """A record that claims an offset outside its batch would supersede newer records."""
     previous = -1
     for raw in found:
         if not previous < raw.offset_delta <= header.last_offset_delta:
@@ -56,7 +55,7 @@ def _check_offsets(header: BatchHeader, found: list[RawRecord]) -> None:
 
 
 class BatchFilter:
-    """The rules, with everything one pass knows. Batches must come in the order of the log."""
+    """The rules and the state of one pass. Batches must come in log order."""
 
     __slots__ = (
         "_delete_retention_ms",
@@ -79,21 +78,20 @@ class BatchFilter:
         last_written: Mapping[int, LastWritten],
         transactions: CleanedTransactions,
     ) -> None:
-        """``newest`` knows every key below ``end_offset`` (exclusive, where a batch ends)."""
+        """``newest`` knows every key below ``end_offset`` (exclusive, at a batch boundary)."""
         self._newest = newest
         self._end_offset = end_offset
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
         self._last_written = last_written
         self._transactions = transactions
-        # A batch that stays unopened may hold an older value of any key, which a later tombstone must go on
-        # hiding.
+        # An unopened batch may hold an older value of any key, which a later tombstone must continue to hide.
         self._tombstones_stay = False
         self.records_kept = 0
         self.records_dropped = 0
 
     def apply(self, batch: memoryview, header: BatchHeader, traces: Collection[int]) -> Buffer | None:
-        """What takes the place of a whole, checked batch; None when nothing does.
+        """What replaces an intact batch; None if nothing does.
 
         A batch that ends at one of ``traces`` (exclusive end offsets) stays even without records.
         """
@@ -103,8 +101,8 @@ class BatchFilter:
             self.records_dropped += header.count
             return _emptied(header) if self._must_leave_a_trace(header, traces) else None
         if header.base_offset >= self._end_offset:
-            # Nothing is known about the keys here. A tombstone is not clean yet, either: a horizon set now
-            # could pass before the older values of its key are gone.
+            # The keys here are unknown. A tombstone is not clean yet, either: a horizon set now could pass
+            # before the older values of its key are gone.
             self.records_kept += header.count
             return batch
         opened = open_batch(batch, header)
@@ -129,7 +127,7 @@ class BatchFilter:
     ) -> Buffer | None:
         opened = open_batch(batch, header) if header.producer_id >= 0 else None
         if opened is None:
-            return batch  # A leader's own record, or nothing readable.
+            return batch  # A leader's own record, or unreadable.
         ends_something = self._transactions.ends_something(header, decode_marker(batch, header))
         if ends_something or header.base_offset >= self._end_offset:
             return batch
@@ -149,7 +147,7 @@ class BatchFilter:
         newest = self._newest.get
         kept = []
         for raw in found:
-            # Without a key a record can never be superseded: it dates from before the topic was compacted.
+            # A record without a key is never superseded: it is older than the topic's compaction.
             if raw.key_size < 0 or (raw.value_size < 0 and tombstones_go):
                 continue
             key = view[raw.key_start : raw.key_start + raw.key_size]
@@ -160,8 +158,8 @@ class BatchFilter:
     def _must_leave_a_trace(self, header: BatchHeader, traces: Collection[int]) -> bool:
         if header.next_offset in traces:
             return True
-        # A producer that is still alive will be checked against the sequence of its last batch, or the epoch
-        # of its last marker.
+        # A live producer will be checked against the sequence of its last batch, or the epoch of its last
+        # marker.
         last = self._last_written.get(header.producer_id)
         if last is None:
             return False
@@ -178,7 +176,7 @@ def _emptied(header: BatchHeader) -> bytearray:
 def _rebuilt(
     header: BatchHeader, payload: Buffer, kept: list[RawRecord], horizon_ms: int | None
 ) -> bytearray:
-    """The kept records in the same place; a new horizon takes the place of the base timestamp."""
+    """The kept records in the same place; a new horizon replaces the base timestamp."""
     view = memoryview(payload)
     records = bytearray()
     attributes = header.attributes
@@ -203,7 +201,7 @@ def _rebuilt(
 
 
 def _append_with_time(records: bytearray, payload: memoryview, raw: RawRecord, timestamp_delta: int) -> None:
-    """Copy a record, changing only the difference to the base timestamp."""
+    """Copy a record, changing only its timestamp delta."""
     unchanged = payload[raw.after_timestamp : raw.end]
     append_varint(records, 1 + varint_size(timestamp_delta) + len(unchanged))
     records.append(0)  # attributes, unused in this format

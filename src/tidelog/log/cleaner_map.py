@@ -1,11 +1,10 @@
-"""Which offset is the newest of each key: what compaction remembers while it rewrites a log.
+"""Which offset is the newest of each key: the memory of compaction while it rewrites a log.
 
 Owns a hash table of fixed size in two flat arrays of digests and one of offsets: 24 bytes per slot instead of
-the hundreds a dict of bytes and ints would take, so that ``log.cleaner.dedupe.buffer.size`` means what it
-says.
+the hundreds that a dict of bytes and ints would take, so that ``log.cleaner.dedupe.buffer.size`` is accurate.
 
-Keys are known by a 128-bit cryptographic digest only. With hashes that can be made to collide a producer
-could delete somebody else's key.
+Keys are identified by a 128-bit cryptographic digest. With hashes that can be made to collide, a producer
+could delete another producer's key.
 """
 
 from array import array
@@ -23,7 +22,7 @@ _split = Struct("<QQ").unpack
 
 
 def keys_that_fit(buffer_bytes: int) -> int:
-    """How many keys a table of that many bytes can hold."""
+    """The number of keys that a table of that many bytes can hold."""
     return max(1, buffer_bytes // BYTES_PER_KEY)
 
 
@@ -36,7 +35,7 @@ class KeyOffsets:
         invariant(capacity > 0, "a map of keys needs room for one", capacity)
         self.capacity = capacity
         self.count = 0  # Distinct keys. count <= capacity.
-        self._slots = int(capacity * _SLOTS_PER_KEY) + 1  # One is always free: a search must end.
+        self._slots = int(capacity * _SLOTS_PER_KEY) + 1  # One is always free, so that a search ends.
         self._high = array("Q", bytes(8 * self._slots))
         self._low = array("Q", bytes(8 * self._slots))
         self._offsets = array("q", b"\xff" * (8 * self._slots))  # -1: the slot is free
@@ -52,7 +51,7 @@ class KeyOffsets:
         self._offsets[slot] = offset
 
     def get(self, key: Buffer) -> int:
-        """The newest offset of the key; -1 when it was never put."""
+        """The newest offset of the key; -1 if it was never put."""
         return self._offsets[self._find(*_split(blake2b(key, digest_size=16).digest()))]
 
     def _find(self, high: int, low: int) -> int:

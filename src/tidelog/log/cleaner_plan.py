@@ -1,9 +1,8 @@
-"""What may be compacted, and when it is worth it. Decides only; touches nothing.
+"""What may be compacted, and when it is worthwhile. Decides only; touches nothing.
 
 From the start of a log on: what earlier passes have **cleaned**; what is **dirty**, written since; and what
-no pass may touch: the active segment, segments that are not wholly committed or reach into an open
-transaction, and segments
-with a record younger than ``min.compaction.lag.ms``. Whole segments only.
+no pass may touch: the active segment, segments that are not fully committed or reach into an open
+transaction, and segments with a record younger than ``min.compaction.lag.ms``. Whole segments only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from tidelog.log.settings import LogSettings
 
 
 class CompactionSettings(LogSettings, Protocol):
-    """What compaction asks of a topic's configuration, beyond what the log asks."""
+    """What compaction needs of a topic's configuration, in addition to what the log needs."""
 
     @property
     def min_compaction_lag_ms(self) -> int: ...
@@ -32,10 +31,10 @@ class Cleanable(NamedTuple):
     """The part of a log that a pass may work on."""
 
     first_dirty_offset: int
-    end_offset: int  # Exclusive; where a segment begins. first_dirty_offset <= end_offset.
+    end_offset: int  # Exclusive; a segment boundary. first_dirty_offset <= end_offset.
     clean_bytes: int
     dirty_bytes: int
-    overdue: bool  # max.compaction.lag.ms has run out for a dirty record.
+    overdue: bool  # max.compaction.lag.ms has expired for a dirty record.
 
     @property
     def dirty_ratio(self) -> float:
@@ -50,11 +49,12 @@ class Cleanable(NamedTuple):
 def find_cleanable(
     log: Log, settings: CompactionSettings, *, clean_offset: int, high_watermark: int, now_ms: int
 ) -> Cleanable:
-    """What a pass may work on, given that everything before ``clean_offset`` was compacted already."""
+    """What a pass may work on, if everything before ``clean_offset`` was already compacted."""
     first_dirty = max(clean_offset, log.start_offset)
     if clean_offset > log.end_offset:
-        first_dirty = log.start_offset  # The log was cut or begun anew since: none of this was compacted.
-    # Nobody knows yet whether what an open transaction wrote will count.
+        # The log was truncated or restarted since: none of this was compacted.
+        first_dirty = log.start_offset
+    # The outcome of an open transaction is not known yet.
     stable_offset = log.last_stable_offset(high_watermark)
     clean_bytes = dirty_bytes = 0
     overdue = False
@@ -78,16 +78,16 @@ def _is_young(segment: Segment, settings: CompactionSettings, now_ms: int) -> bo
 
 
 def is_overdue(segment: Segment, settings: CompactionSettings, now_ms: int) -> bool:
-    """Whether ``max.compaction.lag.ms`` has run out for the segment's first record."""
+    """Whether ``max.compaction.lag.ms`` has expired for the segment's first record."""
     oldest_allowed_ms = now_ms - settings.max_compaction_lag_ms
     if oldest_allowed_ms <= 0:
-        return False  # The default lag is longer than there has been time: spare the look into the file.
+        return False  # The default lag is longer than the clock has run: no need to read the file.
     first = segment.header_at(0)
     return first is not None and 0 < first.max_timestamp < oldest_allowed_ms
 
 
 class Source(NamedTuple):
-    """An inactive segment as a pass found it. Only what cannot change may be read in the pass's thread."""
+    """An inactive segment as a pass found it. The pass's thread may read only what cannot change."""
 
     segment: Segment
     base_offset: int
@@ -100,12 +100,12 @@ class Source(NamedTuple):
         return self.segment.path + layout.LOG_SUFFIX
 
     def is_same(self, other: "Source | None") -> bool:
-        """Whether nothing happened to the segment. (Its index may be rebuilt at any time.)"""
+        """Whether the segment is unchanged. (Its index may be rebuilt at any time.)"""
         return other is not None and self[:4] == other[:4]
 
 
 def sources_of(log: Log, end_offset: int) -> list[Source]:
-    """The inactive segments that lie wholly before ``end_offset``."""
+    """The inactive segments that are entirely before ``end_offset``."""
     return [
         Source(segment, segment.base_offset, following.base_offset, segment.size, _index_bytes(segment))
         for segment, following in pairwise(log.segments)
@@ -118,7 +118,7 @@ def _index_bytes(segment: Segment) -> int:
 
 
 def group_by_size(sources: Sequence[Source], bytes_max: int, index_bytes_max: int) -> Iterator[list[Source]]:
-    """Runs of neighbours that fit into one segment: compaction leaves small ones that must not pile up."""
+    """Runs of neighbours that fit into one segment: compaction leaves small ones, which must not pile up."""
     group: list[Source] = []
     for source in sources:
         if group and not (

@@ -1,10 +1,10 @@
-"""What compaction knows of transactions while it goes through a log.
+"""What compaction knows of transactions while it reads a log.
 
-Batches come in the order of the log. Records of aborted transactions never count: they hide no older value
-and go with the first pass. A batch belongs to an aborted transaction only if it lies between that
-transaction's first batch and its marker: the producer's next transaction may commit, and its marker may have
-gone with an earlier pass. A marker stays as long as something it ends is there; then it ends nothing, and
-goes in a later pass, when ``delete.retention.ms`` is over.
+Batches come in log order. Records of aborted transactions never count: they hide no older value and are
+removed in the first pass. A batch belongs to an aborted transaction only if it is between that transaction's
+first batch and its marker: the producer's next transaction may commit, and its marker may have been removed
+by an earlier pass. A marker stays as long as a batch that it ends exists; then it is removed by a later pass,
+after ``delete.retention.ms``.
 """
 
 from collections import deque
@@ -20,10 +20,10 @@ class CleanedTransactions:
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._upcoming = deque(sorted(aborted, key=lambda each: each.first_offset))
-        self._aborted: dict[int, AbortedTransaction] = {}  # Those whose records lie here, by producer id.
-        self._observed: set[int] = set()  # Producer ids of those of which a batch was seen.
+        self._aborted: dict[int, AbortedTransaction] = {}  # Those with records here, by producer id.
+        self._observed: set[int] = set()  # Producer ids of those with a batch seen.
         self._committed: set[int] = set()  # Producer ids with batches in a transaction that was not aborted.
-        self.kept: list[AbortedTransaction] = []  # Whose markers stay: the new segment's index.
+        self.kept: list[AbortedTransaction] = []  # Those whose markers stay: the new segment's index.
 
     def _advance(self, offset: int) -> None:
         while self._upcoming and self._upcoming[0].first_offset <= offset:
@@ -31,7 +31,7 @@ class CleanedTransactions:
             self._aborted[aborted.producer_id] = aborted
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether the records of this batch, which is no marker, were taken back."""
+        """Whether the records of this batch, which is not a marker, were aborted."""
         if not header.is_transactional:
             return False
         self._advance(header.last_offset)
@@ -43,7 +43,7 @@ class CleanedTransactions:
         return False
 
     def ends_something(self, header: BatchHeader, marker: Marker | None) -> bool:
-        """Whether there is still a batch that this marker ends."""
+        """Whether a batch that this marker ends still exists."""
         self._advance(header.last_offset)
         producer_id = header.producer_id
         if marker is None:

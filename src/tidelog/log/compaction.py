@@ -1,16 +1,16 @@
 """One pass of compaction over one log: ``cleanup.policy=compact`` keeps the newest record of each key.
 
-Owns the order of the work. What may be worked on is decided in :mod:`tidelog.log.cleaner_plan`, what
+Owns the order of the work. What may be compacted is decided in :mod:`tidelog.log.cleaner_plan`, what
 happens to a single batch in :mod:`tidelog.log.cleaner_filter`, and which log comes next in
 :mod:`tidelog.log.cleaner`. Knows neither threads nor clocks.
 
 **A pass** reads the keys of the dirty part (:meth:`Compaction.read_keys`), as far as the map of keys has
 room, and then rewrites the segments up to there, from the oldest on (:meth:`Compaction.clean_next`). Both
-read only files that nobody writes any more and write only files beside them, so they run in a thread of
-their own while the log goes on. Between two calls the log's thread puts each finished segment in its place
+read only files that are no longer written and write only files beside them, so they run in a thread of
+their own while the log is in use. Between two calls the log's thread swaps in each finished segment
 (:meth:`Compaction.swap_in`).
 
-**Order matters.** Older segments are replaced first, and a pass counts as done only when all of its
+**Order matters.** Older segments are replaced first, and a pass is done only when all of its
 segments are in place and durable. So no crash can leave an older value of a key whose tombstone is gone.
 
 **Memory** is the map of keys (32 bytes each, at most ``keys_max``), a few megabytes of buffers, and the
@@ -36,18 +36,18 @@ from tidelog.protocol.framing import records_max
 from tidelog.protocol.markers import decode_marker
 
 Pace = Callable[[int], None]
-"""Called with the size of each batch that was read: where a thread gives way to others and slows down."""
+"""Called with the size of each batch that was read, so that the thread can yield."""
 
 
 class Cleaned(NamedTuple):
-    """A finished segment, durable, that waits for its place."""
+    """A finished, durable segment that is not swapped in yet."""
 
     sources: Sequence[Source]
     segment: Segment
 
 
 class Compaction:
-    """One pass. The thread that cleans and the log's thread take turns with it."""
+    """One pass. The cleaning thread and the log's thread alternate."""
 
     def __init__(
         self,
@@ -64,9 +64,7 @@ class Compaction:
         """``last_written``: of each live producer id, so that its last batch leaves a trace."""
         self.log = log
         self.first_dirty_offset = cleanable.first_dirty_offset
-        self.end_offset = (
-            cleanable.first_dirty_offset
-        )  # Exclusive; the next pass begins here when this is done.
+        self.end_offset = cleanable.first_dirty_offset  # Exclusive; the next pass starts here.
         self.bytes_read = 0
         self.bytes_written = 0
         self._storage = storage
@@ -75,8 +73,8 @@ class Compaction:
         self._keys_max = keys_max
         self._last_written = dict(last_written or {})
         self._pace = pace
-        # What lies at an offset never changes within one leader's history. When that has changed, what was
-        # read may no longer be what is there.
+        # The record at an offset never changes within one leader's history. When the history changed, what
+        # was read may be outdated.
         self._leader_epoch = log.epochs.latest
         self._cuts = log.cuts
         self._sources = sources_of(log, cleanable.end_offset)
@@ -120,8 +118,9 @@ class Compaction:
         )
 
     def _capacity_for(self, dirty: list[Source]) -> int:
-        """Room for every dirty record, within the limit; but always for the first batch: a pass that cannot
-        take one would never get anywhere."""
+        """Room for every dirty record, within the limit, and always for the first batch: otherwise a pass
+        would make no progress.
+        """
         records = 0
         first_batch = 1
         for source in dirty:
@@ -139,12 +138,14 @@ class Compaction:
         return max(records, first_batch)
 
     def _count(self, source: Source, position: int, header: BatchHeader) -> int:
-        """The records that really are in a batch that claims many."""
+        """The actual number of records in a batch that claims many."""
         batch = open_source(self._storage, source).read_at(position, header.size)
         return _readable(memoryview(batch), header)
 
     def _learn(self, newest: KeyOffsets, dirty: list[Source]) -> int:
-        """Put keys into the map; the exclusive end offset of what it knows, always where a batch ends."""
+        """Put keys into the map; returns the exclusive end offset of what it knows, always at a batch
+        boundary.
+        """
         end_offset = self.first_dirty_offset
         transactions = CleanedTransactions(
             aborted for aborted in self._aborted if aborted.last_offset >= self.first_dirty_offset
@@ -163,9 +164,9 @@ class Compaction:
         return end_offset
 
     def clean_next(self) -> Cleaned | None:
-        """Rewrite the next run of segments beside the log; None when the pass is through.
+        """Rewrite the next run of segments beside the log; None when the pass is complete.
 
-        A single segment from which nothing goes is left as it is.
+        A single segment from which nothing is removed is left as it is.
         """
         for sources in self._groups:
             try:
@@ -184,8 +185,8 @@ class Compaction:
         try:
             self._transactions.kept.clear()
             changed = self._filter_into(writer, sources)
-            # Recovery takes a hole between segments for lost data. Where the last batch of the old segment
-            # did not reach the next one, the new segment cannot, either.
+            # Recovery treats a hole between segments as lost data. If the last batch of the old segment did
+            # not reach the next one, the new segment cannot, either.
             if changed and writer.next_offset == sources[-1].end_offset:
                 if any(source.segment.aborted.exists for source in sources):
                     writer.index_aborted(self._transactions.kept)
@@ -197,12 +198,12 @@ class Compaction:
         return None
 
     def _filter_into(self, writer: CleanedWriter, sources: list[Source]) -> bool:
-        """Write what is left of the sources; whether the log would be any different."""
+        """Write what is left of the sources; returns whether the log would change."""
         rules = self._filter
         if rules is None:
             raise InvariantViolation("the keys must be read before segments are rewritten")
-        # The last batch of the run leaves a trace so that no hole opens; the last one whose keys are known
-        # does as in Kafka, where it tells how far the log is clean.
+        # The last batch of the run leaves a trace so that no hole opens; so does the last one whose keys are
+        # known, as in Kafka, where it shows how far the log is clean.
         traces = (sources[-1].end_offset, self.end_offset)
         changed = len(sources) > 1
         for source in sources:
@@ -221,7 +222,7 @@ class Compaction:
             yield batch, header
 
     def make_durable(self) -> None:
-        """The names of the new segments go to disk, before anything says that the log is clean."""
+        """Sync the names of the new segments before the log is marked clean."""
         try:
             self._storage.sync_directory(self.log.directory)
         except OSError as error:
@@ -230,9 +231,9 @@ class Compaction:
     # -- in the log's thread -----------------------------------------------------------
 
     def swap_in(self, cleaned: Cleaned, now_ms: int) -> None:
-        """Put a finished segment in the place of its sources.
+        """Replace the sources by a finished segment.
 
-        Raises :class:`CompactionAbandoned` when they are not there as they were; then the pass is over.
+        Raises :class:`CompactionAbandoned` if they have changed; then the pass is over.
         """
         if not self._is_unchanged(cleaned.sources):
             discard(cleaned.segment)
@@ -240,8 +241,8 @@ class Compaction:
         self.log.replace_segments([source.segment for source in cleaned.sources], cleaned.segment, now_ms)
 
     def finish(self) -> None:
-        """Remember how far the log is clean. Only after :meth:`make_durable`: a mark that claims more than
-        the disk has would let a tombstone go while an older value of its key is still there.
+        """Record how far the log is clean. Only after :meth:`make_durable`: a mark beyond what is durable
+        would remove a tombstone while an older value of its key still exists.
         """
         if not self._is_same_log():
             raise CompactionAbandoned(f"{self.log.directory} was changed while it was compacted")
@@ -265,7 +266,7 @@ class Compaction:
 
 
 def _claimed(header: BatchHeader) -> int:
-    """The number of records that a header claims, as far as it can be true."""
+    """The number of records that a header claims, within what is possible."""
     return min(header.count, records_max(header))
 
 

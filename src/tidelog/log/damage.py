@@ -1,10 +1,10 @@
-"""Telling at a start what a crash may take from a log and what only a broken disk can have taken.
+"""Distinguishes, at start, what a crash may remove from a log from what only a failing disk can have removed.
 
-A process that is killed loses nothing that it has written, only the write that it was in: as long as the
-machine stays on, whatever else is missing was damaged. A machine that loses power loses what was not synced;
-what lies below the recovery point was, and is damage when it is missing.
+A killed process loses nothing that it has written, except the write in progress: as long as the machine stays
+on, anything else that is missing was damaged. A machine that loses power loses what was not synced;
+everything below the recovery point was, and is damaged if it is missing.
 
-What was found is noted in the log's directory before anything is cut. The note stays until the controllers
+Damage is recorded in the log's directory before anything is truncated. The file stays until the controllers
 know: without it, the next start would find a shorter log in perfect order.
 """
 
@@ -25,20 +25,20 @@ class Evidence(NamedTuple):
 
     recovery_point: int = 0  # Exclusive: everything below was synced.
     high_watermark: int = 0  # Exclusive: everything below was written.
-    # Whether the machine was on all the time since, or the log was closed in good order.
+    # Whether the machine was on all the time since, or the log was closed cleanly.
     written_survives: bool = False
-    existed: bool = False  # Whether the log's directory was there.
+    existed: bool = False  # Whether the log's directory existed.
 
     @property
     def end_offset_min(self) -> int:
-        """Where the log must reach at least. The watermark may be above what this replica has synced, also
-        where an acknowledgement promises that: it is the others' acknowledgements that move it.
+        """Where the log must reach at least. The high watermark may be above what this replica has synced,
+        even if an acknowledgement promises a sync: the other replicas' acknowledgements advance it.
         """
         return max(self.recovery_point, self.high_watermark) if self.written_survives else self.recovery_point
 
 
 class DamageMark:
-    """The note that something is missing: a file in the log's directory."""
+    """The record of a damage: a file in the log's directory."""
 
     __slots__ = ("_directory", "_storage", "reason")
 
@@ -60,7 +60,7 @@ class DamageMark:
             self.reason = reason
 
     def clear(self) -> None:
-        """Somebody else remembers. Should the note come back after a power failure, it is told once more."""
+        """The controllers know. If the file returns after a power failure, the damage is reported again."""
         if self.reason:
             self.reason = ""
             self._storage.remove(self._path)
@@ -71,8 +71,8 @@ class DamageMark:
 
 
 def is_torn(file: File, position: int, end: int, *, preallocated: bool) -> bool:
-    """Whether what lies in ``[position, end)``, behind the last whole batch, can be the beginning of a write
-    that a kill interrupted: the file ends inside a batch. A batch that is there in full was damaged later.
+    """Whether ``[position, end)``, after the last whole batch, can be the beginning of a write that a kill
+    interrupted: the file ends inside a batch. A batch that is complete was damaged later.
     """
     written = _written_end(file, position, end) if preallocated else end
     if written - position < LENGTH_PREFIX_SIZE:
@@ -83,12 +83,12 @@ def is_torn(file: File, position: int, end: int, *, preallocated: bool) -> bool:
         return False
     if position + size > end:
         return not _has_other_length(file, position, end, size)
-    # The last byte of a batch is often zero, and looks like space that was only reserved.
+    # The last byte of a batch is often zero, and looks like preallocated space.
     return preallocated and position + size - written > 1
 
 
 def _written_end(file: File, position: int, end: int) -> int:
-    """Where the zeros begin that the file ends in."""
+    """Where the zeros at the end of the file begin."""
     while end > position:
         start = max(position, end - (1 << 20))
         data = file.read_at(start, end - start).rstrip(b"\0")
@@ -99,8 +99,8 @@ def _written_end(file: File, position: int, end: int) -> int:
 
 
 def _has_other_length(file: File, position: int, end: int, size: int) -> bool:
-    """Whether the batch is there in full, and only its length has a wrong bit: it claims to go on behind the
-    end of the file.
+    """Whether the batch is complete, and only its length has a wrong bit: it claims to extend beyond the
+    file.
     """
     length = size - LENGTH_PREFIX_SIZE
     for bit in range(_LENGTH_BITS):

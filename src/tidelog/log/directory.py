@@ -1,12 +1,12 @@
-"""A broker's data directory: one sub-directory per partition, and the few files that speak of all of them.
+"""A broker's data directory: one sub-directory per partition, and the few files about all of them.
 
 Owns the lock, ``meta.properties``, the clean-shutdown marker, the offset checkpoints, and the life of
-partition directories from creation to removal. What is inside of one is the log's. Kafka's names and
-formats throughout.
+partition directories from creation to removal. The content of a partition directory belongs to its log.
+Kafka's names and formats throughout.
 
-A checkpoint may lag behind, it never claims too much: a log that ends below what was claimed has lost
-records. So a truncation lowers the claims first (:meth:`DataDirectory.lower_claims`). What the checkpoints
-say of logs that are not open yet, they go on saying.
+A checkpoint may lag, but never claims too much: a log that ends below its claim has lost records. So a
+truncation lowers the claims first (:meth:`DataDirectory.lower_claims`). Claims about logs that are not open
+yet are kept.
 """
 
 import logging
@@ -31,7 +31,7 @@ _DELETE_SUFFIX = "-delete"
 _STRAY_SUFFIX = "-stray"
 _META_VERSION = "1"
 _META_VERSIONS_READ = ("0", "1")
-_SYNC_ROUNDS = 2  # The second one makes the names durable that the first one's outcome allowed.
+_SYNC_ROUNDS = 2  # The second one syncs the names that the result of the first one allowed.
 _SYNCED_AT_ONCE = 64  # Logs; each keeps a few files open meanwhile.
 
 _logger = logging.getLogger(__name__)
@@ -61,8 +61,8 @@ class Checkpoint:
     ) -> None:
         self._storage = storage
         self._directory = directory
-        # In the names of its temporary files: an earlier one may still be writing its own. What a crash
-        # leaves of them is removed when the directory is opened, so that numbers may begin anew.
+        # In the names of its temporary files: an earlier one may still be writing its own. Leftovers of a
+        # crash are removed when the directory is opened, so numbers may start again.
         self._number = number
         self._texts = texts
         self.recovery_points = recovery_points
@@ -92,34 +92,34 @@ class DataDirectory:
         self._lock = lock
         self.handles = handles
         self.logs: dict[TopicPartition, Log] = {}
-        # Made up with the directory, in ``meta.properties`` as Kafka has it: a wiped disk is told from the
-        # old one. None when nobody asked for one.
+        # Generated with the directory, in ``meta.properties`` as in Kafka: distinguishes a wiped disk from
+        # the old one. None if none was requested.
         self.directory_id: UUID | None = None
         self.was_clean = False  # Whether the last process closed every log: then none is checked.
-        self.checked_logs = 0  # How many were, so far.
-        # Whether the machine has been on since the last process used the directory: then everything that was
-        # written is still there. Whoever opens the directory knows.
+        self.checked_logs = 0  # How many were checked so far.
+        # Whether the machine has been on since the last process used the directory: then everything written
+        # is still there. The caller knows.
         self.same_boot = False
-        self.is_new = False  # Whether no process has used it before this one.
-        # Whether a replica is sure of its watermark, for the next process to know.
+        self.is_new = False  # Whether this is the first process that uses it.
+        # Whether a replica is sure of its high watermark, for the next process.
         self.is_sure: Callable[[TopicPartition], bool] = lambda name: False
         self._notes: dict[TopicPartition, checkpoints.ReplicaNote] = {}
-        # Whether logs were opened that the checkpoints do not speak of: nobody would miss them.
+        # Whether logs were opened that the checkpoints do not name: their loss would go unnoticed.
         self.has_new_logs = False
         self._notes_found: dict[TopicPartition, checkpoints.ReplicaNote] = {}  # By the last process.
-        # Of which topics these logs were, the last process cannot say any more: taken for the present ones',
-        # as a log that is missed for nothing is only copied again.
+        # The topics of these logs are unknown: they are taken for the current ones. A log that is missed by
+        # mistake is only copied again.
         self._unnoted: set[TopicPartition] = set()
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
-        self._on_disk: set[TopicPartition] = set()  # Whom the checkpoint files speak of.
+        self._on_disk: set[TopicPartition] = set()  # The partitions in the checkpoint files.
         self._in_flight: Checkpoint | None = None
         self._checkpoints = 0  # begun so far
-        self._lowered: dict[TopicPartition, int] = {}  # Logs that are about to be cut, and where.
-        self._opened: set[TopicPartition] = set()  # By this process: not as the last one left them any more.
-        self._wanted: set[TopicPartition] = set()  # Their topics exist; some may not open.
+        self._lowered: dict[TopicPartition, int] = {}  # Logs that are about to be truncated, and where.
+        self._opened: set[TopicPartition] = set()  # By this process: no longer as the last one left them.
+        self._wanted: set[TopicPartition] = set()  # Their topics exist; some may fail to open.
         self._doomed: list[tuple[int, str]] = []  # (when to remove, directory)
 
     @classmethod
@@ -127,7 +127,7 @@ class DataDirectory:
         cls, storage: Storage, path: str, *, node_id: int, cluster_id: str | None = None, now_ms: int,
         handles_max: int = 1024, new_id: Callable[[], UUID] | None = None,
     ) -> "DataDirectory":  # fmt: skip
-        """Lock the directory and read what speaks of all logs; the logs are opened one by one."""
+        """Lock the directory and read the files about all logs; the logs are opened one by one."""
         try:
             make_directories(storage, path)
             lock = storage.lock(f"{path}/{checkpoints.LOCK_FILE}")
@@ -153,7 +153,7 @@ class DataDirectory:
         marker = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_FILE}"
         self.was_clean = self._storage.exists(marker)
         if self.was_clean:
-            # Gone before the first write, or a crash of this process would pass for a clean shutdown.
+            # Removed before the first write, or a crash of this process would look like a clean shutdown.
             self._storage.remove(marker)
             self._storage.sync_directory(self.path)
         self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS_FILE)
@@ -212,7 +212,7 @@ class DataDirectory:
         return checkpoints.decode_properties(text or b"").get("cluster.id")
 
     def join_cluster(self, cluster_id: str) -> None:
-        """Remember which cluster this directory belongs to, once that is known."""
+        """Record the cluster this directory belongs to, once that is known."""
         text = read_whole(self._storage, f"{self.path}/{checkpoints.META_PROPERTIES_FILE}")
         values = checkpoints.decode_properties(text or b"")
         if values.get("cluster.id") != cluster_id:
@@ -225,12 +225,12 @@ class DataDirectory:
         try:
             return checkpoints.decode_offsets(text)
         except CorruptBatch as error:
-            # Without recovery points every log is checked from its start; nothing is lost but time.
+            # Without recovery points every log is checked from its start, which takes time and loses nothing.
             _logger.warning("%s/%s: %s", self.path, name, error.message)
             return {}
 
     def _read_notes(self) -> dict[TopicPartition, checkpoints.ReplicaNote] | None:
-        """None when they are gone, or were never written."""
+        """None if they are missing."""
         text = read_whole(self._storage, f"{self.path}/{checkpoints.REPLICAS_FILE}")
         try:
             return None if text is None else checkpoints.decode_replicas(text)
@@ -241,7 +241,7 @@ class DataDirectory:
     # -- logs --------------------------------------------------------------------------
 
     def has_log(self, name: TopicPartition, topic_id: UUID) -> bool:
-        """Whether the partition's directory is there. Raises StorageError."""
+        """Whether the partition's directory exists. Raises StorageError."""
         directory = f"{self.path}/{name}"
         try:
             there = self._storage.exists(directory)
@@ -250,23 +250,23 @@ class DataDirectory:
             raise StorageError(f"cannot look for {directory}: {error}") from error
 
     def open_log(self, name: TopicPartition, topic_id: UUID, config: LogSettings, now_ms: int) -> Log:
-        """Open the log of a partition, or begin it. Raises StorageError."""
+        """Open the log of a partition, or create it. Raises StorageError."""
         self._wanted.add(name)
         directory = f"{self.path}/{name}"
         try:
             known = self._storage.exists(directory)
             known_id = self._read_topic_id(directory) if known else None
-            # Where the id cannot be read, the checkpoints tell it; where they do not, the name has to do.
+            # If the id is unreadable, the checkpoints tell it; otherwise the name has to do.
             note = self._notes.get(name) if known and known_id is None else None
             other_id = known_id if note is None else note.topic_id
             if other_id is not None and other_id != topic_id:
-                # What the checkpoints say of it stays, unless they mean another topic as well: where they
-                # mean this one, the id in the directory is damaged, and its records are missed from here on.
+                # Its entries in the checkpoints stay, unless they also name another topic: if they name this
+                # one, the id in the directory is damaged, and its records count as missing from here on.
                 self._set_aside(name, other_id)
                 known, known_id = False, None
             if self._speak_of_another(name, topic_id, known=known):
-                # The checkpoints still speak of a deleted partition of this name. After a crash they would
-                # hide the beginning of the new one.
+                # The checkpoints still name a deleted partition of this name. After a crash they would hide
+                # the beginning of the new one.
                 self._forget_claims(name)
                 self.checkpoint()
             clean = self.was_clean and name not in self._opened
@@ -288,12 +288,12 @@ class DataDirectory:
         self.has_new_logs |= name not in self._notes
         self._opened.add(name)
         self._topic_ids[name] = topic_id
-        # A power failure may have cut it. Where it was more than that, the log itself has noted it.
+        # A power failure may have truncated it. If it was more than that, the log itself has recorded it.
         self.lower_claims(name, log.end_offset)
         return log
 
     def _speak_of_another(self, name: TopicPartition, topic_id: UUID, *, known: bool) -> bool:
-        """Whether the checkpoints mean a deleted partition of this name. ``known``: there is a directory."""
+        """Whether the checkpoints mean a deleted partition of this name. ``known``: the directory exists."""
         note = self._notes.get(name)
         if note is not None:
             return note.topic_id != topic_id
@@ -318,7 +318,7 @@ class DataDirectory:
             return None  # Torn by a crash soon after the partition was created, or damaged.
 
     def _set_aside(self, name: TopicPartition, topic_id: UUID) -> None:
-        """Left by a deleted topic of the same name. It is not ours to serve, and not ours to throw away."""
+        """Left by a deleted topic of the same name: neither served nor deleted."""
         target = self._free_name(name, topic_id, _STRAY_SUFFIX)
         _logger.warning(
             "%s is of another topic than the one there is (%s): moved to %s", name, topic_id, target
@@ -326,7 +326,7 @@ class DataDirectory:
         self._storage.rename(f"{self.path}/{name}", target)
 
     def forget_strays(self) -> list[str]:
-        """Set aside directories of partitions that nobody wants: their topics are gone. Their new names."""
+        """Set aside directories of partitions whose topics are gone; returns their new names."""
         moved = []
         try:
             for entry in self._storage.list(self.path):
@@ -343,11 +343,11 @@ class DataDirectory:
         return moved
 
     def high_watermark(self, name: TopicPartition) -> int:
-        """As of the last checkpoint; 0 when unknown."""
+        """As of the last checkpoint; 0 if unknown."""
         return self._high_watermarks.get(name, 0)
 
     def was_sure(self, name: TopicPartition) -> bool:
-        """Whether the last process was sure of that watermark, and everything below is still as it was."""
+        """Whether the last process was sure of that high watermark, and everything below is unchanged."""
         note = self._notes_found.get(name)
         return note is not None and note.is_sure and self.written_survives
 
@@ -357,10 +357,10 @@ class DataDirectory:
         return self.same_boot or self.was_clean
 
     def lower_claims(self, name: TopicPartition, offset: int) -> None:
-        """The log is about to be cut there. A watermark beyond would be believed again when the log has grown
-        back over it, a start offset beyond would hide what is written before it, and a recovery point beyond
-        be taken for damage. Waits for the disk, but not often: records that were synced a while ago are
-        dropped only where leaders disagree. Raises StorageError.
+        """The log is about to be truncated there. A high watermark beyond would be trusted again once the log
+        has grown over it, a start offset beyond would hide new records, and a recovery point beyond would
+        count as damage. Waits for the disk, but rarely: records that were synced a while ago are truncated
+        only if leaders disagree. Raises StorageError.
         """
         log = self.logs.get(name)
         if log is None:
@@ -383,7 +383,7 @@ class DataDirectory:
     # -- removal -----------------------------------------------------------------------
 
     def remove_log(self, name: TopicPartition, now_ms: int) -> None:
-        """Take a partition's log out of service now, and its files away after ``file.delete.delay.ms``."""
+        """Take a partition's log out of service now, and remove its files after ``file.delete.delay.ms``."""
         log = self.logs.pop(name)
         self._wanted.discard(name)
         log.abandon()
@@ -398,8 +398,8 @@ class DataDirectory:
 
     def _free_name(self, name: TopicPartition, topic_id: UUID, suffix: str) -> str:
         """Where a log goes that is out of use. The next topic of its name may be deleted before it is gone,
-        and so may the next log of the same topic: a replica can come back and go again. Under its old name it
-        would be taken up once more when it comes back, with records that are deleted by then.
+        and so may the next log of the same topic: a replica can return and be removed again. Under its old
+        name the log would be reopened when the replica returns, with records that are deleted by then.
         """
         stem = f"{self.path}/{name}.{topic_id.hex}"
         target, number = f"{stem}{suffix}", 1
@@ -409,14 +409,14 @@ class DataDirectory:
         return target
 
     def take_doomed(self, now_ms: int) -> list[str]:
-        """Directories of deleted partitions whose delay is over, for :meth:`remove_trees`."""
+        """Directories of deleted partitions whose delay has expired, for :meth:`remove_trees`."""
         due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
         if due:
             self._doomed = [each for each in self._doomed if each[0] > now_ms]
         return due
 
     def remove_trees(self, paths: Sequence[str]) -> None:
-        """Remove directories that :meth:`take_doomed` gave. Touches nothing but files: safe in any thread."""
+        """Remove directories from :meth:`take_doomed`. Touches nothing but files: safe in any thread."""
         for path in paths:
             try:
                 remove_tree(self._storage, path)
@@ -424,14 +424,14 @@ class DataDirectory:
                 _logger.error("cannot remove %s: %s", path, error)
 
     def remove_doomed(self, now_ms: int) -> int:
-        """Remove deleted partitions whose delay is over, here and now; how many are left."""
+        """Remove deleted partitions whose delay has expired, synchronously; returns how many are left."""
         self.remove_trees(self.take_doomed(now_ms))
         return len(self._doomed)
 
     # -- checkpoints -------------------------------------------------------------------
 
     def begin_checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> Checkpoint:
-        """Note the offsets of all logs as they are now; ``run`` it in a thread, then finish it."""
+        """Capture the offsets of all logs as they are now; ``run`` it in a thread, then finish it."""
         unopened = self._claimed() - self._opened
         if high_watermarks is not None:
             self._high_watermarks = _part(self._high_watermarks, unopened) | dict(high_watermarks)
@@ -452,7 +452,7 @@ class DataDirectory:
             # Until this is done, the file may hold the old offset or the new one.
             log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, point)
         texts = {
-            # First: without it, offsets of a log whose directory is gone are taken for a deleted topic's.
+            # First: without it, offsets of a log whose directory is gone would belong to a deleted topic.
             checkpoints.REPLICAS_FILE: checkpoints.encode_replicas(self._notes),
             checkpoints.RECOVERY_POINTS_FILE: checkpoints.encode_offsets(recovery_points),
             checkpoints.START_OFFSETS_FILE: checkpoints.encode_offsets(self._start_offsets),
@@ -466,11 +466,11 @@ class DataDirectory:
         return self._in_flight
 
     def _claimed(self) -> set[TopicPartition]:
-        """Whom the checkpoints speak of."""
+        """The partitions in the checkpoints."""
         return {*self._recovery_points, *self._start_offsets, *self._high_watermarks, *self._notes}
 
     def finish_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Raises StorageError when the checkpoint could not be written."""
+        """Raises StorageError if the checkpoint could not be written."""
         if checkpoint.error is not None:
             raise StorageError(f"cannot write in {self.path}: {checkpoint.error}") from checkpoint.error
         if checkpoint.superseded:
@@ -486,7 +486,7 @@ class DataDirectory:
                 log.checkpointed_recovery_point = point
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """All of it in place: waits for the disk."""
+        """All of it synchronously: waits for the disk."""
         checkpoint = self.begin_checkpoint(high_watermarks)
         checkpoint.run()
         self.finish_checkpoint(checkpoint)
@@ -495,8 +495,8 @@ class DataDirectory:
         self, high_watermarks: Mapping[TopicPartition, int] | None = None, broker_epoch: int = -1,
         run_all: RunAll = run_in_turn,
     ) -> bool:  # fmt: skip
-        """Close every log and say so on disk, so that the next start checks nothing. False when a log had
-        failed or the disk fails now: then it will.
+        """Close every log and record that on disk, so that the next start checks nothing. False if a log had
+        failed or the disk fails now: then it will check.
 
         ``run_all`` runs the syncs; in many threads a thousand logs close in about the time of ten.
         """
@@ -520,7 +520,7 @@ class DataDirectory:
 
     def _is_checked(self) -> bool:
         """Whether no log is still as an unclean stop left it: a process that ends before it has opened all of
-        them, or cannot open one, must not vouch for what it has not looked at. May raise ``OSError``.
+        them, or cannot open one, must not vouch for the rest. May raise ``OSError``.
         """
         entries = self._storage.list(self.path)
         names = (_partition_of(entry.name) for entry in entries if entry.is_directory)
@@ -546,7 +546,7 @@ def _part(
 
 
 def _partition_of(directory_name: str) -> TopicPartition | None:
-    """The partition whose log a directory is by its name."""
+    """The partition that a directory name stands for."""
     topic, separator, number = directory_name.rpartition("-")
     if separator and topic and number.isascii() and number.isdigit():
         return TopicPartition(topic, int(number))

@@ -1,12 +1,12 @@
-"""What of a log survives a power failure, and how more of it comes to.
+"""What of a log survives a power failure, and how it gets there.
 
 Owns the two offsets that promise something (``synced_end_offset``, ``recovery_point``), the files and names
 that wait for a sync, and the epoch file. Knows nothing of segments.
 
-A sync is a ticket (:class:`tidelog.log.sync.SyncTicket`) that is begun here, run in any thread, and
-finished here. The epoch file is written beside the old one when a ticket begins and renamed when it is
-finished; the recovery point moves only when that name is durable, too, because recovery trusts the file for
-everything below.
+A sync is a ticket (:class:`tidelog.log.sync.SyncTicket`) that is begun here, run in any thread, and finished
+here. The epoch file is written beside the old one when a ticket begins and renamed when it is finished; the
+recovery point advances only when that name is durable, too, because recovery trusts the file for everything
+below.
 """
 
 import logging
@@ -34,12 +34,12 @@ class Durability:
         self._directory = directory
         # Exclusive: everything below survives a power failure.
         self.synced_end_offset = min(recovery_point, end_offset)
-        # Where a check would have to begin. <= synced_end_offset; the epochs of all below it are on disk.
+        # Where recovery would start. <= synced_end_offset; the epochs of everything below are on disk.
         self.recovery_point = self.synced_end_offset
-        # The recovery point that the data directory has on disk; it lags, and after a truncation it is too
+        # The recovery point in the data directory's checkpoint; it lags, and after a truncation it is too
         # high.
         self.checkpointed_recovery_point = recovery_point
-        self.waiting: list[Unsynced] = []  # Inactive segments, and what lies beside them.
+        self.waiting: list[Unsynced] = []  # Inactive segments and their other files.
         self.names_changed = False  # Whether the directory must be synced,
         self.parent_changed = False  # and the one it is in.
         self.last_sync_ms = now_ms
@@ -48,7 +48,7 @@ class Durability:
         self._tickets: list[SyncTicket] = []
 
     def fail(self, action: str, error: OSError) -> StorageError:
-        """From now on nothing is written. The first failure is the one that is told."""
+        """No more writes. The first failure is the one that is reported."""
         failure = StorageError(f"cannot {action} in {self._directory}: {error}")
         failure.__cause__ = error
         if self.failure is None:
@@ -57,7 +57,7 @@ class Durability:
         return failure
 
     def refuse(self, reason: str) -> StorageError:
-        """From now on nothing is written, though the disk would take it. Whoever decides that says so."""
+        """No more writes, although the disk would accept them. The caller reports the reason."""
         if self.failure is None:
             self.failure = StorageError(reason)
         return self.failure
@@ -70,8 +70,8 @@ class Durability:
             ticket.end_offset = min(ticket.end_offset, end_offset)
 
     def restart(self) -> None:
-        """The log is empty and goes on somewhere else. Until that is synced, a power failure brings back what
-        it had: then it ends where it did, and not where it goes on.
+        """The log is empty and continues at another offset. Until that is synced, a power failure brings back
+        the old content: then it ends where it did before.
         """
         self.lower(0)
         self.waiting.clear()
@@ -81,7 +81,7 @@ class Durability:
         files = self._open_waiting()
         if active not in files:
             files.append(active)
-        # Names that another ticket has taken on may not be on disk before this one is.
+        # Names that another ticket covers may not be on disk before this one is.
         directories = list(dict.fromkeys(name for ticket in self._tickets for name in ticket.directories))
         changed = [(self._directory, self.names_changed), (parent_of(self._directory), self.parent_changed)]
         directories += [name for name, is_new in changed if is_new and name not in directories]
@@ -99,13 +99,13 @@ class Durability:
         try:
             return [file for unsynced in self.waiting for file in unsynced.open()]
         except OSError as error:
-            # Nothing is lost: what is too many open files now need not be too many with the next sync.
+            # Nothing is lost: the next sync may find enough free file descriptors.
             raise StorageError(f"cannot begin to sync {self._directory}: {error}") from error
 
     def finish(self, ticket: SyncTicket, now_ms: int) -> None:
-        """Take a ticket's outcome into account; raises StorageError when nothing may be promised."""
+        """Apply a ticket's result; raises StorageError if nothing may be promised."""
         if ticket not in self._tickets:
-            return  # The log was closed meanwhile and has synced for itself.
+            return  # The log was closed meanwhile and has synced by itself.
         self._tickets.remove(ticket)
         if ticket.error is not None:
             raise self.fail("sync", ticket.error)
@@ -123,8 +123,9 @@ class Durability:
             self._take_over_epochs(ticket.epochs_path, ticket.epochs_version)
 
     def hear_of_failures(self) -> None:
-        """A sync that has failed in its thread counts from now on, also when its outcome was not taken yet:
-        the system tells of an error only once, so that the next sync of the same file may succeed."""
+        """A sync that failed in its thread counts from now on, even if its result was not applied yet: the
+        system reports an error only once, so the next sync of the same file may succeed.
+        """
         for ticket in self._tickets:
             if ticket.error is not None:
                 self.fail("sync", ticket.error)
@@ -135,14 +136,15 @@ class Durability:
         except OSError as error:
             raise self.fail("write the leader epochs", error) from error
         self._epochs_written = version
-        self.names_changed = True  # The recovery point moves with the next ticket.
+        self.names_changed = True  # The recovery point advances with the next ticket.
 
     def _epochs_path(self, suffix: str) -> str:
         return f"{self._directory}/{layout.EPOCHS_FILE}{suffix}"
 
     def is_complete(self, end_offset: int, epochs: EpochCache) -> bool:
-        """Whether everything before ``end_offset`` is durable, and recovery would find nothing to do. Names
-        that a running ticket has taken on are not on disk yet."""
+        """Whether everything before ``end_offset`` is durable, and recovery would have nothing to do. Names
+        that a running ticket covers are not on disk yet.
+        """
         return (
             self.recovery_point >= end_offset
             and not self.waiting
@@ -152,7 +154,7 @@ class Durability:
         )
 
     def sync_now(self, end_offset: int, active: File, epochs: EpochCache) -> None:
-        """Sync in place until nothing is left to do. Raises OSError or StorageError."""
+        """Sync synchronously until nothing is left. Raises OSError or StorageError."""
         self.hear_of_failures()
         if self.failure is not None:
             raise StorageError(self.failure.message)
@@ -162,6 +164,6 @@ class Durability:
             self.finish(ticket, self.last_sync_ms)
 
     def abandon(self) -> None:
-        """Whatever is still being synced is nobody's business any more."""
+        """Results of running syncs are ignored from now on."""
         self._tickets.clear()
         self.waiting.clear()

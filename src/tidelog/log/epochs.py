@@ -1,12 +1,12 @@
-"""Which leader epoch began at which offset: the history by which two replicas find where they differ.
+"""Which leader epoch began at which offset: the history by which two replicas find their divergence.
 
 Owns the entries of one log and the text of ``leader-epoch-checkpoint``. Does no input or output itself: the
-log writes :meth:`encode` to disk when it syncs. An entry that a crash loses is found again in the batches'
-headers; one without batches promised nothing.
+log writes :meth:`encode` to disk when it syncs. An entry lost in a crash is recovered from the batch headers;
+one without batches promised nothing.
 
-The history decides which of two logs is the newer one, so a wrong bit in the file must not count. Kafka reads
-the same file and knows no checksum: it stands in the gap between the two numbers of the first row, a tab for
-each bit that is set and a space for each other one.
+The history decides which of two logs is newer, so a wrong bit in the file must not count. Kafka reads the
+same file and knows no checksum. So the checksum is the gap between the two numbers of the first row: a tab
+for each 1 bit and a space for each 0 bit.
 
 Invariant: epochs rise strictly, start offsets rise strictly.
 """
@@ -58,7 +58,7 @@ class EpochCache:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest: int = NO_EPOCH
-        self.version = 0  # Counts changes, so that the log knows whether the file is behind.
+        self.version = 0  # Counts changes: the log compares it with the file's version.
 
     def __len__(self) -> int:
         return len(self._epochs)
@@ -77,8 +77,8 @@ class EpochCache:
     def assign(self, epoch: int, start_offset: int) -> None:
         """``epoch`` begins at ``start_offset``: at its first batch, or already when its leader takes over.
 
-        Does nothing when the epoch has begun before. An epoch that began at the same offset and left no batch
-        is forgotten: nothing of it exists.
+        Does nothing if the epoch has begun before. An epoch that began at the same offset and left no batch
+        is removed.
         """
         if epoch == self.latest or epoch < 0:
             return
@@ -93,9 +93,9 @@ class EpochCache:
         self.version += 1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest known epoch that is not above ``epoch``, its exclusive end offset); (-1, -1) when unknown.
+        """(largest known epoch that is not above ``epoch``, its exclusive end offset); (-1, -1) if unknown.
 
-        Below all known epochs the asked one itself is returned, with the offset where history begins.
+        Below all known epochs the requested one itself is returned, with the offset where history begins.
         """
         if epoch < 0 or epoch > self.latest:
             return NO_EPOCH, NO_OFFSET
@@ -106,17 +106,17 @@ class EpochCache:
         return floor, self._starts[above]
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that wrote the record at ``offset``; -1 when unknown."""
+        """The epoch of the record at ``offset``; -1 if unknown."""
         at = bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else NO_EPOCH
 
     def truncate_from(self, end_offset: int) -> None:
-        """Forget the epochs that began at or behind ``end_offset``."""
+        """Remove the epochs that began at or after ``end_offset``."""
         while self._starts and self._starts[-1] >= end_offset:
             self._pop()
 
     def truncate_before(self, start_offset: int) -> None:
-        """Forget what lies before ``start_offset``; the epoch in force there now begins there."""
+        """Remove everything before ``start_offset``; the epoch in force there now begins there."""
         at = bisect_right(self._starts, start_offset) - 1
         if at < 0 or (at == 0 and self._starts[0] == start_offset):
             return
@@ -148,7 +148,7 @@ class EpochCache:
 
     @classmethod
     def decode(cls, text: bytes) -> "EpochCache":
-        """Raises :class:`CorruptBatch` when the text is not a whole checkpoint."""
+        """Raises :class:`CorruptBatch` if the text is not a complete checkpoint."""
         cache = cls()
         gaps: list[str] = []
         try:

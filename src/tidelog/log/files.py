@@ -1,11 +1,11 @@
-"""Small whole files: read at once, replaced as one."""
+"""Small files that are read at once and replaced atomically."""
 
 from tidelog.log.layout import TEMPORARY_SUFFIX
 from tidelog.log.storage import File, Storage
 
 
 def read_whole(storage: Storage, path: str) -> bytes | None:
-    """The content, or None where there is no such file."""
+    """The content, or None if there is no such file."""
     try:
         file = storage.open(path)
     except FileNotFoundError:
@@ -14,7 +14,7 @@ def read_whole(storage: Storage, path: str) -> bytes | None:
 
 
 def write_beside(storage: Storage, path: str, data: bytes) -> File:
-    """Write a new file that the caller syncs, and then renames where it shall replace another."""
+    """Write a new file that the caller syncs and, if it replaces another, renames."""
     storage.remove(path)
     file = storage.open(path, create=True)
     file.write_at(0, data)
@@ -24,7 +24,7 @@ def write_beside(storage: Storage, path: str, data: bytes) -> File:
 def replace_whole(storage: Storage, path: str, data: bytes) -> None:
     """Put ``data`` at ``path`` so that a crash leaves either the old or the new content, never a mixture.
 
-    The caller syncs the directory where the new content must not be lost.
+    The caller syncs the directory if the new content must not be lost.
     """
     temporary = path + TEMPORARY_SUFFIX
     write_beside(storage, temporary, data).sync()
@@ -38,7 +38,7 @@ def parent_of(path: str) -> str:
 
 
 def make_directories(storage: Storage, path: str) -> None:
-    """Make a directory and those above it that are missing, each durable before anything is put into it."""
+    """Create a directory and its missing parents, each durable before it is used."""
     if not path or storage.exists(path):
         return
     parent = parent_of(path)
@@ -48,7 +48,7 @@ def make_directories(storage: Storage, path: str) -> None:
 
 
 def remove_tree(storage: Storage, directory: str) -> None:
-    """Remove a partition's directory with everything in it."""
+    """Remove a partition's directory and its content."""
     for entry in storage.list(directory):
         path = f"{directory}/{entry.name}"
         if entry.is_directory:

@@ -1,11 +1,11 @@
-"""How many files all logs may keep open: the least recently used one gives way.
+"""The limit of open files of all logs: the least recently used one is closed.
 
-Counts everything that holds a file descriptor and can be opened again: the log files and the mapped indexes
-of all segments, active or not. An append does not say that it used its file, which would cost more than the
-odd reopening: an active segment counts from when it was last opened or read.
+Counts everything that holds a file descriptor and can be reopened: the log files and the mapped indexes of
+all segments, active or not. An append does not report that it used its file, which would cost more than an
+occasional reopening: an active segment counts from when it was last opened or read.
 
-What was written and not synced loses nothing when its file closes, and a sync through another descriptor
-covers it; the system keeps the news of a failed write for whoever asks next.
+Unsynced writes are not lost when a file is closed, and a sync through another descriptor covers them; the
+system keeps a write error for the next caller that asks.
 """
 
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Holder(Protocol):
-    """Something with an open file that it can open again."""
+    """Something with an open file that it can reopen."""
 
     def release(self) -> None: ...
 
@@ -29,14 +29,14 @@ class HandleCache:
         return len(self._held)
 
     def add(self, holder: Holder) -> None:
-        """``holder`` has just opened its file; somebody else may have to close one."""
+        """``holder`` has just opened its file; another holder may have to close one."""
         self._held[holder] = None
         while len(self._held) > self.limit:
             victim, _ = self._held.popitem(last=False)
             victim.release()
 
     def touch(self, holder: Holder) -> None:
-        """``holder`` was used: it gives way last."""
+        """``holder`` was used: it is closed last."""
         if holder in self._held:
             self._held.move_to_end(holder)
 

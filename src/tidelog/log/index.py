@@ -1,20 +1,20 @@
 """The two sparse indexes of a segment: from offset to position, and from time to offset.
 
-Owns their files and formats (Kafka's, big endian) and the search in them. An index knows some of the batches;
-who looks something up hops over batch headers for the rest, at most ``index.interval.bytes`` and one batch.
+Owns their files and formats (Kafka's, big endian) and the search in them. An index has entries for some of
+the batches; a look-up hops over batch headers for the rest, at most ``index.interval.bytes`` and one batch.
 
 ================ ============================================================================================
 ``.index``       4 bytes last offset of a batch relative to the base offset, 4 bytes position of that batch
 ``.timeindex``   8 bytes largest timestamp so far, 4 bytes relative last offset of the batch that holds it
 ================ ============================================================================================
 
-Files are mapped when first needed. The index of an active segment grows in steps, and behind the entries its
-file holds zeros; when the segment becomes inactive or the log closes the file is cut to its entries. Nothing
-here has to survive a crash: recovery builds the indexes again from the batches.
+Files are mapped when first needed. The index of an active segment grows in steps, and its file holds zeros
+after the entries; when the segment becomes inactive or the log closes, the file is cut to its entries. An
+index need not survive a crash: recovery rebuilds it from the batches.
 
-**No entry is believed.** An index has no checksum. It is looked at as a whole when it is first used: both
-columns rise, inside the segment. Whoever uses an entry holds it against the header of its batch
-(:mod:`tidelog.log.segment`). Where either fails, the index is built anew from the batches.
+**No entry is trusted.** An index has no checksum. It is checked as a whole when it is first used: both
+columns rise, inside the segment. Each entry that is used is compared with the header of its batch
+(:mod:`tidelog.log.segment`). If either check fails, the index is rebuilt from the batches.
 """
 
 import sys
@@ -36,7 +36,7 @@ NO_ENTRY = -1, 0
 
 
 class DamagedIndex(Exception):
-    """The entries cannot be right: too few bytes, not in order, or places the log does not have."""
+    """The entries are wrong: too few bytes, out of order, or positions that the log does not have."""
 
 
 def _rises(column: "array[int]") -> bool:
@@ -44,7 +44,7 @@ def _rises(column: "array[int]") -> bool:
 
 
 def _numbers(data: bytes, kind: str) -> "array[int]":
-    """Big-endian numbers, all at once."""
+    """Decode big-endian numbers, all at once."""
     numbers = array(kind, data)
     if sys.byteorder == "little":
         numbers.byteswap()
@@ -89,25 +89,25 @@ class SparseIndex:
         self._handles = handles
         self.path = path
         self.base_offset = base_offset
-        self.count = file_size // self.entry_size  # Entries; the zeros behind them do not count.
+        self.count = file_size // self.entry_size  # Entries; the zeros after them do not count.
         self.writable = False  # Whether the segment is active.
         self._bytes_max = bytes_max - bytes_max % self.entry_size
         self._mapping: Mapping | None = None
         self._view: memoryview | None = None
         self._capacity = (
-            0  # Bytes of the mapping when it is writable, else 0: look-ups alone never extend a file.
+            0  # Bytes of the mapping if it is writable, else 0: look-ups alone never extend a file.
         )
 
     @property
     def full(self) -> bool:
-        """Whether the segment must roll. The last slot is kept for the entry that rolling adds."""
+        """Whether the segment must roll. The last slot is reserved for the entry that rolling adds."""
         return (self.count + 1) * self.entry_size >= self._bytes_max
 
     def resize_limit(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max - bytes_max % self.entry_size
 
     def view(self) -> memoryview:
-        """The mapped entries; there must be some."""
+        """The mapped entries; there must be at least one."""
         view = self._view
         if view is None:
             return self._map(self.count * self.entry_size, writable=False)
@@ -122,7 +122,7 @@ class SparseIndex:
         return mapping.view
 
     def _room_for_entry(self) -> memoryview:
-        """The mapping, grown where needed. May raise ``OSError`` (disk full): then no entry was added."""
+        """The mapping, grown if needed. May raise ``OSError`` (disk full): then no entry was added."""
         view = self._view
         needed = (self.count + 1) * self.entry_size
         if view is not None and needed <= self._capacity:
@@ -140,7 +140,7 @@ class SparseIndex:
         self._capacity = 0
 
     def release(self) -> None:
-        """Give up the mapping; the next look-up maps again."""
+        """Unmap; the next look-up maps again."""
         self._unmap()
         self._handles.discard(self)
 
@@ -151,7 +151,7 @@ class SparseIndex:
         self._storage.open(self.path, create=True).truncate(self.count * self.entry_size)
 
     def reset(self) -> None:
-        """Forget all entries and start again, as recovery does."""
+        """Remove all entries and start again, as recovery does."""
         self.release()
         self._storage.open(self.path, create=True).truncate(0)
         self.count = 0
@@ -163,13 +163,13 @@ class SparseIndex:
         self.count = len(entries) // self.entry_size
 
     def activate(self) -> None:
-        """The segment is written to (again)."""
+        """The segment becomes active (again)."""
         if not self.writable:
             self.release()
             self.writable = True
 
     def whole(self) -> bytes:
-        """All entries, as they are in the file, which is not mapped for it."""
+        """All entries in the file, read without a mapping."""
         size = self.count * self.entry_size
         if self._view is not None:
             return bytes(self._view[:size])
@@ -190,7 +190,7 @@ class SparseIndex:
         return low
 
     def tail(self) -> bytes:
-        """The last entry read from the file, without mapping it; empty where there is none."""
+        """The last entry read from the file, without mapping it; empty if there is none."""
         if self.count == 0:
             return b""
         if self._view is not None:
@@ -225,8 +225,8 @@ class OffsetIndex(SparseIndex):
         return self.base_offset + relative, position
 
     def floor(self, offset: int) -> tuple[int, int]:
-        """(last offset, position) of a batch at or before the first one that ends at or behind ``offset``:
-        the newest such entry. (-1, 0) when there is none: the first batch is.
+        """(last offset, position) of a batch at or before the first one that ends at or after ``offset``: the
+        newest such entry. (-1, 0) if there is none: start at the first batch.
         """
         low, high = 0, self.count
         if high == 0:
@@ -249,16 +249,16 @@ class OffsetIndex(SparseIndex):
         return self.base_offset + relative, position
 
     def truncate(self, offset: int) -> None:
-        """Drop the entries of batches that end at or behind ``offset``."""
+        """Drop the entries of batches that end at or after ``offset``."""
         self.count = self.first_entry(lambda number: self.entry(number)[0] >= offset)
 
     def check(self, log_size: int) -> None:
-        """Raise when not all entries can be ones that this index was given."""
+        """Raise if not all entries can be valid."""
         if not self.count:
             return
         numbers = _numbers(self.whole(), "I")
         offsets, positions = numbers[::2], numbers[1::2]
-        # An entry is never made for the first batch, so zeros cannot be one.
+        # The first batch never gets an entry, so zeros are not one.
         inside = offsets[0] > 0 and positions[0] > 0 and positions[-1] < log_size
         if not (inside and _rises(offsets) and _rises(positions)):
             raise DamagedIndex(f"{self.path} is not in order, or has positions behind {log_size}")
@@ -269,7 +269,7 @@ class TimeIndex(SparseIndex):
     entry_size = _TIME_ENTRY.size
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Remember a new largest timestamp; one that is not larger than the last entry's adds nothing."""
+        """Record a new largest timestamp; one that is not larger than the last entry's adds nothing."""
         if self.count and self.entry(self.count - 1)[0] >= timestamp:
             return
         view = self._room_for_entry()
@@ -289,11 +289,11 @@ class TimeIndex(SparseIndex):
         return timestamp, self.base_offset + relative
 
     def truncate(self, offset: int) -> None:
-        """Drop the entries that speak of records at or behind ``offset``."""
+        """Drop the entries of records at or after ``offset``."""
         self.count = self.first_entry(lambda number: self.entry(number)[1] >= offset)
 
     def check(self) -> None:
-        """Raise when the entries are not in order, as zeros behind them would not be."""
+        """Raise if the entries are not in order, as zeros after them would not be."""
         if not self.count:
             return
         words = array("I", self.whole())  # Three for each entry.

@@ -1,7 +1,7 @@
-"""Holding all index entries of a segment against its batches, as the scrubber does. Safe in any thread.
+"""Compares all index entries of a segment with its batches, for the scrubber. Safe in any thread.
 
-Readers check each entry that they use. Nobody would use most of them for years, and when somebody does, the
-index is built anew while the reader waits.
+Readers check each entry that they use. Most entries are not used for years, and a reader that finds a wrong
+one waits until the index is rebuilt.
 """
 
 from bisect import bisect_right
@@ -32,7 +32,7 @@ class IndexPiece(NamedTuple):
     size: int
 
     def check(self) -> str:
-        """What is wrong; empty: nothing."""
+        """What is wrong; empty if nothing is."""
         try:
             return self._check()
         except OSError as error:
@@ -40,7 +40,7 @@ class IndexPiece(NamedTuple):
         except (DamagedIndex, WrongPlace) as error:
             return str(error)
         except CorruptBatch:
-            return ""  # Not the index's fault. The pieces of the segment itself tell.
+            return ""  # Not the index's fault. The check of the segment itself reports it.
 
     def _check(self) -> str:
         base, size = self.base_offset, self.size

@@ -2,14 +2,14 @@
 
 ============================== ==========================================================================
 ``<base offset, 20 digits>``   ``.log`` record batches, ``.index`` offset index, ``.timeindex`` time index
-``….txnindex``                 the aborted transactions of that segment, where there are any
-``….snapshot``                 what is known of idempotent producers, from everything before that offset
-``….start``                    nothing before that offset is readable (not Kafka's; its tools pass over it)
+``….txnindex``                 the aborted transactions of that segment, if any
+``….snapshot``                 the state of idempotent producers before that offset
+``….start``                    nothing before that offset is readable (not Kafka's; its tools ignore it)
 ``….clean``                    everything before that offset was compacted (likewise)
 ``….dense``                    from that offset on, no offset is missing between two batches (likewise)
 ``….deleted``                  out of the log, removed after ``file.delete.delay.ms``
 ``….cleaned``                  compaction is still writing it: worthless after a crash
-``….swap``                     compaction finished it: it takes the place of its originals, also after a crash
+``….swap``                     compaction finished it: it replaces its originals, also after a crash
 ``leader-epoch-checkpoint``    which leader epoch began at which offset
 ``partition.metadata``         the topic's id
 ``damage``                     records are missing, and the controllers may not know (not Kafka's)
@@ -45,7 +45,7 @@ def segment_path(directory: str, base_offset: int) -> str:
 
 
 def base_offset_of(name: str, suffix: str) -> int | None:
-    """The base offset in ``name`` when it is such a file and ends in ``suffix``."""
+    """The base offset in ``name`` if it is such a file and ends in ``suffix``."""
     if not name.endswith(suffix):
         return None
     digits = name[: -len(suffix)]

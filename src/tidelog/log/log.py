@@ -1,20 +1,20 @@
-"""One replica's log: an ordered row of segments, the newest of which is written.
+"""One replica's log: an ordered sequence of segments, the newest of which is active.
 
-Owns what is readable (``start_offset`` to ``end_offset``), when a segment is full, what a failing disk means,
-and what is durable. Knows nothing of who replicates it, what is committed, or what time it is: offsets,
-epochs and the clock come in as arguments. Used from one thread, except for :meth:`SyncTicket.run`.
+Owns what is readable (``start_offset`` to ``end_offset``), when a segment is full, how disk failures are
+handled, and what is durable. Knows nothing of replication, commits, or the clock: offsets,
+epochs and times come in as arguments. Used from one thread, except for :meth:`SyncTicket.run`.
 
 ================================  ==============================================================
 :mod:`~tidelog.log.appending`     one write per batch; rolling
-:mod:`~tidelog.log.reading`       the place of an offset or a time; nothing is copied
+:mod:`~tidelog.log.reading`       the position of an offset or a time; nothing is copied
 :mod:`~tidelog.log.shortening`    truncation, DeleteRecords, retention, the swap of compaction
 :mod:`~tidelog.log.syncing`       group commit
-:mod:`~tidelog.log.state`         the fields they share, and failing
+:mod:`~tidelog.log.state`         the fields they share, and failures
 here                              opening and closing
 ================================  ==============================================================
 
-**Failing.** When the disk refuses a write or a sync, the log takes no more writes until it is opened again;
-reads go on.
+**Failures.** If the disk fails a write or a sync, the log accepts no writes until it is reopened;
+reads continue.
 """
 
 import logging
@@ -41,10 +41,10 @@ class Log(Reading, Shortening):
         log_start_offset: int = 0, now_ms: int, handles: HandleCache | None = None,
         high_watermark: int = 0, same_boot: bool = False, existed: bool = False,
     ) -> "Log":  # fmt: skip
-        """Open the log in ``directory``, or begin one there. ``clean``: it was closed, nothing is checked.
+        """Open the log in ``directory``, or create it. ``clean``: it was closed cleanly, nothing is checked.
 
-        ``recovery_point``, ``high_watermark``: as they were checkpointed. ``same_boot``: the machine has been
-        on since the log was last written. ``existed``: its directory was there then.
+        ``recovery_point``, ``high_watermark``: from the checkpoints. ``same_boot``: the machine has been on
+        since the log was last written. ``existed``: its directory existed then.
         """
         if handles is None:
             handles = HandleCache()
@@ -59,13 +59,13 @@ class Log(Reading, Shortening):
             recovery_point = loaded.end_offset
         durability = Durability(storage, directory, loaded.end_offset, recovery_point, now_ms)
         durability.waiting = loaded.unsynced
-        # The last process may have been killed before it had synced the names of what it made.
+        # The last process may have been killed before it synced the names of new files.
         durability.names_changed = loaded.names_changed or not clean
         durability.parent_changed = loaded.created or not clean
         return cls(storage, handles, directory, config, loaded, durability)
 
     def begin_close(self) -> None:
-        """Take no more writes and complete the indexes. Syncs may follow, in threads, before ``close``."""
+        """Accept no more writes and complete the indexes. Syncs may follow, in threads, before ``close``."""
         if self.closed or self.failure is not None or not self._active.active:
             return
         durability = self._durability
@@ -80,8 +80,9 @@ class Log(Reading, Shortening):
         self._segments_changed()
 
     def close(self) -> bool:
-        """Make everything durable and let go of all files. False when the log had failed: it must be checked
-        when it is opened again."""
+        """Make everything durable and close all files. False if the log had failed: it must be checked when
+        it is reopened.
+        """
         self._durability.hear_of_failures()
         self.begin_close()
         complete = True
@@ -97,7 +98,7 @@ class Log(Reading, Shortening):
         return complete and self.failure is None
 
     def abandon(self) -> None:
-        """Let go of all files without another write: the log is about to be deleted, or has failed."""
+        """Close all files without another write: the log is about to be deleted, or has failed."""
         self.closed = True
         self._segments_changed()
         self._durability.abandon()

@@ -1,11 +1,11 @@
-"""Looking records up by time. The only place in the log that opens batches, one per look-up.
+"""Look-ups by time. The only place in the log that opens batches, one per look-up.
 
-A batch can be whole and yet have no readable records: compressed ones are taken unopened, and earlier
-versions opened none. No reader gets a record out of it, and neither does a look-up, which goes on behind it.
+A batch can be intact and yet have no readable records: compressed ones are accepted unopened, and earlier
+versions opened none. No reader gets a record out of it, and a look-up continues after it.
 
-A megabyte of compressed records takes seconds to look through. Who must not wait for that brings
-:class:`Opened`: such a batch is handed out (:class:`Unopened`), looked through elsewhere, and the look-up is
-made again with what was found.
+A megabyte of compressed records takes seconds to search. A caller that must not wait passes :class:`Opened`:
+such a batch is handed out (:class:`Unopened`), searched in a thread, and the look-up is repeated with the
+result.
 """
 
 import logging
@@ -22,14 +22,14 @@ from tidelog.protocol.records import payload_of, scan
 
 _logger = logging.getLogger(__name__)
 
-RECORDS_AT_ONCE_MAX = 300  # about a millisecond of looking at records
+RECORDS_AT_ONCE_MAX = 300  # about a millisecond of reading records
 
 Found = tuple[int, int, int]
 """(timestamp, offset, leader epoch)"""
 
 
 class Wanted(NamedTuple):
-    """Which record of a batch is looked for."""
+    """Which record of a batch is searched."""
 
     start_offset: int
     end_offset: int  # exclusive
@@ -37,9 +37,9 @@ class Wanted(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a batch had to say."""
+    """The result of searching one batch."""
 
-    offset: int  # of the record that was looked for; -1: there is none
+    offset: int  # of the record; -1 if there is none
     timestamp: int
     is_readable: bool = True
 
@@ -49,7 +49,7 @@ UNREADABLE = Seen(-1, NO_TIMESTAMP, is_readable=False)
 
 
 class Unopened(Exception):
-    """A batch that takes too long to look through here. :meth:`look` is safe in any thread."""
+    """A batch that takes too long to search here. :meth:`look` is safe in any thread."""
 
     def __init__(self, batch: bytes, header: BatchHeader, wanted: Wanted, path: str) -> None:
         super().__init__(path)
@@ -69,14 +69,14 @@ class Cuttable(Protocol):
 
 
 class Opened:
-    """What was found in batches that one look-up has handed out."""
+    """Results of the batches that one look-up has handed out."""
 
     __slots__ = ("_key", "_seen", "cuts", "log", "nothing_before")
 
     def __init__(self, log: "Cuttable") -> None:
         self.log = log
-        self.cuts = log.cuts  # So far: what was found counts while there are no more.
-        self.nothing_before = 0  # Offset: where the look-up goes on.
+        self.cuts = log.cuts  # So far: the results count while there are no more.
+        self.nothing_before = 0  # Offset: where the look-up continues.
         self._key: tuple[BatchHeader, Wanted] | None = None
         self._seen = NOT_THERE
 
@@ -140,12 +140,12 @@ def newest(
     _, segment, position, header = best
     seen = _look(segment, position, header, Wanted(start_offset, end_offset, None), opened)
     if not seen.is_readable:
-        return timestamp_of(header), header.base_offset, header.leader_epoch  # All that is known.
+        return timestamp_of(header), header.base_offset, header.leader_epoch  # The only candidate known.
     return (seen.timestamp, seen.offset, header.leader_epoch) if seen.offset >= 0 else None
 
 
 def _with_ends(segments: Sequence[Segment], log_end_offset: int) -> Iterator[tuple[Segment, int]]:
-    """Each with the exclusive end of what it can hold."""
+    """Each with the exclusive end of its range."""
     for segment, following in pairwise(segments):
         yield segment, following.base_offset
     yield segments[-1], log_end_offset
@@ -154,8 +154,7 @@ def _with_ends(segments: Sequence[Segment], log_end_offset: int) -> Iterator[tup
 def _newest_batch(
     segment: Segment, start_offset: int, end_offset: int, reached: int
 ) -> tuple[int, BatchHeader] | None:
-    """(position, header) of the first batch with the largest timestamp among those of a segment that lie in
-    the range."""
+    """(position, header) of the first batch with the largest timestamp of a segment in the range."""
     if segment.load_max_timestamp() == NO_TIMESTAMP:
         return None
     best: tuple[int, BatchHeader] | None = None
@@ -174,15 +173,15 @@ def _search_from(segment: Segment, start_offset: int, end_offset: int) -> int:
     """An offset at or before the first batch with the largest timestamp in the range."""
     timestamp, offset = segment.load_max_timestamp(), segment.max_timestamp_offset
     if offset >= end_offset:
-        # The segment's largest lies behind the end. The newest time index entry before the end beats all up
-        # to there. From the one before it on all are looked at: the newest may be wrong.
+        # The segment's largest timestamp is after the end. The newest time index entry before the end exceeds
+        # everything before it. All batches from the entry before it on are checked: the newest may be wrong.
         index = segment.time_index
         behind = index.first_entry(lambda number: index.entry(number)[1] >= end_offset)
         if not behind:
             return max(start_offset, segment.base_offset)
         timestamp, offset = index.entry(behind - 1)
     if offset < start_offset:
-        return start_offset  # What came before the range says nothing of it.
+        return start_offset  # Batches before the range do not count.
     return max(start_offset, segment.time_floor(timestamp))
 
 
@@ -198,7 +197,7 @@ def _look(
 
 
 def look_through(batch: Buffer, wanted: Wanted, path: str) -> Seen:
-    """Raises :class:`CorruptBatch` where the batch is damaged."""
+    """Raises :class:`CorruptBatch` if the batch is damaged."""
     header = batches.check(batch)
     try:
         return _look_through(batch, header, wanted)

@@ -6,9 +6,10 @@
 ``….dense``         from the offset on, every batch begins where the one before it ends
 ==================  =========================================================================================
 
-A checkpoint of all partitions comes late, costs the more the more partitions there are, and outlives the
-partition that it speaks of. A name costs a system call, survives a killed process at once and a power failure
-with the directory's next sync, cannot be torn, and goes with its directory.
+A checkpoint of all partitions is late, costs more with every partition, and outlives the partitions in it. A
+name costs a system call, survives a killed process at once and a power failure after the directory's next
+sync,
+cannot be torn, and is removed with its directory.
 """
 
 from collections.abc import Iterable
@@ -30,7 +31,7 @@ class OffsetMark:
         self.offset = NO_OFFSET
 
     def find(self, entries: Iterable[Entry]) -> None:
-        """Learn the mark from a listing of the directory."""
+        """Read the mark from a listing of the directory."""
         found = (layout.base_offset_of(entry.name, self._suffix) for entry in entries)
         self.offset = max((offset for offset in found if offset is not None), default=NO_OFFSET)
 
@@ -52,7 +53,9 @@ class OffsetMark:
         self.offset = offset
 
     def lower(self, offset: int) -> bool:
-        """Whether it stood behind ``offset``, and stands there now. The directory has to be synced then."""
+        """Lower the mark to ``offset`` if it is above; returns whether it was. The directory must be synced
+        then.
+        """
         if self.offset <= offset:
             return False
         self.set(offset)
@@ -65,7 +68,7 @@ class OffsetMark:
 
 
 class DenseMark(OffsetMark):
-    """From where on a log has no gaps: what is missing between two batches there, the disk has lost.
+    """From where on a log has no gaps: an offset missing between two batches there was lost by the disk.
 
     Compaction leaves gaps, and so does a follower that copies from a compacted log. Both raise the mark
     first. A log without the mark, from Kafka or from an earlier version, may have gaps anywhere.
@@ -78,12 +81,12 @@ class DenseMark(OffsetMark):
 
     @property
     def dense_from(self) -> int:
-        """A gap that ends behind it is damage."""
+        """A gap that ends after it is damage."""
         return self.offset if self.is_set else LONG_MAX
 
     def expect_gaps(self, end_offset: int) -> bool:
-        """Whether the mark was raised, because what lies before ``end_offset`` may have gaps soon. The
-        directory has to be synced before such batches count as durable.
+        """Raise the mark because there may be gaps before ``end_offset`` soon; returns whether it was raised.
+        The directory must be synced before such batches count as durable.
         """
         if not self.is_set or end_offset <= self.offset:
             return False

@@ -1,15 +1,15 @@
-"""Which transactions of one log are open, and how far readers of committed records may read.
+"""Which transactions of one log are open, and how far ``read_committed`` readers may read.
 
-Owns the first offset of every open transaction, and the transactions whose end is in the log but perhaps not
-committed yet: while a marker can still be lost with its leader, nobody may act on it.
+Owns the first offset of every open transaction, and the transactions whose marker is in the log but perhaps
+not committed yet: a marker that can still be truncated must have no effect.
 
-Pure, and no cost where no transactions are: the last stable offset is then the high watermark itself.
+Pure, and free of cost without transactions: the last stable offset is then the high watermark itself.
 """
 
 from collections import deque
 from typing import NamedTuple
 
-ENDED_MAX = 1024  # Of a follower nobody asks for the last stable offset, so nothing else bounds them.
+ENDED_MAX = 1024  # A follower does not serve the last stable offset, so nothing else bounds them.
 
 
 class EndedTransaction(NamedTuple):
@@ -28,7 +28,7 @@ class OpenTransactions:
 
     @property
     def open(self) -> dict[int, int]:
-        """Producer id -> first offset, oldest first. Not to be changed by others."""
+        """Producer id -> first offset, oldest first. Read-only for callers."""
         return self._open
 
     @property
@@ -37,7 +37,7 @@ class OpenTransactions:
         return tuple(self._ended)
 
     def restore(self, open_transactions: dict[int, int], ended: list[EndedTransaction]) -> None:
-        """Begin with what a snapshot knew."""
+        """Start with the state of a snapshot."""
         self._open = dict(sorted(open_transactions.items(), key=lambda item: item[1]))
         self._ended = deque(ended)
 
@@ -51,7 +51,7 @@ class OpenTransactions:
             self._open[producer_id] = offset
 
     def end(self, producer_id: int, last_offset: int) -> EndedTransaction | None:
-        """Its marker is in the log; None when there was nothing to end."""
+        """Its marker is in the log; None if no transaction was open."""
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
             return None
@@ -62,7 +62,7 @@ class OpenTransactions:
         return ended
 
     def _merge_oldest(self) -> None:
-        """Half of them as one: the last stable offset then comes later, never too early."""
+        """Merge half of them into one: the last stable offset then advances later, never too early."""
         oldest = [self._ended.popleft() for _ in range(ENDED_MAX // 2)]
         first_offset = min(ended.first_offset for ended in oldest)
         self._ended.appendleft(EndedTransaction(first_offset, oldest[-1].last_offset))
@@ -72,7 +72,7 @@ class OpenTransactions:
         return next(iter(self._open.values()), default)
 
     def forget_committed(self, high_watermark: int) -> None:
-        """Markers below the watermark are there for good."""
+        """Markers below the high watermark are committed."""
         ended = self._ended
         while ended and ended[0].last_offset < high_watermark:
             ended.popleft()

@@ -1,10 +1,10 @@
-"""From files to a log: what is in the directory, which of it can be trusted, and where the log ends.
+"""From files to a log: what is in the directory, what can be trusted, and where the log ends.
 
-After a clean shutdown only the newest index entry and the headers behind it are read. After anything else
-every segment from the recovery point on is read and checked byte by byte; the first batch that is torn,
-damaged or out of order ends the log, and everything behind it goes. What is cut is said in the broker's log;
-where a crash cannot be the reason (:mod:`tidelog.log.damage`), it is noted as damage before it is cut.
-Producers are known from the newest snapshot that can be trusted and the batches behind it.
+After a clean shutdown only the newest index entry and the headers after it are read. Otherwise every segment
+from the recovery point on is read and checked byte by byte; the log ends before the first batch that is torn,
+damaged or out of order, and everything after it is removed. Truncated bytes are logged; if a crash cannot be
+the reason (:mod:`tidelog.log.damage`), they are recorded as damage first. Producers are restored from the
+newest trusted snapshot and the batches after it.
 """
 
 import logging
@@ -51,7 +51,7 @@ class Loaded(NamedTuple):
 
 
 class Opening:
-    """One opening of one log; :meth:`load` is its only use."""
+    """Opens one log; :meth:`load` is its only use."""
 
     def __init__(
         self, storage: Storage, handles: HandleCache, directory: str, config: LogSettings, now_ms: int
@@ -117,14 +117,14 @@ class Opening:
             end_offset = log_start_offset
         start_offset = max(log_start_offset, self._segments[0].base_offset)
         if self._clean_mark.lower(end_offset):
-            # What will be written behind the end was never compacted, whatever a crash does next.
+            # Batches written after the end were never compacted, whatever a crash does next.
             self._storage.sync_directory(self._directory)
         self._mark_dense(end_offset)
         self._epochs.truncate_from(end_offset)
         self._epochs.truncate_before(start_offset)
         self._snapshots.truncate_to(end_offset)
         self._snapshots.prune(self._segments)
-        self._segments[-1].release()  # A thousand quiet logs shall not hold a thousand open files.
+        self._segments[-1].release()  # A thousand idle logs must not hold a thousand open files.
         return Loaded(
             self._segments,
             end_offset,
@@ -142,7 +142,7 @@ class Opening:
         )
 
     def _mark_dense(self, end_offset: int) -> None:
-        """What is written from here on has no gaps that nobody speaks of."""
+        """What is written from here on has no unmarked gaps."""
         if not self._dense_mark.is_set or self._dense_mark.offset > end_offset:
             self._dense_mark.set(end_offset)
             self._names_changed = True
@@ -150,20 +150,20 @@ class Opening:
             segment.dense = self._dense_mark
 
     def _claimed_start(self, checkpointed: int) -> int:
-        """The mark comes before the checkpoint, and a power failure may undo it alone. Otherwise it is the
-        newer of the two, and cannot be damaged.
+        """The mark is written before the checkpoint, and a power failure may undo it alone. Otherwise it is
+        the newer of the two, and cannot be damaged.
         """
         if self._evidence.written_survives and self._start_mark.is_set:
             return self._start_mark.offset
         return max(checkpointed, self._start_mark.offset)
 
     def _is_wrong_start(self, log_start_offset: int, end_offset: int) -> bool:
-        """Whether the log cannot start there: it never starts behind its end, and lost nothing since."""
+        """Whether the log cannot start there: it never starts after its end, and has lost nothing since."""
         is_marked = log_start_offset == self._start_mark.offset
         return self._evidence.written_survives and log_start_offset > end_offset and not is_marked
 
     def _note_damage(self, reason: str) -> None:
-        """Before anything is cut: the next start would find nothing wrong."""
+        """Before anything is truncated: the next start would find nothing wrong."""
         _logger.error("%s: the disk lost data: %s", self._directory, reason)
         self._damage.set(reason)
 
@@ -190,25 +190,25 @@ class Opening:
             if index_size is None or time_index_size is None:
                 segment.distrust_indexes()
             self._segments.append(segment)
-        for name in sizes:  # An index whose log is gone: left by an interrupted deletion.
+        for name in sizes:  # An index without its log file: left by an interrupted deletion.
             if name.endswith(layout.INDEX_SUFFIXES):
                 self._storage.remove(f"{self._directory}/{name}")
                 self._names_changed = True
 
     def _load_epochs(self) -> int | None:
-        """From which segment on only recovery can tell the epochs; None: they are known."""
+        """From which segment on only recovery can tell the epochs; None if they are known."""
         text = read_whole(self._storage, f"{self._directory}/{layout.EPOCHS_FILE}")
         try:
             self._epochs = EpochCache.decode(text or b"")
         except CorruptBatch as error:
-            # Cannot come from a crash (the file is replaced as one), so the whole log tells its history
-            # again.
+            # Not caused by a crash (the file is replaced atomically), so the history is rebuilt from the
+            # whole log.
             _logger.warning("%s in %s: reading it from the batches", error.message, self._directory)
             self._epochs.version = 1
             for segment in self._segments:
                 try:
                     segment.learn_epochs(self._epochs)
-                except CorruptBatch:  # Recovery cuts a torn write, and learns the epochs from here on.
+                except CorruptBatch:  # Recovery truncates a torn write, and learns the epochs from here on.
                     return segment.base_offset
         return None
 
@@ -230,14 +230,15 @@ class Opening:
         return self._recover(recovery_point)
 
     def _recover(self, recovery_point: int) -> int:
-        """Check from the segment that holds the recovery point on; the new end offset."""
+        """Check from the segment with the recovery point on; returns the new end offset."""
         self._untouched = False
         segments = self._segments
         first = self._first_to_check(recovery_point)
-        # The batches tell again which epochs began from here on; the file may know some that were truncated.
+        # Epochs that began from here on are read from the batches; the file may have some that were
+        # truncated.
         self._epochs.truncate_from(segments[first].base_offset)
         end_offset = segments[first].base_offset
-        # A snapshot behind the recovery point may be of batches that came after a truncation which the power
+        # A snapshot after the recovery point may belong to batches written after a truncation that the power
         # failure undid.
         self._snapshots.truncate_to(max(end_offset, recovery_point))
         try:
@@ -273,14 +274,14 @@ class Opening:
         return max(found, default=0)
 
     def _end_offset_max(self, number: int) -> int:
-        """Exclusive: where a segment's records ended, as far as that is known."""
+        """Exclusive: where a segment's records ended, if known."""
         if number < len(self._segments) - 1:
             return self._segments[number + 1].base_offset if self._evidence.written_survives else LONG_MAX
         return self._evidence.recovery_point if self._is_clean and self._evidence.recovery_point else LONG_MAX
 
     def _check(self, segment: Segment, end_offset_max: int, *, last: bool) -> Recovered:
         def before_cut(found: Recovered) -> None:
-            # Only the last write can have been interrupted, and it went to the newest segment.
+            # Only the last write can be interrupted, and it went to the newest segment.
             torn = found.torn and last
             is_lost = found.next_offset < self._evidence.end_offset_min
             if is_lost or (self._evidence.written_survives and not torn):
@@ -293,7 +294,7 @@ class Opening:
         )  # fmt: skip
 
     def _drop_behind(self, number: int, end_offset: int) -> None:
-        """What follows a cut has lost its connection: keeping it would leave a hole."""
+        """What follows a truncation is disconnected: keeping it would leave a hole."""
         for segment in reversed(self._segments[number + 1 :]):
             _logger.warning(
                 "%s: dropped with %d bytes, the log ends at %d", segment.path, segment.size, end_offset
@@ -304,7 +305,7 @@ class Opening:
         self._names_changed = True
 
     def _start_empty(self, base_offset: int, end_offset: int) -> None:
-        """A new log, or one that ends before the offset where it should begin: nothing readable is in it."""
+        """A new log, or one that ends before the offset where it should begin: nothing in it is readable."""
         for segment in reversed(self._segments):
             _logger.warning(
                 "%s: dropped, the log ends at %d and starts at %d", segment.path, end_offset, base_offset
@@ -325,10 +326,11 @@ class Opening:
 
 
 def _follows(segment: Segment, previous: Segment, end_offset: int) -> bool:
-    """Whether ``segment`` goes on where ``previous`` ends: its tail may be lost exactly between two batches.
+    """Whether ``segment`` continues where ``previous`` ends: its tail may be lost exactly between two
+    batches.
 
-    Neither rolling nor compaction leaves a hole between segments. Only a follower whose leader has nothing
-    for more offsets than a segment can hold begins one further up.
+    Neither rolling nor compaction leaves a hole between segments. Only a follower whose leader has no records
+    for more offsets than a segment can hold starts one further up.
     """
     if segment.base_offset > previous.base_offset + RELATIVE_OFFSET_MAX + 1:
         return end_offset <= segment.base_offset

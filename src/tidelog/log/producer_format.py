@@ -1,7 +1,7 @@
-"""The bytes of a producer snapshot: Kafka's format, version 1, with Tidelog's own part behind it.
+"""The bytes of a producer snapshot: Kafka's format, version 1, followed by Tidelog's own part.
 
 ====================== =====================================================================
-version, CRC-32C       int16, uint32; the CRC covers everything behind itself
+version, CRC-32C       int16, uint32; the CRC covers everything after itself
 producers              int32 count, then for each: producer id int64, epoch int16, last sequence int32,
                        last offset int64, offset delta int32, timestamp int64, coordinator epoch int32,
                        first offset of its open transaction int64 (-1)
@@ -9,13 +9,13 @@ remembered batches     int32 count, then for each, oldest first: producer id int
                        last offset int64, offset delta int32, append time int64 (-1)
 ended transactions     int32 count, then for each, in the order of their markers: first offset int64,
                        offset of the marker int64
-coordinator offsets    int32 count, then for each: producer id int64, the newest coordinator offset that
-                       a marker of its coordinator epoch has told int64
+coordinator offsets    int32 count, then for each: producer id int64, the newest coordinator offset of
+                       a marker of its coordinator epoch int64
 ====================== =====================================================================
 
-Kafka's part holds one batch per producer, so a Kafka broker that restarts refuses the retry of any but the
-newest of the five it had remembered, and it forgets which markers were not committed yet. The other parts,
-which Kafka's readers do not look at, hold them all. Where they are missing, the last batch is what there is.
+Kafka's part holds one batch per producer, so a Kafka broker that restarts refuses the retry of all but the
+newest of the five remembered batches, and it forgets which markers were not committed yet. The other parts,
+which Kafka's readers ignore, hold them all. If they are missing, only the last batch is known.
 """
 
 from struct import Struct, error
@@ -78,7 +78,7 @@ def _is_told(producer: Producer) -> bool:
 
 
 def decode(data: bytes) -> Snapshot:
-    """Raises :class:`CorruptBatch` when this is not a whole snapshot."""
+    """Raises :class:`CorruptBatch` if this is not a complete snapshot."""
     if len(data) < _START.size + _COUNT.size:
         raise CorruptBatch(f"{len(data)} bytes are too few for a producer snapshot")
     version, crc = _START.unpack_from(data)
@@ -101,7 +101,7 @@ def decode(data: bytes) -> Snapshot:
 
 
 def _producers(data: bytes) -> tuple[dict[int, Producer], dict[int, int], int]:
-    """Those in Kafka's part, with one batch each; where their transactions began; where that part ends."""
+    """Kafka's part: producers with one batch each, the start of their transactions, its end."""
     position = _START.size
     (count,) = _COUNT.unpack_from(data, position)
     position += _COUNT.size

@@ -1,13 +1,13 @@
-"""The snapshot files of one log: what was remembered of its producers at some offsets.
+"""The snapshot files of one log: the state of its producers at some offsets.
 
-Owns which snapshots there are, which of them may be believed, and how the state is rebuilt from one of them
-and the batches behind it. A snapshot is written where a segment begins and where the log is closed; it is
-named by the first offset it does not cover.
+Owns which snapshots exist, which of them are trusted, and how the state is rebuilt from one of them and the
+batches after it. A snapshot is written where a segment begins and when the log is closed; it is named by the
+first offset it does not cover.
 
 Losing a snapshot costs a longer scan of batch headers, and producers whose records are all deleted; a torn
-one has a CRC that does not match. What must not happen is that one outlives the batches it speaks of: a
-truncation, or what a crash took. So those behind the end, and after a crash those behind the recovery point,
-are removed, and their names are gone from the disk before anything is written there again.
+one has a CRC that does not match. A snapshot must not outlive the batches it describes, after a truncation or
+a crash. So those after the log end, and after a crash those after the recovery point, are removed, and their
+names are gone from the disk before anything is written there again.
 """
 
 import logging
@@ -32,17 +32,17 @@ class ProducerSnapshots:
     def __init__(self, storage: Storage, directory: str, states: ProducerStates) -> None:
         self._storage = storage
         self._directory = directory
-        self._offsets: list[int] = []  # Rising. Every file that is there, readable or not.
+        self._offsets: list[int] = []  # Rising. Every existing file, readable or not.
         self.states = states
 
     def find(self, entries: Iterable[Entry]) -> None:
-        """Learn from a listing of the directory which snapshots there are."""
+        """Read from a listing of the directory which snapshots exist."""
         found = (layout.base_offset_of(entry.name, layout.SNAPSHOT_SUFFIX) for entry in entries)
         self._offsets = sorted(offset for offset in found if offset is not None)
 
     @property
     def newest(self) -> int:
-        """The offset in the newest one's name; -1 when there is none."""
+        """The offset in the newest one's name; -1 if there is none."""
         return self._offsets[-1] if self._offsets else NO_OFFSET
 
     def _path(self, offset: int) -> str:
@@ -51,16 +51,16 @@ class ProducerSnapshots:
     # -- writing -----------------------------------------------------------------------
 
     def write(self, offset: int) -> str | None:
-        """Keep the state as it is now, of everything before ``offset``; the path where one was written."""
+        """Write the state of everything before ``offset``; returns the path if one was written."""
         if offset <= self.newest:
-            return None  # Nothing was written since, or the log was cut exactly there.
+            return None  # Nothing was written since, or the log was truncated exactly there.
         self._offsets.append(offset)
         path = self._path(offset)
         write_beside(self._storage, path, producer_format.encode(self.states))
         return path
 
     def try_to_write(self, offset: int) -> str | None:
-        """The same where a full disk shall not stand in the way."""
+        """The same, but a full disk is not an error."""
         try:
             return self.write(offset)
         except OSError as error:
@@ -68,13 +68,13 @@ class ProducerSnapshots:
             return None
 
     def truncate_to(self, end_offset: int) -> None:
-        """The log ends at ``end_offset``: nothing that was said of more may ever come back."""
+        """The log ends at ``end_offset``: snapshots beyond must never return."""
         if self.newest > end_offset:
             self._remove_behind(end_offset)
             self._storage.sync_directory(self._directory)
 
     def remove_all(self) -> None:
-        """The log begins anew, in files whose names come behind this change and so cannot outlive it."""
+        """The log restarts, in files whose names come after this change and so cannot outlive it."""
         self._remove_behind(NO_OFFSET)
 
     def _remove_behind(self, end_offset: int) -> None:
@@ -83,7 +83,7 @@ class ProducerSnapshots:
             self._offsets.pop()
 
     def prune(self, segments: Iterable[Segment]) -> None:
-        """Remove all but the newest and those where a segment begins: nobody will start from the others."""
+        """Remove all but the newest and those at a segment boundary: the others are never used."""
         wanted = {segment.base_offset for segment in segments}
         wanted.add(self.newest)
         for offset in [offset for offset in self._offsets if offset not in wanted]:
@@ -100,9 +100,10 @@ class ProducerSnapshots:
         self, segments: Sequence[Segment], first_offset: int, end_offset: int, *, checked: bool = False
     ) -> None:
         """Set the state to that of everything before ``end_offset``, where ``segments`` end: from the newest
-        snapshot and the batches behind it. ``first_offset`` is where the log's first segment begins: what an
-        older snapshot knows has been overtaken by batches that are gone. ``checked``: read the batches whole,
-        where opening a log that was closed cleanly hops over them."""
+        snapshot and the batches after it. ``first_offset`` is where the log's first segment begins: older
+        snapshots are superseded by deleted batches. ``checked``: read the batches completely, where opening a
+        cleanly closed log hops over them.
+        """
         offset = self._load(first_offset, end_offset)
         if offset >= end_offset:
             return
@@ -112,7 +113,7 @@ class ProducerSnapshots:
                 self._learn(segment, offset, checked=checked)
 
     def _load(self, first_offset: int, end_offset: int) -> int:
-        """Load the newest readable snapshot; the offset from which the batches tell more."""
+        """Load the newest readable snapshot; returns the offset from which the batches are read."""
         self.states.clear()
         for offset in reversed(self._offsets[: bisect_right(self._offsets, end_offset)]):
             if offset < first_offset:
@@ -120,7 +121,7 @@ class ProducerSnapshots:
             try:
                 snapshot = producer_format.decode(read_whole(self._storage, self._path(offset)) or b"")
             except CorruptBatch as error:
-                # Torn by a power failure. As it is now it would be in the way of a new one.
+                # Torn by a power failure. It would prevent a new one of the same name.
                 _logger.warning("%s: ignored the snapshot at %d: %s", self._directory, offset, error.message)
                 self._storage.remove(self._path(offset))
                 self._offsets.remove(offset)
@@ -137,7 +138,7 @@ class ProducerSnapshots:
             if header.producer_id < 0 or header.base_offset < offset:
                 continue
             if header.is_control:
-                # Which transactions were aborted stands in the segment's index already.
+                # The segment's index already lists the aborted transactions.
                 states.note_marker(header, segment.file().read_at(at, header.size), states.clock_ms)
             else:
                 states.note(header, states.clock_ms)
@@ -145,7 +146,7 @@ class ProducerSnapshots:
     def aborted_in(
         self, segments: Sequence[Segment], number: int, first_offset: int
     ) -> list[AbortedTransaction]:
-        """The aborted transactions whose marker lies in one of the log's segments, as the batches tell."""
+        """The aborted transactions whose marker is in one of the log's segments, from the batches."""
         known = ProducerSnapshots(
             self._storage, self._directory, ProducerStates(self._directory, self.states.clock_ms)
         )

@@ -1,25 +1,25 @@
-"""What a log remembers of idempotent producers, and the rules by which a batch is new, known or refused.
+"""What a log remembers of idempotent producers, and the rules by which a batch is new, duplicate or refused.
 
-Owns the last five batches of each producer id: a producer may have that many requests on their way, so any
-of them may come again after a lost answer. Pure: headers and the clock come in; files are
-:mod:`tidelog.log.producer_snapshots`' business.
+Owns the last five batches of each producer id: a producer may have that many requests in flight, so any
+of them may be retried after a lost response. Pure: headers and the clock come in; files belong to
+:mod:`tidelog.log.producer_snapshots`.
 
 =========================================== =====================================================
 a batch                                     is
 =========================================== =====================================================
-of a producer nobody remembers              accepted, whatever its sequence: its past was deleted,
-                                            has expired, or never was
+of an unknown producer                      accepted, whatever its sequence: its past was deleted,
+                                            has expired, or never existed
 of an older epoch than the remembered one   refused: a newer incarnation has taken over
-of a newer epoch                            accepted when its sequence begins at 0
+of a newer epoch                            accepted if its sequence begins at 0
 that continues the sequence                 accepted
-with the sequences of a remembered batch    a duplicate: answered with the place of the original
+with the sequences of a remembered batch    a duplicate: acknowledged with the offset of the original
 with any other sequence                     refused: a batch before it is missing
 outside a transaction, while one is open    refused: it would be committed or aborted with it
 =========================================== =====================================================
 
 A transaction begins with its producer's first batch in the log and ends with the coordinator's marker;
-whether the coordinator knows of it is checked before a batch comes here. Sequences count records and go on at
-0 behind 2^31 - 1. What is written is noted, never judged: a follower and a recovery take the log as it is.
+whether the coordinator knows of it is checked before a batch comes here. Sequences count records and wrap to
+0 after 2^31 - 1. Written batches are recorded, never judged: followers and recovery take the log as it is.
 """
 
 import logging
@@ -38,13 +38,13 @@ from tidelog.protocol.batch import (
 )
 from tidelog.protocol.markers import Marker, decode_marker
 
-BATCHES_REMEMBERED = 5  # The most requests an idempotent producer may have on their way; clients know it.
+BATCHES_REMEMBERED = 5  # The most requests an idempotent producer may have in flight; clients know it.
 SEQUENCE_MASK = (1 << 31) - 1
 EXPIRATION_MS = 86_400_000
 PRODUCERS_MAX = 10_000
 NO_OFFSET = -1
 NO_COORDINATOR = -1
-_FORGOTTEN_AT_ONCE = 10  # One part in so many of the producers, so that room is made rarely.
+_FORGOTTEN_AT_ONCE = 10  # This fraction of the producers is removed at once, so that it happens rarely.
 
 noted_fields = Struct(">q13xhi8xqqhi").unpack_from
 """Base offset, attributes, last offset delta, max timestamp, producer id, producer epoch and base sequence of
@@ -60,17 +60,17 @@ class WrittenBatch(NamedTuple):
     last_sequence: int
     base_offset: int
     last_offset: int
-    append_time_ms: int  # -1 unless the broker's clock stamped the batch.
+    append_time_ms: int  # -1 unless the broker's clock set the timestamp.
 
 
 Written = tuple[int, int, int, int, int]
-"""The fields of a WrittenBatch in a bare tuple: one is made with every batch and rarely read."""
+"""The fields of a WrittenBatch as a plain tuple: one is created with every batch and rarely read."""
 
 
 class LastWritten(NamedTuple):
-    """What compaction must leave a trace of, so that a producer is still known after a rebuild."""
+    """What compaction must keep so that a producer is still known after a rebuild."""
 
-    offset: int  # Last offset of its last batch; -1 when only a marker is known of its epoch.
+    offset: int  # Last offset of its last batch; -1 if only a marker of its epoch is known.
     epoch: int
 
 
@@ -85,7 +85,7 @@ class Producer:
     def __init__(self, epoch: int, seen_ms: int) -> None:
         self.seen_ms = seen_ms  # When it last wrote, by the broker's clock.
         self.coordinator_epoch = NO_COORDINATOR  # Of the newest marker.
-        self.coordinator_offset = NO_OFFSET  # The newest that a marker of this coordinator epoch has told.
+        self.coordinator_offset = NO_OFFSET  # The newest in a marker of this coordinator epoch.
         self.marker_offset = NO_OFFSET  # Of the newest marker since the log was opened.
         self.begin_epoch(epoch)
 
@@ -104,7 +104,7 @@ class Producer:
 
     @property
     def last(self) -> WrittenBatch | None:
-        """None when only the end of a transaction is known of this epoch."""
+        """None if only the end of a transaction is known of this epoch."""
         return WrittenBatch._make(self.batches[-1]) if self.batches else None
 
     def find(self, first_sequence: int, last_sequence: int) -> WrittenBatch | None:
@@ -124,7 +124,7 @@ class ProducerStates:
         self._name = name  # For log lines.
         self._producers: dict[int, Producer] = {}
         self.transactions = OpenTransactions()
-        self.clock_ms = now_ms  # Latest time heard of: when what is read from the log counts as seen.
+        self.clock_ms = now_ms  # Latest time known: when batches read from the log count as written.
         self.newest_offset = NO_OFFSET  # Last offset of the newest batch that changed anything here.
         self.expiration_ms = EXPIRATION_MS
         self.producers_max = PRODUCERS_MAX
@@ -141,7 +141,7 @@ class ProducerStates:
     # -- rules -------------------------------------------------------------------------
 
     def check(self, header: BatchHeader, now_ms: int) -> WrittenBatch | None:
-        """None when the batch may be appended; the original when it is a duplicate. Raises the refusal."""
+        """None if the batch may be appended; the original if it is a duplicate. Raises the refusal."""
         sequence = header.base_sequence
         if sequence < 0 or header.producer_epoch < 0:
             raise TidelogError(
@@ -177,7 +177,7 @@ class ProducerStates:
             )
 
     def check_coordinators(self, header: BatchHeader) -> None:
-        """The same for a batch that a coordinator writes in a producer's name: it has no sequence."""
+        """The same for a batch that a coordinator writes for a producer: it has no sequence."""
         producer = self._producers.get(header.producer_id)
         if producer is not None and header.producer_epoch < producer.epoch:
             _check_epoch(header, producer)
@@ -200,8 +200,8 @@ class ProducerStates:
             )
 
     def is_late(self, producer_id: int, epoch: int, marker: Marker) -> bool:
-        """Whether a marker that :meth:`check_marker` lets pass is in the log already, it or one that its
-        coordinator has sent after it: what is open now began later.
+        """Whether a marker that :meth:`check_marker` accepts is already in the log, itself or a later one of
+        its coordinator: an open transaction began later.
         """
         producer = self._producers.get(producer_id)
         return (
@@ -213,13 +213,13 @@ class ProducerStates:
         )
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether this very incarnation has a transaction open here."""
+        """Whether this incarnation has a transaction open here."""
         if producer_id not in self.transactions.open:
             return False
         return self._producers[producer_id].epoch == epoch
 
     def marker_offset(self, producer_id: int) -> int:
-        """Where the newest marker of this producer lies, as far as it is known."""
+        """The offset of the newest marker of this producer, if known."""
         producer = self._producers.get(producer_id)
         return NO_OFFSET if producer is None else producer.marker_offset
 
@@ -236,7 +236,7 @@ class ProducerStates:
         )  # fmt: skip
 
     def note_fields(self, noted: tuple[int, ...], now_ms: int) -> None:
-        """The same, of what :data:`noted_fields` reads from a batch: the hot path needs no whole header."""
+        """The same, from :data:`noted_fields` of a batch: the hot path needs no whole header."""
         base_offset, attributes, delta, max_timestamp, producer_id, epoch, sequence = noted
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -266,7 +266,7 @@ class ProducerStates:
             return None
         told = marker.coordinator_offset
         if marker.coordinator_epoch == producer.coordinator_epoch:
-            told = max(told, producer.coordinator_offset)  # An administrator does not tell any.
+            told = max(told, producer.coordinator_offset)  # Markers of administrators have none.
         producer.coordinator_epoch, producer.coordinator_offset = marker.coordinator_epoch, told
         producer.marker_offset = last_offset
         ended = self.transactions.end(producer_id, last_offset)
@@ -279,14 +279,14 @@ class ProducerStates:
         try:
             return decode_marker(batch, header)
         except CorruptBatch as error:
-            # Its CRC was right, so another replica holds the same; stopping here would help nobody.
+            # Its CRC is valid, so other replicas hold the same; refusing it would not help.
             _logger.error("%s: no marker at offset %d: %s", self._name, header.base_offset, error.message)
             return None
 
     def restore(
         self, producers: dict[int, Producer], transactions: OpenTransactions, end_offset: int
     ) -> None:
-        """Begin with what a snapshot knew of everything before ``end_offset``."""
+        """Start with a snapshot of everything before ``end_offset``."""
         self._producers = producers
         self.transactions = transactions
         self.newest_offset = end_offset - 1 if producers or transactions.ended else NO_OFFSET
@@ -300,7 +300,7 @@ class ProducerStates:
     # -- forgetting --------------------------------------------------------------------
 
     def _make_room(self, now_ms: int) -> None:
-        """Nobody says goodbye: the longest idle are the ones that are gone most probably."""
+        """Producers do not say when they end: the longest idle ones have most probably ended."""
         self.expire(now_ms)
         surplus = len(self._producers) - self.producers_max + self.producers_max // _FORGOTTEN_AT_ONCE + 1
         if surplus <= 0:
@@ -317,7 +317,9 @@ class ProducerStates:
         )  # fmt: skip
 
     def expire(self, now_ms: int) -> None:
-        """Forget who has not written for ``producer.id.expiration.ms`` and has no transaction open."""
+        """Remove producers that have not written for ``producer.id.expiration.ms`` and have no open
+        transaction.
+        """
         oldest_ms = now_ms - self.expiration_ms
         in_transaction = self.transactions.open
         expired = [
@@ -334,7 +336,7 @@ class ProducerStates:
         self.newest_offset = NO_OFFSET
 
     def last_written(self) -> dict[int, LastWritten]:
-        """Of each producer: what compaction must leave a trace of."""
+        """For each producer: what compaction must keep."""
         return {
             key: LastWritten(producer.batches[-1][3] if producer.batches else NO_OFFSET, producer.epoch)
             for key, producer in self._producers.items()

@@ -1,7 +1,8 @@
-"""How batches are found in a log: by offset or by time; and what readers of committed records must know.
+"""How batches are found in a log: by offset or by time; and which transactions ``read_committed`` readers
+skip.
 
-A read finds the segment, bisects its index and hops over a few headers, wherever in the log it is. No data is
-copied: the caller gets the place in the file. Reads go on when the log has failed.
+A read finds the segment, bisects its index and hops over a few headers, anywhere in the log. No data is
+copied: the caller gets the position in the file. Reads continue after the log has failed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,8 +23,8 @@ from tidelog.types import NO_EPOCH
 
 
 class Unread:
-    """How many bytes may still be read back and checked at once, in all logs together: a reader of a thousand
-    partitions must not hold up everybody else. Each of them gets its first batch even so.
+    """How many bytes may still be checked at once, in all logs together: a reader of a thousand partitions
+    must not delay other clients. Each partition still gets its first batch.
     """
 
     __slots__ = ("bytes",)
@@ -91,7 +92,7 @@ class Reading(LogState):
         available = self._end_position(segment, end_offset) - position
         if available <= 0:
             if position < segment.trusted_from:
-                # A damaged batch may only claim to end behind ``end_offset``: readers would wait for ever.
+                # A damaged batch may wrongly claim to end after ``end_offset``: readers would wait for ever.
                 self._verify(segment, position, size, offset, is_whole=True)
             return EMPTY_REGION
         is_whole = available <= max_bytes
@@ -107,12 +108,11 @@ class Reading(LogState):
         self, segment: Segment, position: int, available: int, first_size: int, offset: int, *,
         is_whole: bool, unread: Unread,
     ) -> int:  # fmt: skip
-        """How many of ``available`` bytes a reader of ``offset`` gets now. A slice at a time is read back and
-        checked, and always the first batch, which has ``first_size`` bytes: whoever asks for a lot asks
-        again.
+        """How many of ``available`` bytes a reader of ``offset`` gets now. One slice at a time is checked,
+        and always the first batch, which has ``first_size`` bytes: a reader of more fetches again.
         """
         known = segment.verified_from(position)
-        # What is known may end within a batch. Less than a whole one is of no use to a reader.
+        # The checked range may end within a batch. Less than a whole one is useless to a reader.
         if known - position >= min(first_size, available):
             return min(available, known - position)
         size = min(available, max(unread.bytes, first_size))
@@ -135,12 +135,12 @@ class Reading(LogState):
         if header is not None and header.base_offset > self._row.first_offset:
             self._verify_epoch(header, offset)
         if whole_bytes:
-            # Not before: who asks again must hear of damage again. And always where a batch ends: who reads
-            # on from within the range gets whole batches.
+            # Not before: the next read must find the damage again. And always at a batch boundary, so that
+            # readers get whole batches.
             segment.note_verified(position, position + whole_bytes)
 
     def _verify_epoch(self, header: BatchHeader, offset: int) -> None:
-        """Of the first batch that is read: the batches behind it were held against each other. A history
+        """Of the first batch that is read: the batches after it were compared with each other. A history
         without a checksum may be wrong, so the batch before tells, except where an epoch begins.
         """
         if header.leader_epoch == self.epochs.epoch_at(header.base_offset):
@@ -148,14 +148,14 @@ class Reading(LogState):
         try:
             segment, position, _ = self._row.locate(header.base_offset - 1)
         except BrokenChain:
-            return  # Of records that nobody has asked for.
+            return  # Of records that were not requested.
         previous = segment.header_at(position)
         if previous is not None and previous.leader_epoch > header.leader_epoch:
             message = f"leader epoch {header.leader_epoch} follows {previous.leader_epoch}"
             raise DamagedSegment(f"{self.directory} is damaged: {message}", min(previous.base_offset, offset))
 
     def _end_position(self, segment: Segment, end_offset: int) -> int:
-        """Behind the last batch of ``segment`` that lies wholly before ``end_offset``."""
+        """The end of the last batch of ``segment`` that is entirely before ``end_offset``."""
         if end_offset >= self.end_offset:
             return segment.size
         if end_offset == self._tail_offset and segment is self._active:
@@ -166,7 +166,7 @@ class Reading(LogState):
         try:
             position = segment.locate(end_offset).position
         except BrokenChain as error:
-            # What lies before the damage is whole: whoever asks for no more than that gets it.
+            # Records before the damage are intact and can be read.
             return error.position
         self._limit = (end_offset, segment, position)
         return position
@@ -174,11 +174,11 @@ class Reading(LogState):
     # -- transactions ------------------------------------------------------------------
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Exclusive end of what readers of committed records may see."""
+        """Exclusive end of what ``read_committed`` readers may see."""
         return max(self.producers.transactions.last_stable_offset(high_watermark), self.start_offset)
 
     def aborted_in(self, offset: int, size: int, end_offset: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of each aborted transaction that who reads so many bytes may meet."""
+        """(producer id, first offset) of each aborted transaction that may be in the next ``size`` bytes."""
         if not any(segment.aborted.size for segment in self._row.segments[self._row.number_of(offset) :]):
             return []
         with self._reporting(), deferring(self._near(offset)):
@@ -186,7 +186,7 @@ class Reading(LogState):
         return self.aborted_transactions(offset, min(end_offset, behind))
 
     def _offset_behind(self, offset: int, size: int) -> int:
-        """Exclusive: no later offset is among the next ``size`` bytes from ``offset`` on in one segment."""
+        """Exclusive upper bound of offsets in the next ``size`` bytes from ``offset`` on of a segment."""
         segment, position, _ = self._row.locate(offset)
         behind = segment.offset_behind(position + size)
         if behind is not None:
@@ -202,7 +202,7 @@ class Reading(LogState):
         return [(producer_id, first_offset) for first_offset, producer_id in sorted(found)]
 
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The same with all that is known of them, in the order of their markers."""
+        """The same with all their fields, in the order of their markers."""
         found: list[AbortedTransaction] = []
         with self._reporting():
             for number in range(self._row.number_of(start_offset), len(self._row)):
@@ -219,7 +219,7 @@ class Reading(LogState):
         return found
 
     def repair_indexes(self, segment: Segment, reason: str) -> None:
-        """The scrubber has found something wrong in the indexes of an inactive segment."""
+        """The scrubber has found a wrong entry in the indexes of an inactive segment."""
         if self.closed or segment not in self._row.segments:
             return
         with self._reporting():
@@ -241,7 +241,7 @@ class Reading(LogState):
         return self._confirmed(found)
 
     def _confirmed(self, found: lookup.Found | None) -> lookup.Found | None:
-        """Where the history of epochs says something else, the batch is held against what follows it."""
+        """If the epoch history disagrees, the batch is compared with what follows it."""
         if found is not None and found[2] != self.epochs.epoch_at(found[1]):
             self.read(found[1], 1, self.end_offset, at_least_one_batch=True)
         return found
@@ -257,7 +257,7 @@ class Reading(LogState):
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
-        """What is wrong with the files, as callers expect to hear it."""
+        """Convert errors of the files into those that callers expect."""
         try:
             yield
         except BrokenChain as error:

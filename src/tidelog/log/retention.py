@@ -1,4 +1,4 @@
-"""Which segments have had their time. Decides only; the log deletes."""
+"""Which segments have expired. Decides only; the log deletes."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ def expired(
     segments: Sequence[Segment], config: LogSettings, *, now_ms: int, start_offset: int, end_offset: int,
     high_watermark: int,
 ) -> int:  # fmt: skip
-    """How many of the oldest segments may go. May include the active one: the log then rolls first.
+    """How many of the oldest segments may be deleted. May include the active one: the log then rolls first.
 
-    Nothing at or above the high watermark goes: it is not committed yet, and followers still fetch it. Only a
-    prefix ever goes, so that no hole opens.
+    Nothing at or above the high watermark is deleted: it is not committed yet, and followers still fetch it.
+    Only a prefix is deleted, so that no hole opens.
     """
     retention_ms, retention_bytes = -1, -1
     if "delete" in config.cleanup_policy:

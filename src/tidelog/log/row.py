@@ -57,8 +57,9 @@ class SegmentRow:
         return bisect_right(self._bases, offset) - 1
 
     def locate(self, offset: int) -> tuple[Segment, int, int]:
-        """(segment, position, size) of the first batch that ends at or behind ``offset``, which lies before
-        the log's end: there is one. Raises BrokenChain where it is not found."""
+        """(segment, position, size) of the first batch that ends at or after ``offset``, which is before the
+        log's end. Raises BrokenChain if it is not found.
+        """
         number = bisect_right(self._bases, offset) - 1
         segment = self._segments[number]
         position, size, reached, previous = segment.locate(offset)
@@ -74,8 +75,9 @@ class SegmentRow:
         return segment, position, size
 
     def _may_end_early(self, number: int) -> bool:
-        """Only a follower whose leader has nothing for more offsets than a segment can hold begins the next
-        one further up."""
+        """Only a follower whose leader has no records for more offsets than a segment can hold starts the
+        next one further up.
+        """
         if number + 1 >= len(self._segments):
             return False
         return self._bases[number + 1] > self._bases[number] + RELATIVE_OFFSET_MAX + 1
@@ -85,7 +87,7 @@ class SegmentRow:
         self._bases.append(segment.base_offset)
 
     def pop(self) -> Segment:
-        """Take the newest segment out without touching its files."""
+        """Remove the newest segment from the row without touching its files."""
         self._bases.pop()
         return self._segments.pop()
 
@@ -106,7 +108,7 @@ class SegmentRow:
         return segment
 
     def replace(self, old: Sequence[Segment], new: Segment, due_ms: int) -> None:
-        """Put ``new``, sealed and synced under ``.cleaned``, in the place of a run of inactive segments."""
+        """Replace a run of inactive segments by ``new``, which is complete and synced under ``.cleaned``."""
         first = self._segments.index(old[0])
         end = first + len(old)
         invariant(self._segments[first:end] == list(old), "a run of the log's segments", old)

@@ -1,8 +1,8 @@
-"""Walking over the batches of a segment file: by hops over headers, or by reading and checking every byte.
+"""Iterates over the batches of a segment file: by hops over headers, or by reading and checking every byte.
 
-Hopping reads a few kilobytes wherever it stands in the log. It believes each header, but holds it against its
-neighbours: neither offset nor length of a batch is under its CRC, and a wrong one would lead past
-records without a word. Checking believes nothing: it is how recovery finds the last whole batch.
+Hopping reads a few kilobytes anywhere in the log. It trusts each header, but compares it with its neighbours:
+the CRC covers neither offset nor length of a batch, and a wrong one would skip records silently. Checking
+trusts nothing: recovery uses it to find the last intact batch.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ from tidelog.log.storage import File
 from tidelog.protocol import batch as batches
 from tidelog.protocol.batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader
 
-# Holds the batches between two index entries in one read when batches are small; large ones need two reads.
+# Holds the batches between two index entries in one read if batches are small; large ones need two reads.
 _HOP_BYTES = 8192
 _CHECK_BYTES = 1 << 20
 _SPAN = Struct(">qi11xi")  # base offset, length, last offset delta
-ANY = -1  # As the last offset of the first batch: not known.
+ANY = -1  # As the last offset of the first batch: unknown.
 
 
 class BrokenChain(CorruptBatch):
@@ -28,24 +28,24 @@ class BrokenChain(CorruptBatch):
 
     def __init__(self, message: str, position: int, offset: int) -> None:
         super().__init__(message)
-        self.position = position  # What lies before hangs together,
-        self.offset = offset  # and no batch of that reaches this offset.
+        self.position = position  # Batches before it are consistent,
+        self.offset = offset  # and none of them reaches this offset.
 
 
 class WrongPlace(Exception):
-    """No batch with the expected last offset begins there: who said so is wrong, and not the records."""
+    """No batch with the expected last offset begins there: the index is wrong, not the records."""
 
 
 class Place(NamedTuple):
-    """Where a batch lies."""
+    """Position of a batch."""
 
     position: int
-    size: int  # 0: there is none.
-    base_offset: int  # Of the batch; where the walk ended when there is none.
-    previous: int  # Position of the batch before it; its own when the walk began with it.
+    size: int  # 0 if there is none.
+    base_offset: int  # Of the batch; where the search ended if there is none.
+    previous: int  # Position of the batch before it; its own if the search began with it.
 
 
-# What Place._make does, less a call: every read from the middle of a segment needs one.
+# What Place._make does, without a call: every read from the middle of a segment needs one.
 _make_place: Callable[[tuple[int, int, int, int]], Place] = partial(tuple.__new__, Place)
 
 
@@ -58,11 +58,11 @@ def find_batch(
     known_last: int = ANY,
     dense_from: int = LONG_MAX,
 ) -> Place:
-    """The first batch at or behind ``position`` that ends at or behind ``offset``.
+    """The first batch at or after ``position`` that ends at or after ``offset``.
 
-    Size 0 at ``end`` when there is none before. No batch begins before ``next_offset``; ``known_last`` is the
-    last offset of the one at ``position`` according to an index. Behind ``dense_from`` no offset is missing
-    between batches. Raises WrongPlace when it is not, and BrokenChain where headers do not fit together.
+    Size 0 at ``end`` if there is none before. No batch begins before ``next_offset``; ``known_last`` is the
+    last offset of the one at ``position`` according to an index. After ``dense_from`` no offset is missing
+    between batches. Raises WrongPlace if the index is wrong, and BrokenChain if headers do not fit together.
     """
     unpack = _SPAN.unpack_from
     previous, previous_next = position, next_offset
@@ -108,8 +108,9 @@ def headers(
     known_last: int = ANY,
     dense_from: int = LONG_MAX,
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch in ``[position, end)``, which must be whole ones; raises as
-    :func:`find_batch` does."""
+    """(position, header) of each batch in ``[position, end)``, which must be whole; raises as
+    :func:`find_batch` does.
+    """
     previous, previous_next = position, next_offset
     if known_last != ANY and end - position < HEADER_SIZE:
         raise WrongPlace(f"offset {known_last} is not at position {position}")
@@ -147,8 +148,8 @@ def headers(
 def _broken(
     position: int, base_offset: int, size: int, next_offset: int, end: int, whole: int, whole_offset: int
 ) -> BrokenChain:
-    """Where a batch does not begin at the expected offset, the one before it may have led to the wrong place
-    or claim the wrong offset: then neither counts as whole.
+    """If a batch does not begin at the expected offset, the one before it may have a wrong length or offset:
+    then neither counts as intact.
     """
     return BrokenChain(
         f"position {position}: a batch claims {size} bytes from offset {base_offset} on;"
@@ -158,14 +159,15 @@ def _broken(
 
 
 def header_at(file: File, position: int, end: int) -> BatchHeader | None:
-    """What is at ``position``, taken for a header; None where too little is left."""
+    """The bytes at ``position`` as a header; None if too few are left."""
     data = file.read_at(position, min(HEADER_SIZE, end - position))
     return batches.parse_header(data) if len(data) == HEADER_SIZE else None
 
 
 def checked_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch, every byte of it checked; raises :class:`CorruptBatch` where the
-    first one is torn or damaged."""
+    """(position, header) of each batch, every byte of it checked; raises :class:`CorruptBatch` at the first
+    torn or damaged one.
+    """
     while position < end:
         chunk = memoryview(file.read_at(position, min(_CHECK_BYTES, end - position)))
         if not chunk:
@@ -178,7 +180,7 @@ def checked_headers(file: File, position: int, end: int) -> Iterator[tuple[int, 
             yield position + at, batches.check(chunk, at)
             at += size
         if at == 0:
-            # One batch is larger than the chunk: read exactly it, or what the file still has of it.
+            # One batch is larger than the chunk: read exactly it, or what the file has of it.
             chunk = memoryview(file.read_at(position, min(size, end - position)))
             yield position, batches.check(chunk)
             at = size
@@ -189,9 +191,9 @@ def whole_headers(
     file: File, end: int, next_offset: int, offset_max: int, dense_from: int = LONG_MAX
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each batch before ``end``, every byte of it checked and in order; raises
-    :class:`BrokenChain` at the first that is not. No batch ends behind ``offset_max``.
+    :class:`BrokenChain` at the first that is not. No batch ends after ``offset_max``.
 
-    The offset of a batch is under no CRC, so each is held back until the next one is seen to fit.
+    The CRC does not cover the offset of a batch, so each is held back until the next one fits.
     """
     position, previous, previous_next = 0, 0, next_offset
     held: tuple[int, BatchHeader] | None = None
@@ -220,7 +222,7 @@ def whole_headers(
 
 
 def _claimed_size(chunk: memoryview, at: int) -> int:
-    """Size of the batch at ``at`` by its own account; one header's size where not even that was read."""
+    """Size of the batch at ``at`` by its own header; one header's size if not even that was read."""
     if len(chunk) - at < LENGTH_PREFIX_SIZE:
         return HEADER_SIZE
     size = batches.parse_prefix(chunk, at)[1]

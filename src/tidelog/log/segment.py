@@ -1,11 +1,12 @@
 """One segment: a file of record batches and its indexes, named by the first offset it may hold.
 
-Owns the files, their growth, search, truncation and recovery. Does not know its neighbours, the
-readable range or when to roll: that is the log's business. Files are opened and indexes mapped when first
-used, and given back when others need them more.
+Owns the files, their growth, search, truncation and recovery. Does not know its neighbours, the readable
+range or when to roll: the log does. Files are opened and indexes mapped when first used, and closed when
+others need the descriptors.
 
-Every index entry that is used is held against the header of the batch that it names. A wrong one says nothing
-of the records: the indexes are built anew, and only then is a batch blamed that does not fit its neighbours.
+Every index entry that is used is compared with the header of its batch. A wrong entry says nothing about the
+records: the indexes are rebuilt, and only then does a batch that does not fit its neighbours count as
+damaged.
 """
 
 import logging
@@ -65,16 +66,16 @@ class Segment:
         self._storage = storage
         self._handles = handles
         self._file: File | None = None
-        self.path = path  # Without the suffix that tells the files apart.
-        # Behind that: what each file is in the middle of, see layout. They differ where a renaming failed.
+        self.path = path  # Without the suffix of each file.
+        # The suffixes after that, see layout. They differ if a rename failed.
         self._suffixes = (suffix,) * len(layout.SEGMENT_SUFFIXES)
         self.base_offset = base_offset
-        # From where on the log has no gaps between batches. Shared with it; None: nothing is known.
+        # From where on the log has no gaps between batches. Shared with it; None if unknown.
         self.dense: DenseMark | None = None
-        self.size = size  # Bytes of whole batches; the file may be longer while a write is under way.
-        self.trusted_from = size  # Position: what lies behind was written by this process.
-        self.verified_to = 0  # Position: what lies before was read back and found whole.
-        # The same of ranges that lie behind it, by position: what is read again and again is checked once.
+        self.size = size  # Bytes of whole batches; the file may be longer during a write.
+        self.trusted_from = size  # Position: everything after it was written by this process.
+        self.verified_to = 0  # Position: everything before it was checked.
+        # Checked ranges after it, by position, so that hot ranges are checked once.
         self.verified_parts: list[tuple[int, int]] = []
         self.active = False
         self.on_closed_file: Callable[[], None] | None = None  # Tells the writer that its file gave way.
@@ -83,7 +84,7 @@ class Segment:
         self._indexes_missing = False
         self._broken: BrokenChain | None = None  # Why the indexes do not reach the segment's end.
         self.indexed_position = 0  # Of the batch with the newest index entry.
-        self.max_timestamp = _NOT_LOADED  # Largest in the segment; loaded when first asked for.
+        self.max_timestamp = _NOT_LOADED  # Largest in the segment; loaded on first use.
         self.max_timestamp_offset = base_offset  # Last offset of the batch that holds it.
         index_path, time_path = (
             self._file_path(layout.INDEX_SUFFIX),
@@ -127,7 +128,7 @@ class Segment:
 
     @property
     def dense_from(self) -> int:
-        """No offset is missing between two batches behind it."""
+        """No offset is missing between two batches after it."""
         return self.dense.dense_from if self.dense is not None else LONG_MAX
 
     @property
@@ -135,7 +136,7 @@ class Segment:
         return self._storage
 
     def file(self) -> File:
-        """The log file, opened when needed."""
+        """The log file, opened on demand."""
         file = self._file
         if file is None:
             file = self._file = self._storage.open(self._file_path(layout.LOG_SUFFIX))
@@ -145,7 +146,7 @@ class Segment:
         return file
 
     def release(self) -> None:
-        """Let go of the log file; regions that still use it keep it open."""
+        """Close the log file; regions that still use it keep it open."""
         self._file = None
         self._handles.discard(self)
         if self.on_closed_file is not None:
@@ -166,13 +167,13 @@ class Segment:
     # -- writing -----------------------------------------------------------------------
 
     def activate(self) -> None:
-        """The segment is the one being written."""
+        """The segment becomes the active one."""
         self.active = True
         self.index.activate()
         self.time_index.activate()
 
     def prepare_to_write(self) -> None:
-        """What an append needs to know of what is there. Damage is the readers' business."""
+        """Load what an append needs to know. Damage is found by readers."""
         try:
             self.load_max_timestamp()
         except BrokenChain as error:
@@ -186,7 +187,7 @@ class Segment:
     def account(
         self, position: int, size: int, last_offset: int, max_timestamp: int, index_interval_bytes: int
     ) -> None:
-        """Take note of a batch that lies at ``position``, the end so far."""
+        """Account for a batch at ``position``, the end so far."""
         self._note(position, last_offset, max_timestamp, index_interval_bytes)
         self.size = position + size
 
@@ -214,8 +215,7 @@ class Segment:
         """Become inactive: indexes complete and cut to size. Returns what is not synced yet."""
         file = self.file()
         if self.size and self.max_timestamp >= 0:
-            # The last entry tells the segment's largest timestamp: retention and look-ups need not scan for
-            # it.
+            # The last entry has the segment's largest timestamp: retention and look-ups need not scan for it.
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         if file.size() != self.size:
             file.truncate(self.size)
@@ -229,8 +229,9 @@ class Segment:
         return open_existing(self._storage, [self._file_path(kind) for kind in layout.SEGMENT_SUFFIXES])
 
     def truncate(self, position: int, end_offset: int) -> int:
-        """Cut at a batch boundary; ``end_offset`` is the first offset that goes. Where what is left ends. The
-        index of aborted transactions is the log's business: only all segments together can tell them again.
+        """Truncate at a batch boundary; ``end_offset`` is the first offset that is removed. Returns where the
+        rest ends. The log handles the index of aborted transactions, which only all segments together can
+        rebuild.
         """
         self.file().truncate(position)
         self.size = position
@@ -253,8 +254,9 @@ class Segment:
             return self._learn_tail(ANY)
 
     def _learn_tail(self, last_indexed: int) -> int:
-        """What is left between the newest index entry and the cut may hold a larger timestamp than any entry.
-        Where it ends."""
+        """Batches between the newest index entry and the truncation may hold a larger timestamp than any
+        entry. Returns where they end.
+        """
         position = self.indexed_position if last_indexed != ANY else 0
         next_offset = self.base_offset
         for _, header in headers(
@@ -269,8 +271,9 @@ class Segment:
     # -- reading -----------------------------------------------------------------------
 
     def locate(self, offset: int) -> Place:
-        """The first batch that ends at or behind ``offset``; size 0 at the end when none does. Raises
-        BrokenChain where headers do not fit together."""
+        """The first batch that ends at or after ``offset``; size 0 at the end if none does. Raises
+        BrokenChain if headers do not fit together.
+        """
         if not self._indexes_checked:
             self.require_indexes()
         last, position = self.index.floor(offset)
@@ -285,7 +288,7 @@ class Segment:
         return place
 
     def _check_before(self, place: Place) -> None:
-        """Compaction leaves gaps. So does a batch that claims to end earlier than it does."""
+        """Compaction leaves gaps. So does a batch that claims a wrong end."""
         start = place.previous
         if start == place.position or start >= self.trusted_from or place.position <= self.verified_to:
             return
@@ -296,8 +299,9 @@ class Segment:
             raise BrokenChain(error.message, start, batches.parse_prefix(data)[0]) from error
 
     def place_of_cut(self, offset: int) -> tuple[int, int]:
-        """(position, offset) where the segment has to be cut so that nothing reaches ``offset``: damaged
-        batches count as ones that do."""
+        """(position, offset) where the segment has to be truncated so that nothing reaches ``offset``:
+        damaged batches count as reaching it.
+        """
         try:
             place = self.locate(offset)
         except BrokenChain as error:
@@ -306,7 +310,7 @@ class Segment:
         return place.position, min(place.base_offset, offset) if place.size else offset
 
     def index_floor(self, offset: int) -> int:
-        """Position of a batch that is not behind the first one that ends at or behind ``offset``."""
+        """Position of a batch that is not after the first one that ends at or after ``offset``."""
         self.require_indexes()
         last, position = self.index.floor(offset)
         if last != ANY and not self._begins_at(position, last):
@@ -315,7 +319,7 @@ class Segment:
         return position
 
     def offset_behind(self, position: int) -> int | None:
-        """Last offset of a batch at or behind ``position`` that an index entry names; None without one."""
+        """Last offset of a batch at or after ``position`` that has an index entry; None without one."""
         self.require_indexes()
         index = self.index
         for _ in range(2):
@@ -337,9 +341,10 @@ class Segment:
         return header_at(self.file(), position, self.size)
 
     def walk(self, offset: int, end_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of the batches from the one that holds ``offset`` on. What was not written by
-        this process is read and checked, and held against the batch behind it. ``end_offset``: exclusive, of
-        the segment's records. Raises BrokenChain."""
+        """(position, header) of the batches from the one with ``offset`` on. Batches not written by this
+        process are read and checked, and compared with the next batch. ``end_offset``: exclusive, of the
+        segment's records. Raises BrokenChain.
+        """
         place = self.locate(offset)
         if not place.size and offset < end_offset <= self.base_offset + RELATIVE_OFFSET_MAX + 1:
             message = f"the segment ends at offset {place.base_offset}, and {end_offset} was expected"
@@ -363,10 +368,11 @@ class Segment:
             yield held
 
     def sound_headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of the batches from ``position`` on. What was not written by this process is
-        read and checked: a wrong header would tell of a producer or a transaction that there never was.
-        Raises BrokenChain."""
-        # In the middle nobody knows what is expected: what begins there was found by its neighbours.
+        """(position, header) of the batches from ``position`` on. Batches not written by this process are
+        read and checked: a wrong header would name a wrong producer or transaction. Raises BrokenChain.
+        """
+        # In the middle of a segment the expected offset is unknown: the position was found through its
+        # neighbours.
         first = self.header_at(position) if position else None
         next_offset = self.base_offset if first is None else max(first.base_offset, self.base_offset)
         for at, header in headers(self.file(), position, self.size, next_offset, dense_from=self.dense_from):
@@ -385,7 +391,7 @@ class Segment:
     # -- time --------------------------------------------------------------------------
 
     def load_max_timestamp(self) -> int:
-        """The largest timestamp, -1 when no batch has one."""
+        """The largest timestamp, -1 if no batch has one."""
         if self.max_timestamp == _NOT_LOADED:
             self.require_indexes()
         if self.max_timestamp == _NOT_LOADED:
@@ -401,8 +407,8 @@ class Segment:
     def time_floor(self, timestamp: int) -> int:
         """An offset before which every record is older than ``timestamp``.
 
-        It is that of the entry before the last older one: an entry whose offset is wrong, and names another
-        batch with the same timestamp, then leads nobody past records.
+        It is that of the entry before the last older one, so that an entry with a wrong offset, of another
+        batch with the same timestamp, skips no records.
         """
         self.require_indexes()
         index = self.time_index
@@ -426,11 +432,11 @@ class Segment:
         return header is not None and (timestamp_of(header), header.last_offset) == (timestamp, last_offset)
 
     def age_reference_ms(self) -> int:
-        """Where retention counts from: the largest timestamp, or the file's own where batches have none."""
+        """Where retention counts from: the largest timestamp, or the file's own if batches have none."""
         try:
             timestamp = self.load_max_timestamp()
         except BrokenChain:
-            timestamp = NO_TIMESTAMP  # Nobody knows how old its records are.
+            timestamp = NO_TIMESTAMP  # The age of its records is unknown.
         if timestamp >= 0:
             return timestamp
         return self._storage.modified_ms(self._file_path(layout.LOG_SUFFIX))
@@ -438,7 +444,7 @@ class Segment:
     # -- opening -----------------------------------------------------------------------
 
     def check_indexes(self) -> None:
-        """Raise :class:`DamagedIndex` when an index cannot belong to this log file."""
+        """Raise :class:`DamagedIndex` if an index cannot belong to this log file."""
         if self._indexes_missing:
             raise DamagedIndex(f"{self.path} lacks an index file")
         if self.size == 0 and (self.index.count or self.time_index.count):
@@ -452,7 +458,7 @@ class Segment:
         self._indexes_checked = True
 
     def distrust_indexes(self) -> None:
-        """An index file is missing or wrong: build both anew when they are needed."""
+        """An index file is missing or wrong: rebuild both when they are needed."""
         self.index.release()
         self.time_index.release()
         self.index.count = self.time_index.count = 0
@@ -460,7 +466,7 @@ class Segment:
         self.max_timestamp = _NOT_LOADED
 
     def require_indexes(self) -> None:
-        """Look at the indexes when they are first needed: opening must not touch every segment."""
+        """Check the indexes on first use: opening must not touch every segment."""
         if self._indexes_checked:
             return
         try:
@@ -515,9 +521,9 @@ class Segment:
             self._note(position, header.last_offset, timestamp_of(header), INTERVAL_BYTES)
 
     def read_next_offset(self) -> int:
-        """Exclusive end offset of a segment that was closed in good order: hops from the newest index entry.
+        """Exclusive end offset of a cleanly closed segment: hops from the newest index entry.
 
-        Raises when the file does not end with a whole batch or the indexes do not fit: then it must be
+        Raises if the file does not end with a whole batch or the indexes do not fit: then it must be
         recovered.
         """
         if self._indexes_missing:
@@ -540,7 +546,7 @@ class Segment:
                 epochs.assign(header.leader_epoch, header.base_offset)
 
     def start_indexes(self) -> None:
-        """Build the offset and time index anew, from the first batch on. Leaves the segment active."""
+        """Rebuild the offset and time index from the first batch on. Leaves the segment active."""
         self.index.reset()
         self.time_index.reset()
         self.indexed_position = 0
@@ -552,10 +558,10 @@ class Segment:
     # -- names -------------------------------------------------------------------------
 
     def rename(self, suffix: str) -> None:
-        """Give all files another suffix. The log file goes last: its name decides what they all are."""
+        """Give all files another suffix. The log file is renamed last: its name decides the state of all."""
         order = layout.SEGMENT_SUFFIXES
         if suffix in (layout.DELETED_SUFFIX, layout.CLEANED_SUFFIX):
-            order = order[::-1]  # And first when the segment goes: an index without a log is nothing.
+            order = order[::-1]  # And first when the segment is removed: an index without a log is ignored.
         self._rename(order, suffix)
 
     def rename_indexes(self, suffix: str) -> None:
@@ -577,13 +583,13 @@ class Segment:
             self.aborted.path = self._file_path(layout.ABORTED_SUFFIX)
 
     def verified_from(self, position: int) -> int:
-        """How far what begins there was found whole; ``position`` itself where nothing is known of it."""
+        """How far the batches from ``position`` on were checked; ``position`` itself if unknown."""
         if position < self.verified_to:
             return self.verified_to
         return next((end for start, end in self.verified_parts if start <= position < end), position)
 
     def note_verified(self, start: int, end: int) -> None:
-        """Whole batches were read back."""
+        """These batches were checked."""
         parts = []
         for part in self.verified_parts:
             if part[1] < start or end < part[0]:

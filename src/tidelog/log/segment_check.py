@@ -1,7 +1,7 @@
-"""Recovery of one segment: every byte is checked, and what the batches tell is learned from them.
+"""Recovery of one segment: every byte is checked, and the state is rebuilt from the batches.
 
-The first batch that is torn, damaged or out of order ends the segment. Indexes, leader epochs, producers and
-aborted transactions are built anew from what stands before it.
+The segment ends before the first batch that is torn, damaged or out of order. Indexes, leader epochs,
+producers and aborted transactions are rebuilt from the batches before it.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ class Recovered(NamedTuple):
     """What a check of every byte of a segment found."""
 
     next_offset: int  # Exclusive end offset of the last valid batch.
-    cut_bytes: int  # How much was cut off behind it; 0 when all was well.
-    reason: str  # Why; empty when all was well.
-    torn: bool = False  # Whether it can be the beginning of a write that was interrupted.
+    cut_bytes: int  # Bytes truncated after it; 0 if none.
+    reason: str  # Why; empty if nothing was truncated.
+    torn: bool = False  # Whether it can be the beginning of an interrupted write.
 
 
 def recover(
@@ -40,13 +40,13 @@ def recover(
     end_offset_max: int = LONG_MAX,
     history: History = NO_HISTORY,
 ) -> Recovered:
-    """Check every byte, cut behind the last valid batch, build the indexes anew. Leaves the segment active.
+    """Check every byte, truncate after the last valid batch, rebuild the indexes. Leaves the segment active.
 
-    ``epochs`` and ``producers`` know everything before the segment, and learn what is in it. ``before_cut``
-    hears what is about to be cut off. ``preallocated``: the file may end in space that was only reserved.
-    ``written_survives``: no crash can have brought old batches back, so of two that cannot follow each other
-    either may be the damaged one. ``end_offset_max``: exclusive, nothing was written behind. ``history``: the
-    epochs of what was synced.
+    ``epochs`` and ``producers`` know everything before the segment, and learn its content. ``before_cut`` is
+    called before a truncation. ``preallocated``: the file may end in reserved space. ``written_survives``: no
+    crash can have brought old batches back, so of two that cannot follow each other either may be the damaged
+    one. ``end_offset_max``: exclusive, nothing was written after it. ``history``: the epochs of what was
+    synced.
     """
     file = segment.file()
     file_size = file.size()
@@ -62,7 +62,7 @@ def recover(
             _learn_producer(segment, position, header, producers)
         segment.account(position, header.size, header.last_offset, timestamp_of(header), index_interval_bytes)
 
-    held: tuple[int, BatchHeader] | None = None  # Whole; whether it fits the next one is not known yet.
+    held: tuple[int, BatchHeader] | None = None  # Intact; whether it fits the next one is not known yet.
     try:
         for position, header in checked_headers(file, 0, file_size):
             epoch = max(epochs.latest, held[1].leader_epoch) if held else epochs.latest
@@ -113,6 +113,6 @@ def _check_order(segment: Segment, header: BatchHeader, next_offset: int, epoch:
         raise CorruptBatch(f"offset {header.base_offset} where {next_offset} was expected")
     if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         raise CorruptBatch(f"offset {header.last_offset} does not belong here")
-    # Bytes of before a truncation that power loss undid: whole batches, but of an older leader.
+    # Bytes from before a truncation that a power failure undid: intact batches, but of an older leader.
     if header.leader_epoch < NO_EPOCH or 0 <= header.leader_epoch < epoch:
         raise CorruptBatch(f"leader epoch {header.leader_epoch} follows {epoch}")

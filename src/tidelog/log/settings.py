@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class LogSettings(Protocol):
-    """What a log asks of its topic's configuration."""
+    """What a log needs of its topic's configuration."""
 
     @property
     def segment_bytes(self) -> int: ...
@@ -35,8 +35,9 @@ class LogSettings(Protocol):
 
 
 def roll_after_ms(config: LogSettings) -> int:
-    """How long a segment may be written to. Only what is inactive is compacted, so a compacted log rolls soon
-    enough for ``max.compaction.lag.ms``."""
+    """How long a segment may be active. Only inactive segments are compacted, so a compacted log rolls soon
+    enough for ``max.compaction.lag.ms``.
+    """
     if "compact" in config.cleanup_policy:
         return min(config.segment_ms, config.max_compaction_lag_ms)
     return config.segment_ms

@@ -1,8 +1,7 @@
 """How a log loses batches: at its end by truncation, at its start by DeleteRecords and retention, in between
 by compaction.
 
-Each step is ordered so that a crash leaves no hole, and nothing that was cut off comes back behind what is
-written later.
+Each step is ordered so that a crash leaves no hole, and truncated batches never return after later ones.
 """
 
 import logging
@@ -27,9 +26,9 @@ class Shortening(Appending):
     # -- at the end --------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that reaches ``offset`` or beyond; the log then ends behind the last batch left.
+        """Drop every batch that reaches ``offset`` or beyond; the log then ends after the last batch left.
 
-        That is at ``offset`` itself, unless it was inside a batch or where compaction left no record.
+        That is at ``offset`` itself, unless it was inside a batch or in a gap of compaction.
         """
         if offset >= self.end_offset:
             return
@@ -42,7 +41,7 @@ class Shortening(Appending):
         except OSError as error:
             raise self._fail("truncate", error) from error
         except CorruptBatch as error:
-            # What is left cannot be read to its end: it is checked when the log is opened again.
+            # The rest cannot be read to its end: it is checked when the log is reopened.
             raise self._fail("truncate", OSError(error.message)) from error
 
     def end_if_truncated(self, offset: int) -> int:
@@ -58,21 +57,21 @@ class Shortening(Appending):
         number = self._row.number_of(offset)
         segment = self._row.segments[number]
         position, end_offset = segment.place_of_cut(offset)
-        # What is durable is less from here on, whatever the disk does next.
+        # From here on less is durable, whatever the disk does next.
         self._lower_ends(end_offset)
         self._untouched = False
         self._row.drop_newest(number + 1)
         self._durability.names_changed = True
         if not segment.active:
             if self.checkpointed_recovery_point > end_offset:
-                # Should the dropped segments come back after a power failure, recovery would begin with
-                # them and never see the hole before them.
+                # If the dropped segments returned after a power failure, recovery would begin with them and
+                # never see the hole before them.
                 self._storage.sync_directory(self.directory)
             segment.activate()
-        # The end of the last batch, not some offset behind it: the next segment may begin there, and recovery
-        # takes a hole between segments for lost data.
+        # The end of the last batch, not an offset after it: the next segment may begin there, and recovery
+        # treats a hole between segments as lost data.
         self._lower_ends(segment.truncate(position, end_offset))
-        self._dense_mark.lower(self.end_offset)  # After the cut: what was cut off may have had gaps.
+        self._dense_mark.lower(self.end_offset)  # After the truncation: the removed part may have had gaps.
         self._segments_changed()
         self._snapshots.truncate_to(self.end_offset)
         if self.producers.newest_offset >= self.end_offset:
@@ -81,7 +80,7 @@ class Shortening(Appending):
         self._truncate_aborted(number)
 
     def _truncate_aborted(self, number: int) -> None:
-        """Only now: where the index is damaged, the batches that are left tell what was aborted."""
+        """Only now: if the index is damaged, the remaining batches tell what was aborted."""
         aborted = self._row.segments[number].aborted
         try:
             aborted.truncate(self.end_offset)
@@ -95,15 +94,15 @@ class Shortening(Appending):
         self._durability.lower(end_offset)
         if end_offset < self.start_offset:
             self.start_offset = end_offset
-        # A mark behind the end must not come back after a crash. One of the start would hide all that is
-        # written from here on; one of the clean part would have compaction pass over it, and a tombstone go
-        # while an older value of its key stays.
+        # A mark after the end must not return after a crash. A start mark would hide everything written from
+        # here on; a clean mark would make compaction skip it, and remove a tombstone while an older value of
+        # its key stays.
         start_lowered = self._start_mark.lower(end_offset)
         if self._clean_mark.lower(end_offset) or start_lowered:
             self._storage.sync_directory(self.directory)
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything and go on at ``offset``: a follower whose leader no longer has what comes next."""
+        """Drop everything and continue at ``offset``: a follower whose leader lacks the next records."""
         self._require_working()
         try:
             self._lower_ends(min(offset, self._row.first_offset))
@@ -120,8 +119,8 @@ class Shortening(Appending):
         self.start_offset = self.end_offset = offset
 
     def append_batches(self, data: memoryview, now_ms: int) -> int:
-        """As :meth:`Appending.append_batches`; but the first batch of a log that was just restarted may begin
-        before its start: a leader whose start lies inside a batch sends that batch whole.
+        """As :meth:`Appending.append_batches`; but the first batch of a restarted log may begin before its
+        start: a leader whose log start is inside a batch sends that batch whole.
         """
         start = self.start_offset
         if start == self.end_offset and len(data) > batches.HEADER_SIZE:
@@ -136,9 +135,9 @@ class Shortening(Appending):
     # -- at the start ------------------------------------------------------------------
 
     def advance_start(self, offset: int) -> None:
-        """Nothing before ``offset`` is readable any more (DeleteRecords); retention removes the segments.
+        """Nothing before ``offset`` is readable from now on (DeleteRecords); retention removes the segments.
 
-        A killed process does not forget it, and a power failure not once the log is synced.
+        This survives a killed process, and a power failure once the log is synced.
         """
         if offset > self.end_offset:
             raise OffsetOutOfRange(
@@ -150,7 +149,7 @@ class Shortening(Appending):
                 self._start_mark.set(offset)
                 self._durability.names_changed = True
             except OSError as error:
-                # Deleting is how a full disk gets room again: it must not need some.
+                # Deletion frees a full disk, so it must not need space.
                 _logger.warning("%s: a crash may forget its start %d: %s", self.directory, offset, error)
 
     def _raise_start(self, offset: int) -> None:
@@ -183,13 +182,13 @@ class Shortening(Appending):
             raise self._fail("delete old segments", error) from error
 
     def take_deleted(self, now_ms: int) -> list[Segment]:
-        """Segments that left the log long enough ago, for the caller to remove, in any thread: nobody else
-        uses their files. A large file takes the system a while.
+        """Segments that left the log long enough ago, for the caller to remove, in any thread: their files
+        are unused. A large file takes the system a while.
         """
         return self._row.take_deleted(now_ms)
 
     def remove_deleted(self, now_ms: int) -> None:
-        """Remove the files of segments that left the log long enough ago, here and now."""
+        """Remove the files of segments that left the log long enough ago, synchronously."""
         for segment in self.take_deleted(now_ms):
             segment.remove()
 
@@ -202,7 +201,7 @@ class Shortening(Appending):
         return segment
 
     def _inactive_changed(self) -> None:
-        """Segments other than the active one left: what appending has prepared stays."""
+        """Segments other than the active one were removed: prepared appends stay valid."""
         self._count_bytes()
         self._limit = (NO_OFFSET, self._active, 0)
         self._durability.names_changed = True
@@ -211,7 +210,7 @@ class Shortening(Appending):
     # -- in between --------------------------------------------------------------------
 
     def new_cleaned_segment(self, base_offset: int) -> Segment:
-        """An empty segment to write cleaned batches to, beside the log. Usable in a thread of its own."""
+        """An empty segment for cleaned batches, beside the log. Usable in a thread of its own."""
         handles = HandleCache()
         index_bytes = self._config.segment_index_bytes
         return Segment.create(
@@ -219,21 +218,21 @@ class Shortening(Appending):
         )
 
     def mark_clean(self, offset: int) -> None:
-        """Everything before ``offset`` was compacted, and that is on disk. To lose the mark costs a pass."""
+        """Everything before ``offset`` was compacted, and that is on disk. Losing the mark costs a pass."""
         try:
             self._clean_mark.set(offset)
         except OSError as error:
             _logger.warning("%s: cannot note that it is clean up to %d: %s", self.directory, offset, error)
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
-        """Put ``new`` (sealed and synced) in the place of ``old``, a run of inactive segments.
+        """Replace ``old``, a run of inactive segments, by ``new`` (complete and synced).
 
-        The new segment must reach exactly as far as the run did (an empty batch may do that): recovery takes
-        a hole between segments for lost data.
+        The new segment must end exactly where the run did (an empty batch may do that): recovery treats a
+        hole between segments as lost data.
         """
         self._require_working()
         try:
-            # The names of one directory reach the disk in order: the mark is there before the first gap.
+            # The names of one directory become durable in order: the mark is there before the first gap.
             self._dense_mark.expect_gaps(self._row.end_of(old[-1], self.end_offset)[0])
             self._row.replace(old, new, now_ms + self._config.file_delete_delay_ms)
         except OSError as error:

@@ -1,9 +1,9 @@
-"""What a log is made of, and what every part of it needs: its fields, its failure, its active segment's file.
+"""What all parts of a log share: its fields, its failure, its active segment's file.
 
 The log itself is :class:`tidelog.log.log.Log`; its parts by concern are the classes between this one and that
 (:mod:`~tidelog.log.syncing`, :mod:`~tidelog.log.appending`, :mod:`~tidelog.log.reading`,
-:mod:`~tidelog.log.shortening`). They share these fields because an append may afford no detour: it touches a
-dozen of them in less than a microsecond.
+:mod:`~tidelog.log.shortening`). They share these fields because an append cannot afford an indirection: it
+touches a dozen of them in less than a microsecond.
 """
 
 import logging
@@ -49,7 +49,7 @@ class LogState:
         self._start_mark = loaded.start_mark
         self._clean_mark = loaded.clean_mark
         self._dense_mark = loaded.dense_mark
-        self.cuts = 0  # How often the log was truncated or begun anew: offsets may name other records since.
+        self.cuts = 0  # How often the log was truncated or restarted: offsets may name other records since.
         self._damage = loaded.damage
         self._snapshots = loaded.snapshots
         self.producers: ProducerStates = loaded.snapshots.states
@@ -69,12 +69,12 @@ class LogState:
         return self._row.segments
 
     def refuse_writes(self, reason: str) -> StorageError:
-        """Until the log is opened again. The failure that is told from now on."""
+        """Until the log is reopened. This failure is reported from now on."""
         return self._durability.refuse(reason)
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the log takes no more writes."""
+        """Why the log accepts no writes."""
         return self._durability.failure
 
     @property
@@ -83,7 +83,7 @@ class LogState:
         return self._damage.reason
 
     def damage_is_known(self) -> None:
-        """The controllers remember it from now on."""
+        """The controllers know it from now on."""
         try:
             self._damage.clear()
         except OSError as error:
@@ -96,22 +96,22 @@ class LogState:
 
     @property
     def clean_offset(self) -> int:
-        """Exclusive: everything below was compacted. 0 when nothing is known."""
+        """Exclusive: everything below was compacted. 0 if unknown."""
         return max(self._clean_mark.offset, 0)
 
     @property
     def dense_from(self) -> int:
-        """No offset is missing between two batches behind it."""
+        """No offset is missing between two batches after it."""
         return self._dense_mark.dense_from
 
     @property
     def recovery_point(self) -> int:
-        """Where a check would have to begin after a crash; what the data directory checkpoints."""
+        """Where recovery would start after a crash; the data directory checkpoints it."""
         return self._durability.recovery_point
 
     @property
     def checkpointed_recovery_point(self) -> int:
-        """The recovery point of this log that the data directory has on disk."""
+        """The recovery point of this log in the data directory's checkpoint."""
         return self._durability.checkpointed_recovery_point
 
     @checkpointed_recovery_point.setter
@@ -129,7 +129,7 @@ class LogState:
         self._flush_messages = config.flush_messages
         self._flush_ms = config.flush_ms
         self._active.resize_indexes(config.segment_index_bytes)
-        self._size_limit = ALWAYS  # The next append works the limits out.
+        self._size_limit = ALWAYS  # The next append computes the limits.
 
     # -- failing -----------------------------------------------------------------------
 
@@ -154,11 +154,11 @@ class LogState:
         try:
             return self._active.file()
         except OSError as error:
-            # Nothing is lost: what is too many open files now need not be too many with the next append.
+            # Nothing is lost: the next append may find enough free file descriptors.
             raise StorageError(f"cannot open the newest segment of {self.directory}: {error}") from error
 
     def _segments_changed(self) -> None:
-        """Forget everything that was worked out for the segments as they were."""
+        """Forget everything derived from the segments as they were."""
         self._active = self._row.active
         self._count_bytes()
         self._tail_offset = self._tail_position = NO_OFFSET

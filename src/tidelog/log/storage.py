@@ -4,17 +4,17 @@ Owns the interface between the log and the files under it, so that the same log 
 (:mod:`tidelog.runtime.disk`) and on one that loses power on command (:mod:`tidelog.sim.disk`). Knows nothing
 about records, segments or indexes.
 
-**Written is not synced.** What ``write_at``, ``truncate`` or a store into a mapping changed is seen by every
-reader at once, but a power failure may lose any part of it, cut it at any byte, or keep a later change and
+**Written is not synced.** Every reader sees changes by ``write_at``, ``truncate`` or a store into a mapping
+at once, but a power failure may lose any part of them, cut them at any byte, or keep a later change and
 lose an earlier one, until ``sync`` of that file has returned. A killed process loses nothing that was
 written.
 
-**A name has a life of its own.** Creating, renaming and removing are durable only after ``sync_directory``.
+**Names are separate.** Creating, renaming and removing are durable only after ``sync_directory``.
 Changes of one directory become durable in the order in which they were made: a crash keeps a prefix of them.
 (Journaling file systems give this; the log relies on it when it deletes segments in order.)
 
-**Errors** are ``OSError`` as the system gives them; the log turns them into ``StorageError``. After a failed
-``sync`` nothing is known about what reached the disk, so nobody may retry it and call the data safe.
+**Errors** are ``OSError`` from the system; the log turns them into ``StorageError``. After a failed
+``sync`` it is unknown what reached the disk, so a retry must not report the data as safe.
 """
 
 from typing import NamedTuple, Protocol
@@ -23,28 +23,28 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """An open file. It closes itself when the last holder lets go: whoever still sends from it may finish."""
+    """An open file. It closes itself when the last holder releases it: a running send may finish."""
 
     def size(self) -> int: ...
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to ``size`` bytes; fewer only where the file ends."""
+        """Up to ``size`` bytes; fewer only at the end of the file."""
         ...
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Write all of ``data`` or raise; after an error any part of it may be there."""
+        """Write all of ``data`` or raise; after an error any part of it may be written."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut, or extend with zeros."""
+        """Truncate, or extend with zeros."""
         ...
 
     def reserve(self, size: int) -> None:
-        """Extend to ``size`` with zeros that own disk blocks: a later write cannot find the disk full."""
+        """Extend to ``size`` with zeros in allocated disk blocks: a later write cannot find the disk full."""
         ...
 
     def sync(self) -> None:
-        """Return when all that was written, by mappings too, survives a power failure. Safe in any thread."""
+        """Return when all writes, also through mappings, survive a power failure. Safe in any thread."""
         ...
 
 
@@ -79,7 +79,8 @@ class Storage(Protocol):
 
     def map(self, path: str, size: int, *, writable: bool) -> Mapping:
         """Map the first ``size`` bytes. A writable mapping extends a shorter file as ``File.reserve`` does: a
-        store into a page that has no block behind it would kill the process on a full disk."""
+        store into a page without a block would kill the process on a full disk.
+        """
         ...
 
     def list(self, directory: str) -> list[Entry]: ...
@@ -89,7 +90,7 @@ class Storage(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def make_directory(self, path: str) -> None:
-        """Make one directory (its parent exists); no error when it is there."""
+        """Create one directory (its parent exists); no error if it exists."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -97,7 +98,7 @@ class Storage(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file; no error when it is gone already."""
+        """Remove a file; no error if it does not exist."""
         ...
 
     def remove_directory(self, path: str) -> None:
@@ -120,9 +121,8 @@ class Storage(Protocol):
 class Region(NamedTuple):
     """Bytes of one segment file, not yet read: the server sends them from the page cache.
 
-    Holding a region keeps its file open, even when the segment is deleted meanwhile. Truncation may cut it
-    short: whoever reads must expect fewer bytes than ``size`` (only followers ever read what can still be
-    truncated).
+    Holding a region keeps its file open, even if the segment is deleted meanwhile. Truncation may shorten it:
+    readers must expect fewer bytes than ``size`` (only followers read what can still be truncated).
     """
 
     file: File
@@ -134,7 +134,7 @@ class Region(NamedTuple):
 
 
 class _EmptyFile:
-    """Nothing, for answers without data: an idle partition needs no open file to say so."""
+    """Nothing, for responses without data: an idle partition needs no open file."""
 
     def size(self) -> int:
         return 0

@@ -1,11 +1,11 @@
-"""Putting one cleaned segment in the place of a run of old ones, whole or not at all.
+"""Replaces a run of old segments by one cleaned segment, atomically.
 
 The cleaned files are synced under ``.cleaned``, then renamed to ``.swap``, the log file last: from that
-moment on the new segment wins, and a crash in any later step is finished here when the log is opened again.
-Before it, the old segments are untouched and the cleaned files are thrown away.
+moment on the new segment wins, and a crash in any later step is completed here when the log is reopened.
+Before it, the old segments are untouched and the cleaned files are deleted.
 
-When the disk refuses a step, the steps before it are taken back: the old segments stay readable under their
-names, and nothing is left that would win when the log is opened again.
+If the disk fails a step, the steps before it are undone: the old segments stay readable under their names,
+and nothing is left that would win when the log is reopened.
 """
 
 import logging
@@ -32,19 +32,19 @@ def swap_in(old: Sequence[Segment], new: Segment) -> None:
 
 
 def _take_back(old: Sequence[Segment], new: Segment) -> None:
-    """A crash in here is finished forward, as one before: the new log file gives up its name last of all."""
+    """A crash in here is completed forward: the new log file is renamed back last."""
     try:
         new.rename_indexes(layout.SWAP_SUFFIX)  # Out of the way of the old ones.
         for segment in old:
             segment.rename("")
         new.rename(layout.CLEANED_SUFFIX)
     except OSError as error:
-        # Each segment knows the names that its files have now, so reads go on even so.
+        # Each segment knows the current names of its files, so reads continue.
         _logger.error("%s stays half replaced until the log is opened again: %s", old[0], error)
 
 
 def finish_interrupted(storage: Storage, directory: str, entries: Sequence[Entry]) -> bool:
-    """Finish or undo what a crash left half done; True when names changed and must be listed again."""
+    """Complete or undo what a crash interrupted; True if names changed and must be listed again."""
     names = {entry.name for entry in entries}
     changed = False
     for entry in entries:
@@ -72,13 +72,13 @@ def _finish_swap(storage: Storage, directory: str, base_offset: int, size: int, 
     )
     for name in sorted(names):
         original = layout.base_offset_of(name, layout.LOG_SUFFIX)
-        # An original behind the last batch that is left may stay: compaction will look at it again.
+        # An original after the last remaining batch may stay: compaction will process it again.
         if original is not None and base_offset < original < end_offset:
             for kind in reversed(layout.SEGMENT_SUFFIXES):
                 storage.remove(layout.segment_path(directory, original) + kind)
     for kind in layout.SEGMENT_SUFFIXES:
         swap_name = f"{layout.segment_path('', base_offset)[1:]}{kind}{layout.SWAP_SUFFIX}"
-        # Where it is missing it already has its final name: the log file is renamed last.
+        # If it is missing it already has its final name: the log file is renamed last.
         if swap_name in names:
             storage.rename(f"{directory}/{swap_name}", path + kind)
             names.discard(swap_name)

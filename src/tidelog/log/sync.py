@@ -1,7 +1,7 @@
-"""Group commit: what one sync must cover, run in a thread while the log goes on.
+"""Group commit: what one sync must cover, run in a thread while the log is in use.
 
-A ticket holds open files, never the log: the thread that runs it cannot meet a half-changed log, and the log
-may roll, truncate or close meanwhile. The log takes the outcome into account when the ticket comes back.
+A ticket holds open files, never the log: the thread that runs it cannot see a half-changed log, and the log
+may roll, truncate or close meanwhile. The log applies the result when the ticket returns.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,17 +11,17 @@ from tidelog.log.storage import File, Storage
 
 
 class Unsynced:
-    """Files that the next sync must cover. They are opened when it begins: a thousand logs that wait for one
-    shall not hold thousands of descriptors.
+    """Files that the next sync must cover. They are opened when it begins: a thousand waiting logs must not
+    hold thousands of descriptors.
 
-    Two are never equal. Files that change again while they are being synced are a new one, and stay when the
-    old one goes.
+    Two are never equal. Files that change again during a sync are a new one, which stays when the old one is
+    done.
     """
 
     __slots__ = ("open",)
 
     def __init__(self, open_files: Callable[[], list[File]]) -> None:
-        self.open = open_files  # Leaves out those that are gone: nobody needs them any more.
+        self.open = open_files  # Skips deleted files: they are not needed.
 
 
 def unsynced_file(storage: Storage, path: str) -> Unsynced:
@@ -53,7 +53,8 @@ class SyncTicket:
         self._storage = storage
         self._files = files
         self.directories = directories  # Whose names are synced, too.
-        # Whether nobody else has synced these names meanwhile: until this is done they may not be on disk.
+        # Whether no other ticket has synced these names meanwhile: until this is done they may not be on
+        # disk.
         self.owes_names = bool(directories)
         self.covers: list[SyncTicket] = []  # Those whose names this one syncs, too.
         self.end_offset = end_offset  # Exclusive. Lowered when the log is truncated while this runs.
@@ -64,7 +65,7 @@ class SyncTicket:
         self.error: OSError | None = None
 
     def run(self) -> None:
-        """Sync. Safe in any thread; never raises: ``Log.finish_sync`` tells of the error."""
+        """Sync. Safe in any thread; never raises: ``Log.finish_sync`` reports the error."""
         try:
             for file in self._files:
                 file.sync()

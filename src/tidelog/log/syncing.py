@@ -1,6 +1,6 @@
-"""How what was written to a log becomes durable: when a sync is due, and group commits by ticket.
+"""How writes to a log become durable: when a sync is due, and group commits by ticket.
 
-After a failed sync nothing may be called durable any more, so that fails the log.
+After a failed sync nothing may be reported as durable, so the log fails.
 """
 
 from tidelog.config.kinds import LONG_MAX
@@ -13,7 +13,7 @@ class Syncing(LogState):
     __slots__ = ()
 
     def sync_due(self, now_ms: int) -> bool:
-        """Whether ``flush.messages`` or ``flush.ms`` asks for a sync, or segments have come or gone."""
+        """Whether ``flush.messages`` or ``flush.ms`` asks for a sync, or segments were added or removed."""
         durability = self._durability
         pending = self.end_offset - durability.synced_end_offset
         if pending >= self._flush_messages or durability.names_changed or durability.waiting:
@@ -26,7 +26,7 @@ class Syncing(LogState):
         return self._flush_ms < LONG_MAX
 
     def sync_with(self, path: str) -> None:
-        """Make a file that lies beside the segments durable with the next sync."""
+        """Make another file in the directory durable with the next sync."""
         self._durability.waiting.append(unsynced_file(self._storage, path))
         self._durability.names_changed = True
 
@@ -40,8 +40,9 @@ class Syncing(LogState):
             raise self._fail("sync", error) from error
 
     def finish_sync(self, ticket: SyncTicket, now_ms: int) -> None:
-        """Take the outcome of a ticket that has run into account. Raises StorageError when it failed, and
-        then the log has failed: nobody knows what is on disk, so no later sync may promise it."""
+        """Apply the result of a ticket that has run. Raises StorageError if it failed; then the log has
+        failed: it is unknown what is on disk, so no later sync may promise it.
+        """
         try:
             self._durability.finish(ticket, now_ms)
         except StorageError:
@@ -62,7 +63,7 @@ class Syncing(LogState):
 
     @property
     def needs_sync(self) -> bool:
-        """Whether something of the log could be lost in a power failure."""
+        """Whether a power failure could lose something of the log."""
         if self.closed or self.failure is not None:
             return False
         return not self._durability.is_complete(self.end_offset, self.epochs)

@@ -1,8 +1,8 @@
-"""Finding damage in old segments before a reader does: bits flip on disks that say that all is well.
+"""Finds damage in old segments before a reader does: disks can flip bits without reporting an error.
 
-What this process has written was checked when it came in. What it found on disk is checked when it is first
-read, and every byte is looked at now and then by whoever walks over :func:`pieces`. The checksum of
-a batch does not cover its offset and length, so those are held against their neighbours.
+Batches written by this process were checked when they arrived. What it found on disk is checked when it is
+first read, and the scrubber checks every byte periodically (:func:`pieces`). The checksum of a batch does not
+cover its offset and length, so those are compared with their neighbours.
 """
 
 from collections.abc import Generator
@@ -18,21 +18,21 @@ from tidelog.protocol.batch import BatchHeader
 from tidelog.types import NO_EPOCH
 
 PIECE_BYTES = 1 << 20
-SLICE_BYTES = 128 << 10  # read back at once: less than 5 ms, however small the batches are
+SLICE_BYTES = 128 << 10  # checked at once: less than 5 ms, however small the batches are
 ANY_EPOCH = -1
 ORDER_SIZE = batches.LENGTH_PREFIX_SIZE + 4  # Offset, length and leader epoch.
 
 
 class DamagedSegment(StorageError):
-    """Records on disk are not what was written."""
+    """Records on disk are damaged."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
-        self.offset = offset  # Everything before it that was read is whole.
+        self.offset = offset  # Everything checked before it is intact.
 
 
 class Piece(NamedTuple):
-    """Bytes of a segment to be checked, anywhere."""
+    """A range of a segment to be checked."""
 
     segment: Segment
     region: Region
@@ -40,8 +40,8 @@ class Piece(NamedTuple):
     end_offset: int  # exclusive: no batch ends behind
     is_last: bool  # of its segment
     epoch_max: int = ANY_EPOCH  # of what follows the segment
-    dense_from: int = LONG_MAX  # no offset is missing between two batches behind it
-    history: History = NO_HISTORY  # which epochs its batches are of
+    dense_from: int = LONG_MAX  # no offset is missing between two batches after it
+    history: History = NO_HISTORY  # the epochs of its batches
 
     def check(self) -> "Checked":
         """Reads and checks. Safe in any thread."""
@@ -57,8 +57,8 @@ class Piece(NamedTuple):
 
 class Checked(NamedTuple):
     whole_bytes: int
-    next_offset: int  # exclusive end of the batches that are whole
-    damage: str  # what is wrong with the one behind them; empty: nothing, or it was not read to its end
+    next_offset: int  # exclusive end of the intact batches
+    damage: str  # what is wrong with the next one; empty: nothing, or it was not read to its end
 
 
 def check(
@@ -72,14 +72,14 @@ def check(
     dense_from: int = LONG_MAX,
     history: History = NO_HISTORY,
 ) -> Checked:
-    """Every batch that is there in full; with ``to_the_end`` all of them must be, and what comes behind is of
-    ``epoch_max``. Behind ``limit`` bytes no batch ends that counts: the rest only shows what follows.
-    ``history``: of which epochs the batches are, where that is known.
+    """Check every complete batch; with ``to_the_end`` all must be, and what follows is of ``epoch_max``.
+    Batches that end after ``limit`` bytes do not count: they only show what follows. ``history``: the epochs
+    of the batches, if known.
     """
     at = 0
     end = len(data) if limit is None else limit
     epoch: int = NO_EPOCH
-    whole_before = 0, next_offset  # Where the last batch begins, and what may have been expected there.
+    whole_before = 0, next_offset  # Where the last batch begins, and which offset was expected there.
     try:
         while len(data) - at >= batches.HEADER_SIZE:
             base_offset, size = batches.parse_prefix(data, at)
@@ -114,7 +114,7 @@ def check(
 
 
 class _OutOfOrder(CorruptBatch):
-    """One of two batches does not say the truth; which one, nobody knows."""
+    """One of two batches is wrong; it is unknown which."""
 
 
 def _check_order(base_offset: int, epoch: int, offset_min: int, epoch_min: int, dense_from: int) -> None:
@@ -129,18 +129,17 @@ def verify_read(
     epoch_max: int, history: History = NO_HISTORY,
 ) -> tuple[BatchHeader | None, int]:  # fmt: skip
     """Check what a reader of ``offset`` is about to get from a segment whose records end before
-    ``end_offset``; the first batch's header, and how many bytes of whole batches there are. Raises
+    ``end_offset``; returns the first batch's header, and how many bytes of intact batches there are. Raises
     :class:`DamagedSegment`. ``is_whole``: it ends with a batch. ``epoch_max``: the epoch of what follows the
     segment.
     """
-    # And the beginning of the batch behind: neither offset nor length nor epoch of a batch are under its CRC.
+    # And the beginning of the next batch: the CRC covers neither offset nor length nor epoch.
     end = min(position + size + ORDER_SIZE, segment.size)
     data = memoryview(segment.file().read_at(position, end - position))
     to_the_end = end >= segment.size
     expected = segment.base_offset
     if position and len(data) >= batches.HEADER_SIZE:
-        # Its place among the batches before it was found by hops; where no offset is missing, it holds what
-        # is asked for.
+        # Its position was found by hops; where no offset is missing, it holds the requested one.
         expected = max(expected, batches.parse_prefix(data)[0])
         if offset < expected and expected > segment.dense_from:
             raise DamagedSegment(f"{segment!r} is damaged: {expected} where {offset} was expected", offset)
@@ -160,7 +159,7 @@ def verify_read(
 def pieces(
     segment: Segment, end_offset: int, epoch_max: int = ANY_EPOCH
 ) -> Generator[Piece, Checked | None, None]:
-    """The whole segment, piece by piece; the caller says with ``send`` what became of the last piece."""
+    """The whole segment, piece by piece; the caller reports the result of each piece with ``send``."""
     position, next_offset = 0, segment.base_offset
     wanted = PIECE_BYTES
     while position < segment.size:

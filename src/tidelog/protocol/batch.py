@@ -36,7 +36,7 @@ from tidelog.errors import CorruptBatch, ErrorCode
 Buffer = bytes | bytearray | memoryview
 
 HEADER_SIZE = 61
-LENGTH_PREFIX_SIZE = 12  # base offset and batch length: what must be read to know where the next batch starts
+LENGTH_PREFIX_SIZE = 12  # base offset and batch length: enough to find the next batch
 MAGIC = 2
 CRC_FROM = 21  # first byte the CRC covers
 
@@ -44,7 +44,7 @@ CODEC_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
 TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
-DELETE_HORIZON_MASK = 0x40  # base timestamp holds the time after which tombstones may go
+DELETE_HORIZON_MASK = 0x40  # base timestamp holds the time after which tombstones may be removed
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qi")
@@ -67,7 +67,7 @@ class BatchHeader(NamedTuple):
     attributes: int
     last_offset_delta: int
     base_timestamp: int
-    max_timestamp: int  # -1 when no record carries one
+    max_timestamp: int  # -1 if no record has one
     producer_id: int  # -1 without idempotence
     producer_epoch: int
     base_sequence: int
@@ -105,34 +105,34 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From this time on compaction may drop the batch's tombstones; None until a pass has set it."""
+        """From this time on compaction may remove the batch's tombstones; None until a pass has set it."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
 
 
-# What BatchHeader._make does, less a call: every batch is looked at several times on its way.
+# What BatchHeader._make does, without a call: every batch is parsed several times on its way.
 make_header: Callable[[tuple[int, ...]], BatchHeader] = partial(tuple.__new__, BatchHeader)
 unpack_header: Callable[[Buffer], tuple[int, ...]] = _HEADER.unpack_from
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at ``position``; the caller made sure that 61 bytes are there. Checks nothing."""
+    """The header at ``position``; the caller ensures that 61 bytes are there. Checks nothing."""
     return make_header(_HEADER.unpack_from(buffer, position))
 
 
 def parse_prefix(buffer: Buffer, position: int = 0) -> tuple[int, int]:
-    """(base offset, whole size in bytes) of the batch at ``position``: enough to hop to the next one."""
+    """(base offset, size in bytes) of the batch at ``position``: enough to find the next one."""
     base_offset, length = _PREFIX.unpack_from(buffer, position)
     return base_offset, length + LENGTH_PREFIX_SIZE
 
 
 def parse_leader_epoch(buffer: Buffer, position: int = 0) -> int:
-    """In which epoch the batch at ``position`` was appended."""
+    """The leader epoch of the batch at ``position``."""
     epoch: int = _EPOCH.unpack_from(buffer, position + LENGTH_PREFIX_SIZE)[0]
     return epoch
 
 
 def check(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header of a whole and valid batch at ``position``; :class:`CorruptBatch` says what is wrong.
+    """The header of a complete and valid batch at ``position``; :class:`CorruptBatch` says what is wrong.
 
     Checks length, magic, CRC and that the counts fit together: everything that can be checked without opening
     the records.
@@ -142,7 +142,7 @@ def check(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptBatch(f"{available} bytes are too few for a batch header of {HEADER_SIZE}")
     header = make_header(_HEADER.unpack_from(buffer, position))
     if header.magic != MAGIC:
-        # Before the length: older formats have the same prefix, and their sender deserves the true reason.
+        # Before the length: older formats have the same prefix, and should get the correct error.
         raise CorruptBatch(f"magic byte {header.magic}, only {MAGIC} is supported", ErrorCode.INVALID_RECORD)
     size = header.length + LENGTH_PREFIX_SIZE
     if size < HEADER_SIZE or size > available:
@@ -159,7 +159,7 @@ def check(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iterate(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch; stops before a partial one, such as a fetch may end in."""
+    """(position, header) of each whole batch; stops before a partial one, which may end a fetch."""
     stop = len(buffer) if end is None else end
     while stop - position >= HEADER_SIZE:
         header = parse_header(buffer, position)
@@ -171,7 +171,7 @@ def iterate(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterat
 
 
 def iterate_checked(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """The same, and each of them is checked; raises :class:`CorruptBatch`."""
+    """The same, with every batch checked; raises :class:`CorruptBatch`."""
     position, stop = 0, len(buffer)
     while stop - position >= HEADER_SIZE:
         size = _PREFIX.unpack_from(buffer, position)[1] + LENGTH_PREFIX_SIZE
@@ -182,18 +182,18 @@ def iterate_checked(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch its place in the log. Neither field is under the CRC."""
+    """Set the batch's offset and leader epoch, which the CRC does not cover."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + 12, leader_epoch)
 
 
 def assign_whole(buffer: bytearray | memoryview, base_offset: int, length: int, leader_epoch: int) -> None:
-    """The same to the one batch in ``buffer``, whose length is known: one call where produce needs it."""
+    """The same for the single batch in ``buffer``, whose length is known: one call on the produce path."""
     _PLACE.pack_into(buffer, 0, base_offset, length, leader_epoch)
 
 
 def set_append_time(buffer: bytearray | memoryview, position: int, size: int, timestamp_ms: int) -> None:
-    """Stamp the whole batch with the broker's time (LogAppendTime); the base timestamp stays, as in Kafka."""
+    """Set the broker's time (LogAppendTime) for the whole batch; the base timestamp stays, as in Kafka."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + CRC_FROM)
     _ATTRIBUTES.pack_into(buffer, position + CRC_FROM, attributes | TIMESTAMP_TYPE_MASK)
     _TIMESTAMP.pack_into(buffer, position + 35, timestamp_ms)
@@ -201,14 +201,14 @@ def set_append_time(buffer: bytearray | memoryview, position: int, size: int, ti
 
 
 def set_max_timestamp(buffer: bytearray | memoryview, timestamp_ms: int) -> BatchHeader:
-    """Give the one batch in ``buffer`` another largest timestamp; its header as it is now."""
+    """Set another largest timestamp in the single batch in ``buffer``; returns its new header."""
     _TIMESTAMP.pack_into(buffer, 35, timestamp_ms)
     seal(buffer, 0, len(buffer))
     return parse_header(buffer)
 
 
 def seal(buffer: bytearray | memoryview, position: int, size: int) -> None:
-    """Write the CRC that fits the bytes."""
+    """Write the CRC of the bytes."""
     view = memoryview(buffer)
     _CRC.pack_into(buffer, position + 17, crc32c(view[position + CRC_FROM : position + size]))
 
@@ -228,7 +228,9 @@ def write_header(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> None:
-    """Make a sealed batch of the first ``size`` bytes, whose records already lie behind the header."""
+    """Write header and CRC of a batch into the first ``size`` bytes, whose records already follow
+    the header.
+    """
     _HEADER.pack_into(
         buffer, 0, base_offset, size - LENGTH_PREFIX_SIZE, leader_epoch, MAGIC, 0, attributes,
         last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
@@ -237,7 +239,7 @@ def write_header(
 
 
 def build(records: Buffer, **fields: int) -> bytearray:
-    """A sealed batch around already encoded (and, by ``attributes``, already compressed) records.
+    """A complete batch around already encoded (and, by ``attributes``, already compressed) records.
 
     The fields are those of :func:`write_header`.
     """
@@ -257,9 +259,9 @@ def rebuild(
     base_timestamp: int | None = None,
     max_timestamp: int | None = None,
 ) -> bytearray:
-    """A sealed batch that stands where ``header``'s stood, with other records in it.
+    """A complete batch that replaces ``header``'s, with other records in it.
 
-    Offsets, leader epoch and the producer's sequence stay: readers and producers go on finding it by them.
+    Offsets, leader epoch and the producer's sequence stay: readers and producers still find it by them.
     """
     return build(
         records,

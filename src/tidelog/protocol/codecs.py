@@ -1,13 +1,13 @@
-"""The codecs a record batch may be compressed with: their ids, their names, and both directions.
+"""The codecs of a record batch: their ids, their names, and both directions.
 
 Owns the ids on the wire, the names in ``compression.type``, and the framing each client expects. Knows
 nothing of batches: bytes in, bytes out.
 
-Two rules hold for whatever comes in from a client. Output is bounded: a batch of a few kilobytes can claim
-gigabytes, so decompression writes into a buffer that never grows past the limit. And nothing but
-:class:`CorruptBatch` escapes, whatever the bytes are.
+Two rules hold for input from clients. Output is bounded: a batch of a few kilobytes can claim gigabytes, so
+decompression writes into a buffer that never exceeds the limit. And only :class:`CorruptBatch` is raised,
+whatever the bytes are.
 
-cramjam is imported on first use: most brokers only pass compressed batches on and never pay for it.
+cramjam is imported on first use: most brokers only forward compressed batches and never need it.
 """
 
 import mmap
@@ -20,10 +20,10 @@ from tidelog.errors import CorruptBatch, ErrorCode, InvalidConfig
 from tidelog.protocol.batch import Buffer
 
 MAX_DECOMPRESSED_BYTES = 128 << 20
-"""How far the records of one batch may expand unless the caller says otherwise."""
+"""The default limit of the decompressed size of one batch."""
 
 PRODUCER = "producer"
-"""The value of ``compression.type`` that means: keep what the producer chose."""
+"""The value of ``compression.type`` that keeps the producer's codec."""
 
 
 class Codec(IntEnum):
@@ -45,7 +45,7 @@ _BY_ID: dict[int, Codec] = {codec.value: codec for codec in Codec}
 _BY_SETTING: dict[str, Codec | None] = {
     PRODUCER: None,
     "uncompressed": Codec.NONE,
-    "none": Codec.NONE,  # what clients call it; Kafka's brokers say "uncompressed"
+    "none": Codec.NONE,  # clients' name for it; Kafka's brokers say "uncompressed"
     "gzip": Codec.GZIP,
     "snappy": Codec.SNAPPY,
     "lz4": Codec.LZ4,
@@ -53,7 +53,7 @@ _BY_SETTING: dict[str, Codec | None] = {
 }
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", PRODUCER)
-"""What the setting ``compression.type`` of a topic may say."""
+"""Allowed values of a topic's ``compression.type``."""
 
 _ZSTD_LEVEL = 3
 _GZIP_LEVEL = 6
@@ -61,9 +61,9 @@ _LZ4_LEVEL = 1
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version 1, readable from version 1 on
-_XERIAL_BLOCK_BYTES = 32 << 10  # before compression; what the Java client uses
+_XERIAL_BLOCK_BYTES = 32 << 10  # before compression; the Java client's size
 _INT32 = struct.Struct(">i")
-_SNAPPY_EXPANSION_MAX = 32  # three bytes of snappy become at most 64; a larger claim is a lie
+_SNAPPY_EXPANSION_MAX = 32  # three bytes of snappy become at most 64; a larger claim is false
 _EXPANSION_MAX = {
     Codec.NONE: 1,
     Codec.GZIP: 1032,  # a match of 258 bytes takes two bits
@@ -73,12 +73,12 @@ _EXPANSION_MAX = {
 }
 
 _FIRST_GUESS_BYTES_MIN = 64 << 10
-_LAZY_FROM_BYTES = 1 << 20  # such memory is only had where something is written: to fill it takes too long
-_OUTPUT_FULL = "failed to write whole buffer"  # how cramjam says that the output did not fit
+_LAZY_FROM_BYTES = 1 << 20  # such memory is allocated lazily: filling it takes too long
+_OUTPUT_FULL = "failed to write whole buffer"  # cramjam's error when the output does not fit
 
 
 def codec_of_setting(compression_type: str) -> Codec | None:
-    """The codec a topic's ``compression.type`` asks for; None means: whatever the producer used."""
+    """The codec for a topic's ``compression.type``; None: the producer's."""
     try:
         return _BY_SETTING[compression_type]
     except KeyError:
@@ -87,7 +87,7 @@ def codec_of_setting(compression_type: str) -> Codec | None:
 
 
 def codec_of_id(codec: int) -> Codec:
-    """The codec behind an id from a batch; refuses the ids nobody has given a meaning."""
+    """The codec of an id in a batch; refuses undefined ids."""
     known = _BY_ID.get(codec)
     if known is None:
         raise CorruptBatch(f"unknown compression codec {codec}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -95,7 +95,7 @@ def codec_of_id(codec: int) -> Codec:
 
 
 def expansion_max(codec: int) -> int:
-    """How many bytes one compressed byte can become at most; large blocks of nothing but zeros come close."""
+    """The largest expansion of one compressed byte; large blocks of zeros come close."""
     known = _BY_ID.get(codec)
     return 1 if known is None else _EXPANSION_MAX[known]
 
@@ -107,7 +107,7 @@ def compress(codec: int, data: Buffer) -> Buffer:
 
 
 def decompress(codec: int, data: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
-    """The bytes that were compressed; refuses what is broken or expands past ``limit``."""
+    """The decompressed bytes; refuses invalid data and data that expands beyond ``limit``."""
     known = codec_of_id(codec)
     return data if known is Codec.NONE else _DECOMPRESS[known](data, limit)
 
@@ -208,7 +208,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         _append_snappy_block(output, view, limit)
         return output
-    # Version numbers are not looked at: some clients wrote them in the wrong byte order.
+    # Version numbers are ignored: some clients wrote them in the wrong byte order.
     position = len(_XERIAL_HEADER)
     while position < len(view):
         try:
@@ -227,7 +227,7 @@ def _append_snappy_block(output: bytearray, block: memoryview, limit: int) -> No
     import cramjam
 
     try:
-        # The length is the block's own claim: it is checked before anything of that size is allocated.
+        # The length is the block's own claim: it is checked before memory of that size is allocated.
         length = cramjam.snappy.decompress_raw_len(block)
         if length > _SNAPPY_EXPANSION_MAX * len(block):
             raise _broken(Codec.SNAPPY, f"{len(block)} bytes cannot become {length}")

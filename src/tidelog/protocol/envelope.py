@@ -1,7 +1,7 @@
-"""Envelope, version 0, by hand: a client's request, as it came, on its way to the active controller and back.
+"""Envelope, version 0, by hand: a client's unchanged request, forwarded to the active controller and back.
 
-The answer's tagged field is ours: how far the controller's metadata log was when it answered, so that the
-broker in between can wait until it knows as much itself.
+The tagged field of the response is ours: the end of the controller's metadata log when it responded, so that
+the forwarding broker can wait until its own metadata has reached it.
 """
 
 from typing import NamedTuple
@@ -29,8 +29,8 @@ _OFFSET_MARK = bytes((1, _OFFSET_TAG, 8))
 
 class Answer(NamedTuple):
     error: ErrorCode
-    data: memoryview | None  # header and body of the client's answer
-    metadata_offset: int  # -1 when it was not told
+    data: memoryview | None  # header and body of the client's response
+    metadata_offset: int  # -1 if unknown
 
 
 def encode_request(correlation_id: int, client_id: str, data: memoryview, host: bytes) -> bytes:
@@ -54,7 +54,7 @@ def encode_request(correlation_id: int, client_id: str, data: memoryview, host: 
 
 
 def decode_request(frame: memoryview, position: int) -> memoryview:
-    """The client's request in it."""
+    """The client's request inside."""
     try:
         data, position = read_bytes(frame, position, True)
         _, position = read_bytes(frame, position, True)

@@ -1,17 +1,17 @@
-"""A look at a request before kio parses it, for three things kio's parser does not forgive.
+"""Checks a request before kio parses it, for three things that kio's parser does not handle.
 
-**False counts.** kio's parser is native code that makes room for as many elements as a count claims before it
-looks for them; a count of two thousand million in a request of twenty bytes ends the whole process. So each
-version's layout is walked first, from the same schema, and kio only sees requests whose elements are all
-there.
+**False counts.** kio's parser is native code that allocates as many elements as a count claims before it
+reads them; a count of two thousand million in a request of twenty bytes ends the whole process. So each
+version's layout is walked first, from the same schema, and kio only gets requests whose elements are all
+present.
 
-**Durations without end.** Kafka's are any 64-bit number of milliseconds, Python's are not. :func:`tame`
+**Unlimited durations.** Kafka's are any 64-bit number of milliseconds, Python's are not. :func:`tame`
 shortens them.
 
-**Unknown tagged fields.** A client newer than we are may add them to any version, and they mean nothing to
-us; kio refuses the request for them. :func:`tame` takes them out.
+**Unknown tagged fields.** A newer client may add them to any version, and they mean nothing to us; kio
+refuses the request for them. :func:`tame` removes them.
 
-A walk raises :class:`Malformed`, or ``IndexError`` and ``struct.error`` where the buffer ends.
+A walk raises :class:`Malformed`, or ``IndexError`` and ``struct.error`` at the end of the buffer.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from tidelog.protocol.wire import INT16, INT32, INT64, Buffer, Malformed, read_uvarint, write_uvarint
 
-DURATION_MAX_MS = 1 << 52  # 142,000 years; kio's limit lies above it
+DURATION_MAX_MS = 1 << 52  # 142,000 years; kio's limit is above it
 
 
 class Cut(NamedTuple):
-    """What kio must not see, such as a section with unknown tagged fields, and what it sees instead."""
+    """A part that kio must not see, such as a section with unknown tagged fields, and its replacement."""
 
     start: int
     end: int  # exclusive
@@ -34,7 +34,7 @@ class Cut(NamedTuple):
 
 
 Walk = Callable[[Buffer, int, list[Cut]], int]
-"""Position in, position behind the entity or value out; unknown tagged fields on the way are noted."""
+"""Position in, position after the entity or value out; records unknown tagged fields on the way."""
 
 _SIZES = {
     **dict.fromkeys(("bool", "int8", "uint8"), 1),
@@ -46,7 +46,9 @@ _SIZES = {
 
 
 def tame(entity: Any, frame: Buffer, position: int) -> tuple[Buffer, int]:
-    """The request at ``position`` as kio can read it; the frame itself but where tagged fields must go."""
+    """The request at ``position`` in a form that kio can read; the frame itself unless tagged fields must be
+    removed.
+    """
     cuts: list[Cut] = []
     walker(entity)(frame, position, cuts)
     if not cuts:
@@ -92,7 +94,7 @@ def without_none(hint: Any) -> Any:
 
 
 def element_type(hint: Any) -> Any | None:
-    """What an array holds; None for what is no array."""
+    """The element type of an array; None if it is not an array."""
     bare = without_none(hint)
     return get_args(bare)[0] if get_origin(bare) is tuple else None
 
@@ -120,7 +122,7 @@ def _value(field: Field[Any], kind: Any, flexible: bool) -> Walk:
 
 
 def _nullable(walk: Walk) -> Walk:
-    """A byte in front, 1 or -1, says whether the entity is there (KIP-893)."""
+    """A leading byte, 1 or -1, says whether the entity is present (KIP-893)."""
 
     def walk_nullable(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
         marker = buffer[position]
@@ -143,7 +145,7 @@ def _array(walk: Walk, flexible: bool, may_be_null: bool) -> Walk:
             position += 4
         if count < 0 and not may_be_null:
             raise Malformed("an array is null that may not be")
-        # An element has at least one byte: without this, a false count would keep us busy for a long time.
+        # An element has at least one byte: without this, a false count would take a long time.
         _require(count, buffer, position)
         for _ in range(count):
             position = walk(buffer, position, cuts)
@@ -186,8 +188,8 @@ def _walk_tags(buffer: Buffer, position: int, cuts: list[Cut], tagged: dict[int,
         size, position = read_uvarint(buffer, position)
         end = _behind(size, buffer, position)
         if tag in tagged:
-            # Known gap: unknown fields inside of a known one stay, as cutting them would change its size; kio
-            # then refuses the request. None of the requests served so far has such fields.
+            # Known gap: unknown fields inside a known one stay, as removing them would change its size; kio
+            # then refuses the request. No request served so far has such fields.
             if tagged[tag](buffer, position, []) != end:
                 raise Malformed(f"tagged field {tag} does not have the {size} bytes it claims")
             known.append(bytes(buffer[field_start:end]))
@@ -203,6 +205,6 @@ def _behind(size: int, buffer: Buffer, position: int) -> int:
 
 
 def _require(size: int, buffer: Buffer, position: int) -> None:
-    """-1 is null; whether that is allowed is for the parser to say."""
+    """-1 is null; the parser decides whether that is allowed."""
     if size < -1 or size > len(buffer) - position:
         raise Malformed(f"{size} bytes or elements are claimed, {len(buffer) - position} bytes are left")

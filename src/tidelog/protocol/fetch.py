@@ -1,9 +1,9 @@
-"""Fetch, versions 4 to 18, by hand: consumers and followers ask with it all the time, and its answer carries
-the data.
+"""Fetch, versions 4 to 18, by hand: the most frequent request of consumers and followers, whose response
+carries the data.
 
-The answer is a list of parts: small byte strings made here, and between them the records as they come
-(regions of segment files, or bytes), which nobody copies. Version 7 brought sessions, 12 the flexible
-encoding and divergence, 13 topic ids, 15 the replica state as a tagged field.
+The response is a list of parts: small byte strings made here, and between them the records as they are
+(regions of segment files, or bytes), without a copy. Version 7 added sessions, 12 the flexible encoding and
+divergence, 13 topic ids, 15 the replica state as a tagged field.
 """
 
 from struct import Struct
@@ -35,12 +35,12 @@ TOPIC_ID_FROM = 13
 REPLICA_STATE_FROM = 15
 
 NO_SESSION = 0
-INITIAL_EPOCH = 0  # asks for a new session
-FINAL_EPOCH = -1  # asks for no session, or ends one
+INITIAL_EPOCH = 0  # requests a new session
+FINAL_EPOCH = -1  # requests no session, or ends one
 
 
 class FetchPartition(NamedTuple):
-    """What one reader wants of one partition; also what a session remembers."""
+    """What one reader requests of one partition; also what a session remembers."""
 
     partition: int
     current_leader_epoch: int
@@ -65,14 +65,14 @@ class FetchRequest(NamedTuple):
 
 
 class Records(Protocol):
-    """Batches to send, wherever they lie: a region of a segment file."""
+    """Batches to send: a region of a segment file, or bytes."""
 
     @property
     def size(self) -> int: ...
 
 
 Part = bytearray | Records
-"""A piece of an answer, in the order of sending."""
+"""A piece of a response, in sending order."""
 
 
 class PartitionAnswer(NamedTuple):
@@ -84,9 +84,9 @@ class PartitionAnswer(NamedTuple):
     records: Records | None = None
     aborted: list[tuple[int, int]] | None = None  # (producer id, first offset), read_committed only
     diverging: tuple[int, int] | None = (
-        None  # (epoch, end offset) up to which the follower's log is the leader's
+        None  # (epoch, end offset) up to which the follower's log equals the leader's
     )
-    leader: tuple[int, int] | None = None  # (broker, epoch): where to go instead (KIP-951)
+    leader: tuple[int, int] | None = None  # (broker, epoch): the leader to use instead (KIP-951)
     preferred_read_replica: int = -1
 
 
@@ -199,7 +199,7 @@ def _decode_forgotten(
 
 
 def _decode_replica_state(frame: memoryview, position: int) -> tuple[int, int]:
-    """Tagged field 1 says which replica asks; consumers leave it out."""
+    """Tagged field 1 names the replica that fetches; consumers leave it out."""
     count, position = read_uvarint(frame, position)
     for _ in range(count):
         tag, position = read_uvarint(frame, position)
@@ -217,7 +217,7 @@ _ABORTED = Struct(">qq")
 
 
 class Answer:
-    """Collects the parts of one fetch answer, in order, without touching the records."""
+    """Collects the parts of one fetch response, in order, without touching the records."""
 
     __slots__ = ("_flexible", "_open", "_size", "_version", "parts")
 
@@ -234,7 +234,7 @@ class Answer:
         start += write_array_size(topic_count, flexible)
         self._version = version
         self._flexible = flexible
-        self._open = start  # bytes not yet part of ``parts``; the first one begins with the frame size
+        self._open = start  # bytes not yet in ``parts``; the first one begins with the frame size
         self._size = 0  # bytes in ``parts``
         self.parts: list[Part] = []
 

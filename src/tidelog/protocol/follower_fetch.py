@@ -1,20 +1,18 @@
-"""Fetch version 18 as brokers ask it of each other: both directions of both frames, by hand.
+"""Fetch version 18 between brokers: both directions of both frames, by hand.
 
-This is the path every replicated record takes, so a partition costs one ``pack`` or ``unpack`` and its
-records are never touched: on the leader's side they leave as they come (regions of segment files), on the
-follower's side they are views of the received frame.
+Every replicated record takes this path, so a partition costs one ``pack`` or ``unpack`` and its records are
+never touched: the leader sends them as they are (regions of segment files), the follower gets views of the
+received frame.
 
-An ask names only what is new since an earlier one, which is not what Kafka's fetch sessions do. So the
-session fields say "no session", and the two numbers that order asks travel in a tagged field of ours (they
-outgrow a session's 32 bits within days), together with the id of the asker's disk. How many asks ago the
-newest answer was that the asker has seen stands where Kafka's followers say how many bytes an answer must
-have at least: ours are content with any number, so what Kafka says there means "not told". The answer tells
-for each partition which offset was asked for, again in a tagged field of ours: Kafka's followers keep that in
-mind, ours recognise a late answer by it.
+A request names only what is new since an earlier one, unlike Kafka's fetch sessions. So the session fields
+say "no session", and the two numbers that order requests are in a tagged field of ours (they outgrow a
+session's 32 bits within days), together with the id of the follower's disk. How many requests ago the newest
+response was that the follower has seen is in Kafka's min bytes field: our followers accept any number of
+bytes, so Kafka's values there mean "unknown". The response repeats the requested offset of each partition,
+again in a tagged field of ours: Kafka's followers remember it, ours recognise a late response by it.
 
-Works on plain tuples, in the field order of the replicas' own messages; whoever decodes says what to make of
-them. Frames of another origin are read as well, as long as they are Fetch 18: tagged fields may be missing or
-unknown.
+Works on plain tuples, in the field order of the replicas' own messages; the caller converts them. Frames of
+other origin are read as well, as long as they are Fetch 18: tagged fields may be missing or unknown.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -55,8 +53,9 @@ class Records(Protocol):
 R = TypeVar("R", bound=Records)
 Pair = tuple[int, int]
 Part = tuple[Key, int, ErrorCode, int, int, int, int, R | None, Pair | None, Pair | None]
-"""Key, offset that was asked for, error, leader epoch, leader, high watermark, log start offset, records,
-divergence (epoch, end offset), snapshot to begin with (end offset, epoch)."""
+"""Key, requested offset, error, leader epoch, leader, high watermark, log start offset, records, divergence
+(epoch, end offset), snapshot to begin with (end offset, epoch).
+"""
 
 AnItem = TypeVar("AnItem")
 ItemMaker = Callable[[Key, int, int, int, int, int], AnItem]
@@ -67,7 +66,7 @@ PartMaker = Callable[
 
 
 class Ask(NamedTuple):
-    """What an ask says besides its partitions."""
+    """What a request contains besides its partitions."""
 
     sender: int
     broker_epoch: int
@@ -76,19 +75,19 @@ class Ask(NamedTuple):
     max_wait_ms: int
     max_bytes: int
     directory: UUID | None = None
-    heard: int = -1  # the newest generation whose answer the sender has; 0: none; -1: not told
+    heard: int = -1  # the newest generation whose response the sender has; 0: none; -1: unknown
 
 
 class Asker(NamedTuple):
-    """What all asks of one broker have in common; see :func:`asker`."""
+    """The constant parts of all requests of one broker; see :func:`asker`."""
 
-    header: bytes  # behind the correlation id
+    header: bytes  # after the correlation id
     cluster: bytes  # the empty rack, the number of tagged fields, and the first of them: the cluster's id
 
 
 # --- asks ---------------------------------------------------------------------------------------------------
 
-_OUR_TAG = 100  # Generation, the one that the ask builds on, directory. Kafka's own tags are small.
+_OUR_TAG = 100  # Generation, the one that the request builds on, directory. Kafka's own tags are small.
 
 _FRAME = Struct(">ihhi")  # size, api key, version, correlation id
 _HEAD = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation level, session id and epoch
@@ -101,10 +100,10 @@ _OUR_MARK = bytes((_OUR_TAG, 32))
 _REPLICA = Struct(">iq")
 _OURS = Struct(">qq16s")
 _NO_DIRECTORY = bytes(16)
-_NOT_TOLD = 1  # What everybody else says there.
-_FAR_BEHIND = 1 << 20  # asks
+_NOT_TOLD = 1  # The usual value of other clients.
+_FAR_BEHIND = 1 << 20  # requests
 
-NOT_TOLD = (1 << 63) - 1  # Kafka's default for a high watermark that the follower does not tell
+NOT_TOLD = (1 << 63) - 1  # Kafka's default for an unknown high watermark of the follower
 
 
 def asker(client_id: str, cluster_id: str | None) -> Asker:
@@ -151,7 +150,7 @@ def encode_ask(
 
 
 def _pack_heard(ask: Ask) -> int:
-    """0: none; else one more than how many asks ago it was, which leaves room for "not told"."""
+    """0: none; else one more than how many requests ago it was, which leaves room for "unknown"."""
     if ask.heard < 0:
         return _NOT_TOLD
     behind = ask.generation - ask.heard
@@ -179,7 +178,9 @@ def _encode_forgotten(out: bytearray, forgotten: list[Key]) -> None:
 
 
 def is_ask(frame: memoryview, version: int) -> bool:
-    """Whether a Fetch request comes from a follower: told by its last bytes, without reading all of it."""
+    """Whether a Fetch request comes from a follower: recognised by its last bytes, without
+    reading all of it.
+    """
     if version != VERSION:
         return False
     ending = bytes(frame[-_ENDING.size :])
@@ -189,7 +190,7 @@ def is_ask(frame: memoryview, version: int) -> bool:
 def decode_ask(
     frame: memoryview, position: int, make: ItemMaker[AnItem]
 ) -> tuple[Ask, list[AnItem], list[Key], str | None]:
-    """The body of a request: who asks, what is new, what is no longer wanted, and the asker's cluster."""
+    """The body of a request: the sender, what is new, what is no longer wanted, and the sender's cluster."""
     try:
         return _decode_ask(frame, position, make)
     except (IndexError, ValueError, STRUCT_ERROR):
@@ -224,7 +225,7 @@ def _decode_ask(
 def _decode_items(
     packed: memoryview, count: int, topic_id: UUID, make: ItemMaker[AnItem], items: list[AnItem]
 ) -> bool:
-    """Partitions as :func:`encode_ask` writes them. False, and nothing taken, when they look otherwise."""
+    """Partitions as :func:`encode_ask` writes them. False, with nothing read, if they have another form."""
     if len(packed) != count * _ITEM.size:
         return False
     found = []
@@ -267,14 +268,14 @@ def _decode_forgotten(frame: memoryview, position: int) -> tuple[list[Key], int]
 
 # --- answers ------------------------------------------------------------------------------------------------
 
-_OFFSET_TAG = 100  # Ours, of each partition: the offset that was asked for.
+_OFFSET_TAG = 100  # Ours, for each partition: the requested offset.
 
 _ANSWER = Struct(">iiBihi")  # size, correlation id, no tagged fields, throttle time, error, session id
 _ERROR = Struct(">4xh4x")  # the last three of them
 # Index, error, high watermark, last stable offset, log start offset, no aborted ones, no preferred replica.
 _PART_HEAD = Struct(">ihqqqBi")
-_PART_SEEN = Struct(">ihq8xqB4x")  # the same, without what means nothing to a follower
-_PART_TAIL = Struct(">3siix2sq")  # two tagged fields: the leader, and the offset that was asked for
+_PART_SEEN = Struct(">ihq8xqB4x")  # the same, without fields that mean nothing to a follower
+_PART_TAIL = Struct(">3siix2sq")  # two tagged fields: the leader, and the requested offset
 _LEADER_MARK = b"\x02\x01\x09"  # two fields; tag 1, 9 bytes
 _OFFSET_MARK = bytes((_OFFSET_TAG, 8))
 _EMPTY_PART = Struct(">ihqqqBiB3siix2sq")  # head, no records, tail
@@ -285,7 +286,7 @@ _NONE = ErrorCode.NONE
 
 
 def encode_answer(correlation_id: int, error: ErrorCode, parts: Sequence[Part[R]]) -> list[bytearray | R]:
-    """The answer frame in pieces: bytes made here, and the records between them as they came."""
+    """The response frame in pieces: bytes made here, and the records between them as they are."""
     topics = [(topic_id, list(of_topic)) for topic_id, of_topic in groupby(parts, _topic_of)]
     out = bytearray(_ANSWER.pack(0, correlation_id, 0, 0, error, NO_SESSION))
     out += write_uvarint(len(topics) + 1)
@@ -333,7 +334,7 @@ def _odd_tail(tail: bytes, diverging: Pair | None, snapshot: Pair | None) -> byt
 
 
 def decode_answer(frame: memoryview, position: int, make: PartMaker[APart]) -> tuple[ErrorCode, list[APart]]:
-    """The body of an answer, behind its header; records are views of ``frame``."""
+    """The body of a response, after its header; records are views of ``frame``."""
     try:
         return _decode_answer(frame, position, make)
     except (IndexError, ValueError, STRUCT_ERROR):
@@ -422,7 +423,7 @@ def _error(code: int) -> ErrorCode:
     return _CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-_known_ids: dict[bytes, UUID] = {}  # Making a UUID costs more than everything else about a topic.
+_known_ids: dict[bytes, UUID] = {}  # Creating a UUID costs more than everything else about a topic.
 _KNOWN_IDS_MAX = 10_000
 
 

@@ -1,24 +1,25 @@
-"""Whether the records of a producer's batch are what its header says, mostly without opening them.
+"""Whether the records of a producer's batch match its header, mostly without opening them.
 
-A header is a claim: how many records there are, and the largest of their timestamps. A broker that believes
-it moves its end offset by two thousand million for a batch of a hundred bytes. Opening every record in Python
-costs more than everything else that a broker does with it, and even a compiled walk from record to record
-would cost several percent of that. So :func:`agrees` looks at all records of a small batch and at a bounded
-number of a large one:
+A header is a claim: the number of records, and the largest of their timestamps. A broker that trusts it moves
+its end offset by two thousand million for a batch of a hundred bytes. Opening every record in Python costs
+more than everything else that a broker does with it, and even a compiled walk from record to record would
+cost
+several percent of that. So :func:`agrees` checks all records of a small batch and a bounded number of a large
+one:
 
-- **Runs.** Records of a batch tend to have the same lengths. Then each byte of their framing lies in a
+- **Runs.** Records of a batch tend to have the same lengths. Then each byte of their framing is in a
   column, at the same distance from record to record. Columns are cut out and compared by C code: of each
-  record, or in a long run of every n-th and of the last. Which byte belongs where is learned from a record
-  that was opened.
+  record, or in a long run of every n-th and of the last. The layout is learned from a record that was
+  opened.
 - **Single records**, the first few that are in no run, are opened.
-- **The chain** of lengths is followed through the rest, up to the last record, which is opened. Where the
+- **The chain** of lengths is followed through the rest, up to the last record, which is opened. If the
   rest is long, the last record is searched from the end of the batch instead.
 
 True: the batch has room for as many records as the header says; the first and the last of them are where they
-must be and have the offset deltas that they must have; all that were looked at are in order, and no timestamp
-of those is larger than the header's. False only means that this could not be seen in passing:
+must be and have the right offset deltas; all that were checked are in order, and no timestamp of those is
+larger than the header's. False only means that this check could not decide:
 :func:`~tidelog.protocol.records.validate_records` opens all and says what is wrong, or that only the largest
-timestamp is another one. docs/decisions/0019 says what this leaves unchecked and why.
+timestamp differs. docs/decisions/0019 says what this leaves unchecked and why.
 """
 
 import mmap
@@ -35,17 +36,17 @@ from tidelog.protocol.codecs import MAX_DECOMPRESSED_BYTES, expansion_max
 from tidelog.protocol.records import Bytes, RawRecord, append_varint, outline, read_varint, varint_size
 
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two lengths and the number of headers
-COPY_BELOW_BYTES = 32 << 10  # copying so little costs less than finding out where it lies
+COPY_BELOW_BYTES = 32 << 10  # copying so little costs less than locating it
 STEPS = 12  # runs and single records of a batch until only the chain of lengths is followed
-STEPS_PER_SINGLE = 5  # more for a record that is not even compared with others: lengths vary
+STEPS_PER_SINGLE = 5  # more for a record that is not compared with others: lengths vary
 STEPS_MAX = 64
 RUN_MIN = 3  # records; columns of fewer are not worth cutting out
 RUN_GROWTH = 4  # by which the next run is longer, or shorter when this one broke off
 RECORDS_PER_STEP = 32  # a run of so many allows one step more
-WHOLE_MAX = 256  # records of a batch whose runs are looked at whole
+WHOLE_MAX = 256  # records of a batch whose runs are checked completely
 LOOKED_AT = 15  # records of a run of a larger batch, and up to twice as many; the last one is among them
 FOLLOWED_MAX = 32  # records of a chain
-LAST_TRIES = 8  # places at which the last record may begin
+LAST_TRIES = 8  # positions at which the last record may begin
 LEARNED_MAX = 4096
 
 # Offset deltas as zigzag varints, one table for each byte: 0 to 63 take one byte, up to 8,191 two. The low
@@ -63,7 +64,7 @@ _CONTINUED_POSITIVE = bytes(range(0x80, 0x100, 2))  # first bytes of a longer va
 
 
 def agrees(records: memoryview, header: BatchHeader) -> bool:
-    """Whether an uncompressed batch, whole and with a right CRC, holds what its header says."""
+    """Whether an uncompressed batch, complete and with a valid CRC, matches its header."""
     size = header.length + LENGTH_PREFIX_SIZE
     newest_delta = header.max_timestamp - header.base_timestamp
     if header.count == 1:
@@ -80,13 +81,13 @@ def are_records(records: memoryview, size: int, count: int, newest_delta: int) -
 
 
 def payload_agrees(payload: Buffer, header: BatchHeader) -> bool:
-    """The same of records that were decompressed."""
+    """The same for decompressed records."""
     data = bytes(payload)
     return _holds(data, 0, len(data), header.count, header.max_timestamp - header.base_timestamp)
 
 
 def records_max(header: BatchHeader) -> int:
-    """How many records can be in a batch of this size and codec at most, whatever it claims."""
+    """The largest number of records in a batch of this size and codec, whatever it claims."""
     size = header.length + LENGTH_PREFIX_SIZE - HEADER_SIZE
     return min(size * expansion_max(header.codec), MAX_DECOMPRESSED_BYTES) // RECORD_BYTES_MIN
 
@@ -107,7 +108,7 @@ _ones: dict[int, tuple[Callable[[memoryview, int], tuple[int | bytes, ...]], tup
 
 def is_one_record(records: memoryview, size: int) -> bool:
     """Whether a batch is one record with the batch's own timestamp. Records of one producer often have one
-    size: what was seen to be right will only be compared. It is all that many requests hold.
+    size: a valid layout is only compared the next time. Many requests hold nothing else.
     """
     known = _ones.get(size)
     if known is not None:
@@ -143,7 +144,7 @@ def _open_one(records: memoryview, size: int) -> bool:
 
 
 def _locate(records: memoryview) -> tuple[Bytes, int]:
-    """Something of which columns can be cut out quickly, unlike a memoryview, and where the records begin."""
+    """A buffer whose columns can be cut out quickly, unlike a memoryview, and where the records begin."""
     whole = records.obj
     if len(records) >= COPY_BELOW_BYTES and isinstance(whole, bytearray | mmap.mmap) and not records.readonly:
         begin = addressof(c_char.from_buffer(records)) - addressof(c_char.from_buffer(whole))
@@ -154,7 +155,7 @@ def _locate(records: memoryview) -> tuple[Bytes, int]:
 def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) -> bool:
     position = start
     index = 0
-    reached = False  # whether a record has the timestamp that is said to be the largest
+    reached = False  # whether a record has the claimed largest timestamp
     steps, steps_left = STEPS, STEPS_MAX
     size_max = 0  # of the next run; 0: up to the end
     previous_stride = 0
@@ -162,7 +163,7 @@ def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) ->
     while index < count and steps > 0 and steps_left:
         steps -= 1
         steps_left -= 1
-        # Is the next record like one that was opened, and the one behind it, too?
+        # Is the next record laid out like one that was opened, and the one after it, too?
         stride = _stride(data, position)
         left = count - index
         if left >= RUN_MIN and data[position + stride] == data[position]:
@@ -199,7 +200,7 @@ def _agrees(data: Bytes, start: int, end: int, count: int, newest_delta: int) ->
 
 
 def _stride(data: Bytes, position: int) -> int:
-    """How many bytes the record at ``position`` has, if its length is right at all."""
+    """The size of the record at ``position``, if its length is valid."""
     byte = data[position]
     if byte < 0x80:
         return 1 + (byte >> 1)
@@ -242,8 +243,8 @@ def _is_last(data: Bytes, start: int, end: int, index: int, newest_delta: int) -
 
 
 def _ends_with(data: Bytes, start: int, end: int, index: int, newest_delta: int) -> bool:
-    """Whether the last record, number ``index``, is found behind ``start``: its offset delta is looked for
-    from the end, and what stands before and behind it must be a record up to the end.
+    """Whether the last record, number ``index``, is found after ``start``: its offset delta is searched from
+    the end, and the bytes around it must be a record up to the end.
     """
     offset_delta = bytearray()
     append_varint(offset_delta, index)
@@ -271,13 +272,13 @@ def _may_be_last(data: Bytes, start: int, end: int, index: int, newest_delta: in
 
 
 class _Layout(NamedTuple):
-    """Where a record's framing lies; places count from its first byte."""
+    """Where a record's framing is; positions count from its first byte."""
 
     stride: int
     timestamp_at: int
     timestamp_size: int
     offset_at: int
-    alike: tuple[tuple[int, bytes], ...]  # (place, byte) of all lengths and counts
+    alike: tuple[tuple[int, bytes], ...]  # (position, byte) of all lengths and counts
 
 
 _layouts: dict[tuple[int, int], _Layout] = {}  # by stride and size of the offset delta
@@ -305,7 +306,7 @@ def _learn(data: Bytes, raw: RawRecord) -> None:
 
 
 def _header_framing(data: Bytes, at: int, end: int) -> list[int]:
-    """Places of the bytes that say how many headers there are and how long their parts are."""
+    """Positions of the bytes that hold the number of headers and the lengths of their parts."""
     behind = _behind(data, at)
     places = list(range(at, behind))
     while behind < end:
@@ -340,7 +341,7 @@ def _run_size(data: Bytes, position: int, end: int, index: int, left: int, strid
     least, most = 1, room - 1
     if data[position + most * stride] == byte:
         return room
-    # Lengths change where a timestamp or a key grows by a digit: look for that place before it is met.
+    # Lengths change where a timestamp or a key grows by a digit: find that place before it is reached.
     while least < most:
         middle = (least + most + 1) >> 1
         if data[position + middle * stride] == byte:
@@ -353,23 +354,23 @@ def _run_size(data: Bytes, position: int, end: int, index: int, left: int, strid
 def _run(
     data: Bytes, first: int, size: int, index: int, layout: _Layout, newest_delta: int, is_small: bool
 ) -> bool | None:
-    """Whether ``size`` records from ``first`` on are laid out like that. None: they are not; else whether
-    one of them has the largest timestamp. ``is_small``: all of them are looked at.
+    """Whether ``size`` records from ``first`` on have this layout. None: they do not; else whether one of
+    them has the largest timestamp. ``is_small``: all of them are checked.
     """
     step = (size - 1) // LOOKED_AT
-    skipped = (size - 1) % step if step else 0  # so that the last one is looked at
+    skipped = (size - 1) % step if step else 0  # so that the last one is checked
     if step <= 1 or is_small or (skipped and not index):
         return _compare(data, first, size, index, 1, layout, newest_delta)
     begin, looked_at = first + skipped * layout.stride, (size - 1) // step + 1
     reached = _compare(data, begin, looked_at, index + skipped, step, layout, newest_delta)
     if reached is None or not newest_delta or _is_sorted(data, begin, looked_at, step, layout):
         return reached
-    # Timestamps that do not rise have their largest one anywhere.
+    # Timestamps that do not rise can have their largest one anywhere.
     return _compare(data, first, size, index, 1, layout, newest_delta)
 
 
 def _is_sorted(data: Bytes, first: int, size: int, step: int, layout: _Layout) -> bool:
-    """Whether the timestamps that were looked at rise."""
+    """Whether the checked timestamps rise."""
     stride = step * layout.stride
     at = first + layout.timestamp_at
     low = data[at : at + (size - 1) * stride + 1 : stride]

@@ -1,7 +1,7 @@
 """Imports kio without its test extras.
 
-kio imports hypothesis whenever it happens to be installed, which costs a broker half a second and 15 MB.
-While kio is loading, hypothesis is hidden, unless somebody (a test) has it loaded already.
+kio imports hypothesis whenever it is installed, which costs a broker half a second and 15 MB. While kio is
+loading, hypothesis is hidden, unless a test has already loaded it.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """The marker that ends a transaction in one partition: a control batch of one record, in Kafka's format.
 
-The record's key says whether the transaction is committed or aborted, its value who says so:
+The record's key says whether the transaction is committed or aborted, its value who decided:
 
 =============== ====== =====================================================================
 value           type   notes
@@ -8,12 +8,12 @@ value           type   notes
 version         int16  0
 coordinator     int32  leader epoch of the coordinator's partition: a marker of an older one than
 epoch                  the newest seen comes from a coordinator that was replaced
-coordinator     int64  Tidelog's own, and may be missing: where the log of the coordinator's partition
-offset                 ended when it sent the marker. In one coordinator epoch, a marker with no larger
-                       one than the newest seen is of an earlier transaction
+coordinator     int64  Tidelog's own, optional: end offset of the coordinator's partition when it sent
+offset                 the marker. In one coordinator epoch, a marker with no larger one than the
+                       newest seen is of an earlier transaction
 =============== ====== =====================================================================
 
-Kafka's readers do not look behind the coordinator epoch.
+Kafka's readers ignore everything after the coordinator epoch.
 """
 
 from struct import Struct
@@ -29,8 +29,8 @@ _WHOLE_VALUE = Struct(">hiq")
 NO_COORDINATOR_OFFSET = -1
 _VERSION = 0
 
-# The only record, as everybody writes it: length, attributes, timestamp and offset delta 0; the size of the
-# key, its version and type; the size of the value, its version and the coordinator epoch; no headers.
+# The only record, in its usual form: length, attributes, timestamp and offset delta 0; the size of the key,
+# its version and type; the size of the value, its version and the coordinator epoch; no headers.
 _RECORD = Struct(">4sbhhbhib")
 _RECORD_START = b"\x20\x00\x00\x00"
 _KEY_SIZE, _VALUE_SIZE = 8, 12  # zigzag
@@ -43,7 +43,7 @@ _WHOLE_VALUE_SIZE = 28
 class Marker(NamedTuple):
     commits: bool  # Else it aborts.
     coordinator_epoch: int
-    coordinator_offset: int = NO_COORDINATOR_OFFSET  # -1: not told, by an administrator or another system.
+    coordinator_offset: int = NO_COORDINATOR_OFFSET  # -1: unknown, from an administrator or another system.
 
 
 def encode_marker(
@@ -72,7 +72,7 @@ def encode_marker(
 
 
 def decode_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """The marker in a control batch; None where it is of another kind, or compaction has emptied it."""
+    """The marker in a control batch; None if it is of another kind, or compaction has emptied it."""
     if header.size == HEADER_SIZE + _WHOLE_RECORD.size:
         start, _, _, kind, _, _, coordinator_epoch, offset, _ = _WHOLE_RECORD.unpack_from(batch, HEADER_SIZE)
         if start == _WHOLE_RECORD_START and kind in (ControlType.ABORT, ControlType.COMMIT):
@@ -85,7 +85,7 @@ def decode_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
 
 
 def _decode_any(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """The same of a batch that is not as everybody writes it: compaction changes its timestamps."""
+    """The same for a batch in another form: compaction changes its timestamps."""
     for record in decode_batch(batch, header):
         kind = control_type(record.key)
         if kind not in (ControlType.COMMIT, ControlType.ABORT):

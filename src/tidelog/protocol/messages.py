@@ -1,9 +1,10 @@
-"""Every API but the two hot ones: kio's schemas, made tolerant of versions.
+"""Every API but the two hot ones: kio's schemas, tolerant of versions.
 
 A handler is written once for all versions of its API. It reads the newest names from the decoded request
-(absent ones through ``getattr`` with a default) and answers with plain dicts, lists, ints and strings;
-:func:`encode` builds the version's own entity from them, leaves out what that version does not have and fills
-in defaults. Times are milliseconds (int) in the dicts; kio's ``timedelta`` and ``datetime`` stay in here.
+(absent ones through ``getattr`` with a default) and returns plain dicts, lists, ints and strings;
+:func:`encode` builds the version's own entity from them, leaves out fields that the version does not have and
+fills in defaults. Times are milliseconds (int) in the dicts; kio's ``timedelta`` and ``datetime`` are used
+only here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -35,7 +36,7 @@ _FRAME_START = Struct(">ii")
 
 
 class Sink:
-    """What kio writes into; a list of pieces is faster than io.BytesIO and keeps io out of this package."""
+    """kio's output; a list of pieces is faster than io.BytesIO and keeps io out of this package."""
 
     __slots__ = ("pieces", "write")
 
@@ -78,27 +79,27 @@ def _response_builder(api_key: int, version: int) -> "Callable[[Fields], Any]":
 
 
 def decode(api_key: int, version: int, frame: memoryview, position: int) -> Any:
-    """The request as kio's entity for that version; :class:`Malformed` when the bytes are none."""
+    """The request as kio's entity for that version; :class:`Malformed` if the bytes are invalid."""
     try:
         request, _ = _reader(api_key, version)(frame.toreadonly(), position)
-    except Exception as error:  # kio raises many kinds for bytes that do not fit its schema
+    except Exception as error:  # kio raises many kinds of errors for bytes that do not fit its schema
         raise Malformed(f"{api_key_map[api_key]} v{version} cannot be parsed: {error}") from None
     return request
 
 
 def encode(api_key: int, version: int, correlation_id: int, answer: Fields) -> bytes:
-    """The whole answer frame."""
+    """The whole response frame."""
     sink = Sink()
     _writer(api_key, version)(sink, _response_builder(api_key, version)(answer))
     body = b"".join(sink.pieces)
-    # The header of an ApiVersions answer never has tagged fields: a client must be able to read it before it
-    # knows us.
+    # The header of an ApiVersions response never has tagged fields: a client must be able to read it before
+    # it knows the versions.
     header = b"\x00" if is_flexible(api_key, version) and api_key != API_VERSIONS_KEY else b""
     return _FRAME_START.pack(4 + len(header) + len(body), correlation_id) + header + body
 
 
 def has_more_elements(answer: Fields, limit: int) -> bool:
-    """Whether the arrays of an answer, and those in their elements, have more than ``limit`` elements."""
+    """Whether the arrays of a response, and those in their elements, have more than ``limit`` elements."""
     count = 0
     for value in answer.values():
         for element in value if isinstance(value, list) else ():
@@ -110,7 +111,7 @@ def has_more_elements(answer: Fields, limit: int) -> bool:
 
 
 def entity_builder(entity: type[Any]) -> Callable[[Fields], Any]:
-    """Makes kio's entity from plain values; see the module's docstring."""
+    """Creates kio's entity from plain values; see the module's docstring."""
     hints = get_type_hints(entity)
     plan = [
         (field.name, _default(field, hints[field.name]), _converter(field, hints[field.name]))
@@ -131,7 +132,7 @@ def entity_builder(entity: type[Any]) -> Callable[[Fields], Any]:
 
 
 def _converter(field: Field[Any], hint: Any) -> Callable[[Any], Any] | None:
-    """How a plain value becomes what kio expects in this field; None when it is that already."""
+    """The conversion of a plain value to kio's type for this field; None if none is needed."""
     kafka_type = field.metadata.get("kafka_type")
     element = element_type(hint)
     if element is not None:
@@ -166,7 +167,7 @@ def _to_datetime(milliseconds: int | None) -> datetime | None:
 
 
 def _to_moment(milliseconds: int) -> datetime:
-    """For a field that cannot be null: -1 stands in it where there is no time."""
+    """For a field that cannot be null: -1 stands for no time."""
     return _1970 + timedelta(milliseconds=milliseconds)
 
 
@@ -186,7 +187,7 @@ _PRIMITIVES: dict[str, Callable[[Any], Any]] = {
 
 
 def _default(field: Field[Any], hint: Any) -> Any:
-    """Kafka's implicit default where the schema names none: zero, empty or null."""
+    """Kafka's implicit default if the schema has none: zero, empty or null."""
     if field.default is not MISSING:
         return field.default
     if element_type(hint) is not None:
@@ -215,5 +216,5 @@ _IMPLICIT: dict[str, Any] = {
 
 
 def milliseconds(value: timedelta) -> int:
-    """A duration out of a decoded request."""
+    """A duration from a decoded request."""
     return round(value.total_seconds() * 1000)

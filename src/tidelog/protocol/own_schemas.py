@@ -1,7 +1,7 @@
-"""Kafka's requests as kio has them, but where brokers tell each other what Kafka has no field for.
+"""Kafka's requests as in kio, with additional fields between brokers.
 
-An own field is tagged with a number that Kafka is far from. Whoever does not know it skips it, and whoever
-does not send it means its default.
+Our fields have tags far from Kafka's. Receivers that do not know them skip them, and a missing field means
+its default.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ OWN_TAG = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedTxnMarker(WritableTxnMarker):
     coordinator_offset: i64 = field(metadata={"kafka_type": "int64", "tag": OWN_TAG}, default=i64(-1))
-    """Where the coordinator's log ended when it sent the marker: an earlier marker has no larger one."""
+    """The end of the coordinator's log when it sent the marker: an earlier marker has no larger one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Produce, versions 3 to 13, by hand: the hottest request, whose records must not be copied.
 
-Records come out as views into the received frame, so that offset and leader epoch are patched where they lie
-and the same bytes go to the file. Version 9 made the encoding flexible, version 13 names topics by id.
+Records are views of the received frame, so that offset and leader epoch are patched in place and the same
+bytes go to the file. Version 9 made the encoding flexible, version 13 names topics by id.
 """
 
 from struct import Struct
@@ -29,7 +29,7 @@ VERSIONS = (3, 13)
 FLEXIBLE_FROM = 9
 TOPIC_ID_FROM = 13
 
-CORRELATION_END = 8  # api key, version and correlation id stand before
+CORRELATION_END = 8  # api key, version and correlation id come before
 
 TopicKey = str | UUID
 
@@ -42,16 +42,16 @@ class ProduceRequest(NamedTuple):
 
 
 class PartitionAnswer(NamedTuple):
-    """What became of one partition's records."""
+    """The result for one partition's records."""
 
     partition: int
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = -1
-    log_append_time_ms: int = -1  # -1 unless the topic stamps records with the broker's time
+    log_append_time_ms: int = -1  # -1 unless the topic uses the broker's time
     log_start_offset: int = -1
     message: str | None = None
-    leader: tuple[int, int] | None = None  # (broker, epoch): where to go instead (KIP-951)
-    refused_records: tuple[int, ...] = ()  # numbers of the records in the batch that are to blame
+    leader: tuple[int, int] | None = None  # (broker, epoch): the leader to use instead (KIP-951)
+    refused_records: tuple[int, ...] = ()  # indexes of the invalid records in the batch
 
 
 class NodeAddress(NamedTuple):
@@ -109,7 +109,7 @@ def _decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
 def encode(
     version: int, correlation_id: int, topics: TopicAnswers, nodes: list[NodeAddress] | None = None
 ) -> bytes:
-    """The whole answer frame. ``nodes`` are the addresses of the leaders named in the answers (version 10
+    """The whole response frame. ``nodes`` are the addresses of the leaders named in the responses (version 10
     on).
     """
     flexible = version >= FLEXIBLE_FROM
@@ -135,7 +135,7 @@ def _encode_partition(body: bytearray, version: int, answer: PartitionAnswer) ->
     packed = _ANSWER.pack(
         answer.partition, answer.error, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
     )
-    body += packed if version >= 5 else packed[:22]  # the log start offset came with version 5
+    body += packed if version >= 5 else packed[:22]  # the log start offset was added in version 5
     if version < 8:
         return
     flexible = version >= FLEXIBLE_FROM
@@ -155,7 +155,7 @@ def _encode_partition(body: bytearray, version: int, answer: PartitionAnswer) ->
 
 
 def node_endpoints(nodes: list[NodeAddress]) -> bytes:
-    """The tagged field 0 of the answer: where the named leaders listen."""
+    """Tagged field 0 of the response: the addresses of the named leaders."""
     field = bytearray(write_uvarint(len(nodes) + 1))
     for node in nodes:
         field += INT32.pack(node.node_id) + write_string(node.host, True) + INT32.pack(node.port)
@@ -166,8 +166,8 @@ def node_endpoints(nodes: list[NodeAddress]) -> bytes:
 class Shape:
     """A request for one batch of one partition, as one connection sends it again and again.
 
-    From the client id to the partition number nothing changes between two of them, so comparing bytes takes
-    the place of parsing. Made from a request that was parsed; answers only what it can answer exactly.
+    From the client id to the partition number nothing changes between two of them, so a comparison of bytes
+    replaces parsing. Created from a parsed request; used only for requests that it can answer exactly.
     """
 
     __slots__ = (
@@ -184,14 +184,14 @@ class Shape:
         self.key = key
         self.index = index
         self._flexible = version >= FLEXIBLE_FROM
-        # Behind the records stand the empty tag sections of partition, topic and request.
+        # The empty tag sections of partition, topic and request follow the records.
         self._ending = b"\x00\x00\x00" if self._flexible else b""
         length = len(write_uvarint(len(records) + 1)) if self._flexible else 4
         self._records_at = len(frame) - len(self._ending) - len(records) - length
         self._prefix = bytes(frame[CORRELATION_END : self._records_at])
 
     def fits(self, frame: memoryview) -> bool:
-        """Whether this shape can have been made from such a frame: nothing unusual behind the records."""
+        """Whether this shape can have been created from such a frame: nothing unusual after the records."""
         return self.records_of(frame) is not None
 
     def records_of(self, frame: memoryview) -> memoryview | None:
@@ -215,9 +215,9 @@ class Shape:
 
 
 class PlainEncoder:
-    """The answer to one batch for one partition without an error, which is nearly every answer there is.
+    """The response to one batch for one partition without an error, which is nearly every response.
 
-    Everything but correlation id and offsets is the same every time, so it is packed into a template once.
+    Everything but correlation id and offsets is constant, so it is packed into a template once.
     """
 
     __slots__ = ("_at", "_template")

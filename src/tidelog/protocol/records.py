@@ -1,9 +1,9 @@
-"""The records inside a batch: opened where something must look at them, written where the broker makes some.
+"""The records inside a batch: opened where they must be read, written where the broker creates some.
 
-Owns the layout of a record (lengths and numbers are zigzag varints) and what has to be true of the records of
-one batch. The broker's hot path only comes here where :mod:`tidelog.protocol.framing` sends it; compaction,
-``tidelog log dump``, topics that demand another codec or a key on every record, and the broker's own records
-do.
+Owns the layout of a record (lengths and numbers are zigzag varints) and the rules for the records of
+one batch. The broker's hot path comes here only through :mod:`tidelog.protocol.framing`; compaction,
+``tidelog log dump``, topics that require another codec or a key on every record, and the broker's own records
+do directly.
 
 =================  ========  ===============================================
 field              type      notes
@@ -13,12 +13,12 @@ attributes         int8      unused
 timestamp delta    varlong   against the batch's base timestamp
 offset delta       varint    against the batch's base offset
 key length, key    varint    -1: no key
-value length, …    varint    -1: no value (a tombstone where there is a key)
+value length, …    varint    -1: no value (a tombstone if there is a key)
 header count, …    varint    each: key length, key, value length (-1: null), value
 =================  ========  ===============================================
 
-Input is never trusted: whatever the bytes are, nothing but :class:`CorruptBatch` escapes. Where the CRC was
-right and the content is not, it carries INVALID_RECORD: the client must not send the same again.
+Input is never trusted: only :class:`CorruptBatch` is raised, whatever the bytes are. If the CRC is valid and
+the content is not, it carries INVALID_RECORD: the client must not send the same again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,26 +40,26 @@ _CONTROL_KEY = Struct(">hh")
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Bytes = bytes | bytearray | mmap
-"""What is read byte by byte: of a memoryview that would take twice as long."""
+"""Read byte by byte, which takes twice as long with a memoryview."""
 
 
 class Record(NamedTuple):
-    """One record with its place and time already worked out."""
+    """One record with its absolute offset and timestamp."""
 
     offset: int
-    timestamp: int  # milliseconds; -1 when the producer gave none
+    timestamp: int  # milliseconds; -1 if the producer gave none
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
 
 
 class RawRecord(NamedTuple):
-    """Where the parts of one record lie in its batch's payload: enough to judge or copy it unread."""
+    """Where the parts of one record are in its batch's payload: enough to judge or copy it unread."""
 
     start: int  # of the length field
     end: int  # exclusive
     timestamp_delta: int
-    after_timestamp: int  # position of the offset delta: from here on a copy needs no change
+    after_timestamp: int  # position of the offset delta: from here on a copy is unchanged
     offset_delta: int
     key_start: int
     key_size: int  # -1: no key
@@ -71,7 +71,7 @@ _new_raw: Callable[[tuple[int, ...]], RawRecord] = partial(tuple.__new__, RawRec
 
 
 class ControlType(IntEnum):
-    """What a control record says; second number of its key."""
+    """The type of a control record; second number of its key."""
 
     ABORT = 0
     COMMIT = 1
@@ -81,11 +81,11 @@ class ControlType(IntEnum):
     KRAFT_VERSION = 5
     KRAFT_VOTERS = 6
     SEAL = 64  # Tidelog's own, far from Kafka's numbers: ends a log that voters replicated.
-    LOG_START = 65  # Tidelog's own: whoever holds it has deleted all records before the offset in it.
+    LOG_START = 65  # Tidelog's own: a replica that holds it has deleted all records before the offset in it.
 
 
 class RecordsSummary(NamedTuple):
-    """What one pass over the records of a producer's batch learned."""
+    """The result of one pass over the records of a producer's batch."""
 
     min_timestamp: int
     max_timestamp: int
@@ -114,7 +114,7 @@ def varint_size(value: int) -> int:
 
 
 def read_varint(payload: Buffer | Bytes, position: int, bits: int = 32) -> tuple[int, int]:
-    """(value, position behind it). Raises IndexError at the end of the payload: the callers here turn it."""
+    """(value, position after it). Raises IndexError at the end of the payload, which the callers convert."""
     byte = payload[position]
     position += 1
     if byte < 0x80:
@@ -142,13 +142,13 @@ def payload_of(batch: Buffer, header: BatchHeader, limit: int = MAX_DECOMPRESSED
     """The records of a whole batch as bytes, decompressed."""
     view = memoryview(batch)[batches.HEADER_SIZE : header.size]
     if header.count == 0 and not view:
-        return view  # an empty batch that compaction left has no payload, whatever its codec says
+        return view  # an empty batch left by compaction has no payload, whatever its codec
     return decompress(header.codec, view, limit)
 
 
 def scan(payload: Buffer, count: int) -> Iterator[RawRecord]:
-    """The outline of each of ``count`` records; every length is checked, and that nothing is left over."""
-    # Indexing a memoryview takes twice as long, and there is a lot of it.
+    """The outline of each of ``count`` records; checks every length, and that nothing is left over."""
+    # Indexing a memoryview takes twice as long.
     data = payload if isinstance(payload, bytes | bytearray) else bytes(payload)
     position = 0
     try:
@@ -163,7 +163,7 @@ def scan(payload: Buffer, count: int) -> Iterator[RawRecord]:
 
 
 def outline(data: Bytes, start: int, limit: int) -> RawRecord:
-    """One record, which ends at ``limit`` at the latest; raises IndexError where the data ends.
+    """One record, which ends at ``limit`` at the latest; raises IndexError at the end of the data.
 
     Numbers of one byte are read in place: a call for each would double compaction's time.
     """
@@ -236,7 +236,7 @@ def _read_headers(payload: Buffer, position: int) -> Headers:
     headers = []
     for _ in range(count):
         size, position = read_varint(payload, position)
-        # Producers may send keys that are not UTF-8: kept in a form that encodes to the same bytes again.
+        # Producers may send keys that are not UTF-8: kept in a form that encodes to the same bytes.
         key = bytes(payload[position : position + size]).decode("utf-8", "surrogateescape")
         size, position = read_varint(payload, position + size)
         value = None if size < 0 else bytes(payload[position : position + size])
@@ -248,7 +248,7 @@ def _read_headers(payload: Buffer, position: int) -> Headers:
 def decode_batch(
     batch: Buffer, header: BatchHeader | None = None, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """The records of one whole batch, checked first unless the caller brings the checked header."""
+    """The records of one batch, checked first unless the caller passes the checked header."""
     if header is None:
         header = batches.check(batch)
     payload = payload_of(batch, header, limit)
@@ -271,7 +271,7 @@ def _record(payload: Buffer, header: BatchHeader, raw: RawRecord) -> Record:
 
 
 def control_type(key: bytes | None) -> ControlType | int:
-    """What a control record is about; a plain number when it is of a kind newer than this code."""
+    """The type of a control record; a plain number if it is newer than this code."""
     if key is None or len(key) < _CONTROL_KEY.size:
         raise _invalid("a control record has no version and type in its key")
     number: int = _CONTROL_KEY.unpack_from(key)[1]
@@ -294,9 +294,10 @@ def validate_records(
     limit: int = MAX_DECOMPRESSED_BYTES,
     pace: Callable[[], None] = lambda: None,
 ) -> RecordsSummary:
-    """One pass over a producer's batch: its records must be as many as the header says, offsets 0, 1, 2, …
+    """One pass over a producer's batch: the number of records must match the header, offsets must be 0, 1, 2,
+    …
 
-    ``pace`` is called now and then, for a thread that must not hold up others.
+    ``pace`` is called now and then, for a thread that must yield.
     """
     if header is None:
         header = batches.check(batch)
@@ -324,7 +325,7 @@ def validate_records(
 
 
 def first_missing_key(batch: Buffer, header: BatchHeader | None = None) -> int | None:
-    """Index in the batch of the first record without a key: a compacted topic cannot take it."""
+    """Index in the batch of the first record without a key, which a compacted topic cannot accept."""
     if header is None:
         header = batches.check(batch)
     for index, raw in enumerate(scan(payload_of(batch, header), header.count)):
@@ -340,8 +341,8 @@ def has_null_key(batch: Buffer, header: BatchHeader | None = None) -> bool:
 def recompress(
     batch: Buffer, codec: int, payload: Buffer | None = None, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> bytearray:
-    """The same batch with its whole payload in another codec; every other field stays as it was. ``payload``
-    is what the batch holds, if it was decompressed already.
+    """The same batch with its payload in another codec; every other field stays. ``payload`` is the
+    decompressed payload, if known.
     """
     header = batches.parse_header(batch)
     view = memoryview(batch)
@@ -394,7 +395,7 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytearray:
-    """A sealed batch of records with ascending offsets; base offset and timestamp are the first one's."""
+    """A complete batch of records with ascending offsets; base offset and timestamp are the first one's."""
     invariant(bool(records), "a batch needs at least one record")
     base_offset, base_timestamp = records[0].offset, records[0].timestamp
     payload = bytearray()

@@ -1,7 +1,7 @@
-"""The asking side of every API but the hot ones: requests out, answers in.
+"""The client side of every API but the hot ones: requests out, responses in.
 
-What :mod:`tidelog.protocol.messages` is to a handler, this is to whoever asks another broker: plain values
-in, kio's entities out, always in the newest version, as both ends are brokers of one cluster.
+The counterpart of :mod:`tidelog.protocol.messages` for requests between brokers: plain values in, kio's
+entities out, always in the newest version, as both ends are brokers of one cluster.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,12 +51,12 @@ def _answer_reader(api_key: int) -> Callable[[Any, int], tuple[Any, int]]:
 
 
 def request_of(api_key: int, body: Fields, version: int | None = None) -> Any:
-    """The request as its handler gets it when it comes over the wire."""
+    """The request as its handler gets it over the wire."""
     return _request_builder(api_key, newest(api_key) if version is None else version)(body)
 
 
 def answer_of(api_key: int, answer: Fields, version: int | None = None) -> Any:
-    """A handler's answer as the asker gets it when it comes over the wire."""
+    """A handler's response as the sender gets it over the wire."""
     return _answer_builder(api_key, newest(api_key) if version is None else version)(answer)
 
 
@@ -75,14 +75,14 @@ def encode_body(api_key: int, body: Fields) -> bytes:
 
 
 def decode_answer(api_key: int, frame: memoryview) -> Any:
-    """The answer in a frame that begins with its correlation id; :class:`Malformed` when it is none."""
+    """The response in a frame that begins with its correlation id; :class:`Malformed` if it is invalid."""
     with _sensible(api_key):
         position = skip_tags(frame, 4) if _flexible_answer(api_key) else 4
     return decode_body(api_key, frame, position)
 
 
 def decode_body(api_key: int, frame: memoryview, position: int = 0) -> Any:
-    """The answer whose body begins there."""
+    """The response whose body begins there."""
     with _sensible(api_key):
         answer, _ = _answer_reader(api_key)(frame.toreadonly(), position)
     return answer
@@ -90,7 +90,7 @@ def decode_body(api_key: int, frame: memoryview, position: int = 0) -> Any:
 
 @contextmanager
 def _sensible(api_key: int) -> Iterator[None]:
-    """kio raises many kinds for bytes that do not fit its schema."""
+    """kio raises many kinds of errors for bytes that do not fit its schema."""
     try:
         yield
     except Exception as error:
@@ -99,7 +99,7 @@ def _sensible(api_key: int) -> Iterator[None]:
 
 @cache
 def is_flexible(api_key: int) -> bool:
-    """Whether the header of the newest request carries tags."""
+    """Whether the header of the newest request has tags."""
     return bool(load_request_schema(api_key, newest(api_key)).__flexible__)
 
 

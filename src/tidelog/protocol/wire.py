@@ -1,7 +1,7 @@
-"""Kafka's primitive encodings, for the hand-made paths (headers, Produce, Fetch).
+"""Kafka's primitive encodings, for the hand-written paths (headers, Produce, Fetch).
 
-Readers take a buffer and a position and return the value and the next position. They never look at what they
-read beyond its length; a length that points outside the buffer is :class:`Malformed`.
+Readers take a buffer and a position and return the value and the next position. They check only lengths; a
+length that points outside the buffer is :class:`Malformed`.
 """
 
 from struct import Struct
@@ -20,7 +20,9 @@ STRUCT_ERROR = struct_error
 
 
 class Malformed(InvalidRequest):
-    """A request that cannot be parsed; the connection is closed, as there is no telling what follows."""
+    """A request that cannot be parsed; the connection is closed, since the start of the next request is
+    unknown.
+    """
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -55,7 +57,7 @@ _ONE_BYTE = [bytes([value]) for value in range(0x80)]
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """Position behind a tagged-field section whose fields mean nothing to us."""
+    """Position after a tagged-field section whose fields are ignored."""
     count, position = read_uvarint(buffer, position)
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
@@ -86,7 +88,7 @@ def read_string(buffer: Buffer, position: int, flexible: bool) -> tuple[str | No
 
 
 def read_array_size(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
-    """Number of elements; a null array counts as empty. Bounded by the bytes that are left."""
+    """Number of elements; a null array counts as empty. Bounded by the remaining bytes."""
     if flexible:
         size, position = read_uvarint(buffer, position)
         size -= 1

@@ -1,1 +1,1 @@
-"""Where the pure parts meet the world: sockets, event loop, files, threads and clocks. It decides nothing."""
+"""The environment of the pure parts: sockets, event loop, files, threads and clocks. It decides nothing."""

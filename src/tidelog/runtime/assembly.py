@@ -1,6 +1,6 @@
-"""The parts of a node put together: metadata, controller, replicas, clients' side, and the way to others.
+"""Assembles a node: metadata, controller, replicas, client handlers, and connections to other nodes.
 
-Only wiring: what is made here decides nothing, and nothing here outlives its process.
+Only wiring: nothing here decides, and nothing outlives its process.
 """
 
 import asyncio
@@ -91,8 +91,8 @@ class Assembly:
         )  # fmt: skip
 
     def _address_of(self, node_id: int) -> Address | None:
-        """Where to try next. The metadata knows best, but when all nodes have moved at once, only the
-        settings know where to; so each attempt that fails is followed by one at the next address.
+        """The next address to try. The metadata is usually right, but when all nodes have moved at once, only
+        the settings are; so each failed attempt is followed by one at the next address.
         """
         known = self._addresses_of(node_id)
         return known[self.peers.presence.failed_attempts(node_id) % len(known)] if known else None

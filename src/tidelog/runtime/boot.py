@@ -1,11 +1,11 @@
 """Has the machine been off since this data directory was last in use?
 
-A process that is killed loses nothing it has written: the kernel still holds it. A machine that loses power
-loses whatever was not synced. The broker must know which of the two happened, because a replica that may have
-forgotten acknowledged records must not count as one that holds them. The kernel gives every start of the
-machine an id; the one of the last use lies in the data directory. Until the controllers have heard that
-something may be missing, it says so instead: a clean stop in between does not bring anything back. Where the
-file itself is missing, it may have said so.
+A killed process loses nothing it has written: the kernel still holds it. A machine that loses power loses
+what was not synced. The broker must know which of the two happened, because a replica that may have lost
+acknowledged records must not count as one that holds them. The kernel gives every boot an id; that of the
+last use is in the data directory. Until the controllers know that records may be missing, the file says so
+instead: a clean stop in between does not restore anything. If the file itself is missing, it may have said
+so.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _KERNEL_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str | None:
-    """Of this start of the machine; None where the system does not tell."""
+    """Of this boot; None if the system does not provide it."""
     try:
         return _KERNEL_FILE.read_text().strip() or None
     except OSError:
@@ -26,8 +26,8 @@ def boot_id() -> str | None:
 
 
 def stayed_on(directory: Path) -> bool:
-    """Whether the machine has been on since the directory was last in use: whatever was written to it is
-    still there. In doubt, no.
+    """Whether the machine has been on since the directory was last in use: everything written is still there.
+    In doubt, no.
     """
     now = boot_id()
     try:
@@ -37,15 +37,15 @@ def stayed_on(directory: Path) -> bool:
 
 
 def machine_was_off(directory: Path, *, was_clean: bool, is_new: bool) -> bool:
-    """Whether unsynced records may be missing since the last use. In doubt, yes: then others are trusted
-    first. ``is_new``: nobody has used the directory before.
+    """Whether unsynced records may be missing since the last use. In doubt, yes: then other replicas are
+    trusted first. ``is_new``: the directory was never used before.
     """
     try:
         last = (directory / BOOT_FILE).read_text().strip()
     except FileNotFoundError:
         if is_new:
             return False
-        last = IN_DOUBT  # It was there as soon as the directory held anything, and somebody removed it.
+        last = IN_DOUBT  # It existed as soon as the directory held anything, and was removed.
     except (OSError, UnicodeDecodeError):
         last = ""
     now = boot_id()
@@ -53,15 +53,15 @@ def machine_was_off(directory: Path, *, was_clean: bool, is_new: bool) -> bool:
         _write(directory, IN_DOUBT)
         return True
     if was_clean or (now is not None and last == now):
-        return False  # Everything was synced at the end of the last use, or is still where it was.
+        return False  # Everything was synced at the end of the last use, or is still in memory.
     _write(directory, IN_DOUBT)
     return True
 
 
 def note_use(directory: Path) -> None:
-    """Remember that the directory was used by this start of the machine. Only once the controllers have heard
-    what was forgotten: a process that dies before that must say it again. And only once every log was
-    checked: in one that was not, what the power failure tore would pass for damage.
+    """Record that the directory was used in this boot. Only once the controllers know of the loss: a process
+    that dies before must report it again. And only once every log was checked: otherwise a write that the
+    power failure tore would count as damage.
     """
     _write(directory, boot_id() or "")
 
@@ -75,7 +75,7 @@ def _write(directory: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        # Without its name on disk, a power failure would leave a directory that looks as if never used.
+        # Without its name on disk, a power failure would leave a directory that looks unused.
         descriptor = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(descriptor)

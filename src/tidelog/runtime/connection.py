@@ -1,14 +1,14 @@
-"""One client connection: requests to the handlers, answers out in the order of the requests.
+"""One client connection: requests to the handlers, responses out in the order of the requests.
 
-Work does not wait for earlier work of the same connection, only answers keep their order: each request takes
-a slot in a queue, and the queue is sent as far as its head is finished. What comes behind an unanswered write
-does wait for it (:mod:`~tidelog.runtime.write_order`), or a client would not find what it has just written.
-Other nodes of the cluster, which
-recognise an answer by its number, get theirs as they come: a heartbeat must not wait for a vote. Bytes in are
-the :class:`~tidelog.runtime.receiver.Receiver`'s, bytes out the :class:`~tidelog.runtime.sender.Sender`'s
-business.
+Work does not wait for earlier work of the same connection, only responses keep their order: each request
+takes
+a slot in a queue, and the queue is sent as far as its head is finished. Requests after an unanswered write do
+wait for it (:mod:`~tidelog.runtime.write_order`), or a client would not find what it has just written. Other
+nodes of the cluster, which recognise a response by its correlation id, get theirs as they finish: a heartbeat
+must not wait for a vote. :class:`~tidelog.runtime.receiver.Receiver` handles incoming bytes,
+:class:`~tidelog.runtime.sender.Sender` outgoing ones.
 
-**Back-pressure.** No further request is taken up while answers pile up (unsent bytes, or more unanswered
+**Back-pressure.** No further request is started while responses pile up (unsent bytes, or more unanswered
 requests than allowed) or while the broker as a whole holds too many request bytes; the kernel's buffers then
 fill, and the client waits.
 """
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-READY_MAX = 64  # pieces of answers that are sent before another question is taken up
+READY_MAX = 64  # pieces of responses that are sent before another request is started
 
 
-# As its class does, in a third of the time.
+# What its class does, in a third of the time.
 _new_context: Callable[[tuple[object, ...]], RequestContext] = partial(tuple.__new__, RequestContext)
 
 
@@ -55,7 +55,7 @@ class Waiting(Protocol):
 
 
 class Slot:
-    """A request's place in the order of answers."""
+    """A request's place in the order of responses."""
 
     __slots__ = ("parts", "waiting")
 
@@ -108,22 +108,20 @@ class Connection(asyncio.BufferedProtocol):
         self._server = server
         self._receiver = Receiver(server.max_request_bytes)
         self._held_bytes = 0  # of the broker's memory for large requests
-        self._short_of_memory = False  # waits for others to give some back
+        self._short_of_memory = False  # waits for others to release some
         self._produce_shape: produce.Shape | None = None  # of the last produce request
         self.slots: deque[Slot] = deque()
         self._loose: dict[Slot, None] = {}  # unanswered, in no order
-        # Requests of this kind pass the writes that may be unanswered; NO_WRITE: there is none.
+        # Requests of this kind need not wait for the unanswered writes; NO_WRITE: there are none.
         self._write_kind = NO_WRITE
         self._held_back: memoryview | None = None  # a request that waits for earlier writes
         self._awaited = 0  # how many of them are unanswered
-        self._opening = 0  # how often a thread looks at records of the last request
-        self._ready: list[Part | bytes] = []  # of those that are answered
-        self.node: int | None = None  # of the cluster, at the other end
+        self._opening = 0  # how often a thread has opened records of the last request
+        self._ready: list[Part | bytes] = []  # of the answered ones
+        self.node: int | None = None  # the cluster node at the other end
         self._stopped_reading = False
-        self._ended = False  # the client sends nothing more, but may still read
-        self._busy = (
-            False  # requests are being taken up; what they finish at once is sent together afterwards
-        )
+        self._ended = False  # the client has half-closed: it sends nothing more, but may still read
+        self._busy = False  # requests are being started; what they finish at once is sent together afterwards
         self._closed = False
         self.peer = "?"
         self.ip = "?"
@@ -162,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
             self._server.gate.disconnected(self.node)
 
     def close(self, reason: str, *, quiet: bool = False) -> None:
-        """One log line, then nothing more from or to this client."""
+        """One log line, then the connection is closed."""
         if self._transport is not None and not self._closed:
             self._closed = True
             level = logging.INFO if quiet else logging.WARNING
@@ -179,20 +177,20 @@ class Connection(asyncio.BufferedProtocol):
                 slot.waiting.finish_now()
 
     def end(self) -> None:
-        """Close after what the transport still holds is sent."""
+        """Close after the transport's data is sent."""
         if self._transport is not None:
             self._transport.close()
 
     @property
     def idle(self) -> bool:
-        """Nothing is owed to the client."""
+        """No response is pending."""
         if self.slots or self._loose or self._held_back is not None:
             return False
         return self._sender is None or self._sender.idle
 
     @property
     def in_the_middle(self) -> bool:
-        """A request has begun and not ended."""
+        """A request has begun and is incomplete."""
         return self._receiver.in_the_middle
 
     # --- requests in ----------------------------------------------------------------------------------------
@@ -209,9 +207,9 @@ class Connection(asyncio.BufferedProtocol):
             self._stop_reading()
 
     def eof_received(self) -> bool:
-        """A half-closed connection still gets the answers it is owed; but it is not worth waiting for records
-        with it: most likely the client is gone. A node never half-closes: its process has ended, and an
-        answer that waits, such as to its fetch, must not make it look alive.
+        """A half-closed connection still gets its pending responses; but records are not waited for: most
+        likely the client is gone. A node never half-closes: its process has ended, and a pending response,
+        such as to its fetch, must not make it look alive.
         """
         self._ended = True
         if self.node is not None:
@@ -220,9 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         return not self.idle
 
     def _take_requests(self) -> None:
-        """Take up every whole request that is there, and send what is finished; again while that makes
-        room.
-        """
+        """Start every complete request, and send what is finished; repeat while that makes room."""
         while True:
             self._take_while_allowed()
             self._flush_answers()
@@ -261,12 +257,12 @@ class Connection(asyncio.BufferedProtocol):
     def _hold(self, count: int) -> bool:
         """Bytes of a large request have arrived; whether there is room for more of them."""
         if self.node is not None:
-            return True  # The cluster does not wait for its clients.
+            return True  # Cluster traffic does not wait for clients.
         self._held_bytes += count
         return self._server.hold_memory(count, self)
 
     def memory_freed(self) -> None:
-        """Others gave some back."""
+        """Others released some."""
         self._short_of_memory = False
         self._go_on()
 
@@ -281,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _go_on(self) -> None:
-        """Whatever held us back may be gone."""
+        """The reason for waiting may be gone."""
         if self._transport is None or self._closed or self._must_wait():
             return
         if self._stopped_reading:
@@ -339,8 +335,8 @@ class Connection(asyncio.BufferedProtocol):
         server.requests += 1
         by_node = gate is not None and self._is_node(gate, client_id)
         if not by_node and not server.ready:
-            # Still starting. As good as a refused connection, and as little worth a line in the log: clients
-            # try the next broker, or this one again.
+            # Still starting. Like a refused connection, and not worth a line in the log: clients try the next
+            # broker, or this one again.
             self.end()
             return None
         slot = self._take_slot(by_node, api_key)
@@ -359,8 +355,8 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._wait(slot, server.fetch.handle(request, position, context, send, self.close))
         elif gate is not None and gate.wants(api_key, version, known=known, by_node=by_node):
-            # What another node asks of the controller is not passed on: it knows better than we do whom to
-            # ask next.
+            # Another node's request for the controller is not forwarded: the node knows better which
+            # controller to ask next.
             take_plain = gate.take if by_node or not known else gate.relay
             self._wait(
                 slot, take_plain(request, position, context, lambda parts: self._finish_parts(slot, parts))
@@ -414,8 +410,8 @@ class Connection(asyncio.BufferedProtocol):
         return slot
 
     def _must_follow_writes(self) -> bool:
-        """Whether unanswered writes are in the way of a request that does not pass them. They are counted
-        only here: most connections only write or only read.
+        """Whether unanswered writes block this request. They are counted only here: most connections only
+        write or only read.
         """
         if self.node is None:
             self._awaited = sum(slot.writes and slot.parts is None for slot in self.slots)
@@ -432,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
         slot.waiting = waiting if slot.parts is None else None
 
     def _is_node(self, gate: "Gate", client_id: str | None) -> bool:
-        """Whether another node of the cluster asks. Its connection closes only with it."""
+        """Whether the client is another node of the cluster. Its connection closes only with it."""
         parties = names.parties(client_id)
         if parties is None:
             return False
@@ -447,7 +443,7 @@ class Connection(asyncio.BufferedProtocol):
         if api_key == messages.API_VERSIONS_KEY:
             self._finish(self._take_slot(False, api_key), api_versions.downgrade(correlation_id))
             return
-        # Kafka, too, closes: the layout of an answer in an unknown version is unknown.
+        # Like Kafka: the layout of a response in an unknown version is unknown.
         self.close(f"UNSUPPORTED_VERSION: {messages.name_of(api_key)} (api key {api_key}) version {version}")
 
     # --- answers out ----------------------------------------------------------------------------------------
@@ -455,7 +451,7 @@ class Connection(asyncio.BufferedProtocol):
     def _finish(self, slot: Slot, answer: bytes | bytearray | None) -> None:
         parts = () if answer is None else (answer,)
         if self._busy and not self._awaited and not slot.loose:
-            slot.parts = parts  # It is sent with the others, when all requests that are there are taken up.
+            slot.parts = parts  # It is sent with the others, when all complete requests are started.
         else:
             self._finish_parts(slot, parts)
 
@@ -474,7 +470,7 @@ class Connection(asyncio.BufferedProtocol):
         """A write is answered that a request waits for."""
         self._awaited -= 1
         if not self._awaited and not self._busy:
-            # Later: whoever answers is not prepared to be asked the next question meanwhile.
+            # Later: the caller must not be re-entered by the next request.
             self._server.loop.call_soon(self._go_on)
 
     def _finish_loose(self, slot: Slot, parts: Sequence[Part | bytes]) -> None:
@@ -485,7 +481,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._busy:
             self._flush_answers()
             if self._stopped_reading:
-                # Later: whoever answers is not prepared to be asked the next question meanwhile.
+                # Later: the caller must not be re-entered by the next request.
                 self._server.loop.call_soon(self._go_on)
 
     def _flush_answers(self) -> None:

@@ -1,6 +1,6 @@
 """The real disk: :class:`tidelog.log.storage.Storage` on the operating system's files.
 
-Nothing here decides anything. Errors leave as the ``OSError`` they are; the log knows what they mean.
+Nothing here decides anything. Errors are raised as ``OSError``; the log interprets them.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ from tidelog.log.storage import Buffer, Entry, Mapping
 
 _OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
 
-# macOS has no fdatasync, and its fsync leaves the data in the drive's cache: only this fcntl empties that.
+# macOS has no fdatasync, and its fsync leaves the data in the drive's cache: only this fcntl flushes it.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 
@@ -24,7 +24,7 @@ def _sync(descriptor: int) -> None:
 
 
 class DiskFile:
-    """An open file; its descriptor closes when the last holder lets go of the object."""
+    """An open file; its descriptor closes with the last reference to the object."""
 
     __slots__ = ("_descriptor",)
 
@@ -35,7 +35,7 @@ class DiskFile:
         os.close(self._descriptor)
 
     def fileno(self) -> int:
-        """For ``sendfile``; hold on to the file while the number is in use."""
+        """For ``sendfile``; keep a reference to the file while the number is in use."""
         return self._descriptor
 
     def size(self) -> int:
@@ -64,7 +64,7 @@ class DiskFile:
             self._write_rest(memoryview(data)[written:], position + written)
 
     def _write_rest(self, data: memoryview, position: int) -> None:
-        """A disk that becomes full takes a part first and refuses the rest with the next call."""
+        """A disk that becomes full writes a part first and fails the next call."""
         while data:
             written = os.pwrite(self._descriptor, data, position)
             data = data[written:]
@@ -103,11 +103,11 @@ class DiskLock:
         self._file: DiskFile | None = file
 
     def release(self) -> None:
-        self._file = None  # Closing gives the lock back.
+        self._file = None  # Closing releases the lock.
 
 
 class Disk:
-    """The file system of this machine. Has no state: one is as good as another."""
+    """The file system of this machine. Has no state."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """Segment files on their way to a socket: from the page cache, never waiting for the disk.
 
-Whether bytes are in memory is asked with ``preadv2(RWF_NOWAIT)``, which answers instead of waiting. Where the
-system has no such call (macOS), a cold read holds the loop.
+``preadv2(RWF_NOWAIT)`` tells whether bytes are in memory, without waiting. On systems without it (macOS), a
+cold read blocks the loop.
 """
 
 import errno
@@ -21,9 +21,9 @@ def _descriptor(file: File) -> int:
 
 
 def read_into(buffer: memoryview, region: Region, *, wait: bool) -> int | None:
-    """Fill ``buffer`` from the region's start; how many bytes that gave, or None where it would have to wait
-    for the
-    disk and may not."""
+    """Fill ``buffer`` from the region's start; returns the number of bytes, or None if it would have to wait
+    for the disk and must not.
+    """
     descriptor = _descriptor(region.file)
     try:
         return os.preadv(descriptor, [buffer], region.position, 0 if wait else _NOWAIT)
@@ -32,12 +32,12 @@ def read_into(buffer: memoryview, region: Region, *, wait: bool) -> int | None:
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-        # This file system cannot tell (tmpfs, for one): then nobody waits.
+        # This file system does not support it (tmpfs, for example): then there is no wait.
         return os.preadv(descriptor, [buffer], region.position)
 
 
 def load(region: Region) -> None:
-    """Bring the bytes into the page cache; waits for the disk, so call it in a thread."""
+    """Load the bytes into the page cache; waits for the disk, so call it in a thread."""
     step = 1 << 20
     for position in range(region.position, region.position + region.size, step):
         region.file.read_at(position, min(step, region.position + region.size - position))

@@ -1,7 +1,7 @@
-"""A request of any API but the two hot ones: to its handler, and the handler's answer back as a frame.
+"""A request of any API but the two hot ones: to its handler, and the handler's response as a frame.
 
-Whatever goes wrong, the request is answered: a defect of ours must not cost the client more than this
-request, and nothing behind it would be answered otherwise.
+Every request is answered, also after an exception: a defect of ours must not cost the client more than this
+request, and later requests would not be answered otherwise.
 """
 
 import logging
@@ -19,15 +19,15 @@ from tidelog.protocol.wire import STRUCT_ERROR, Malformed, skip_tags
 logger = logging.getLogger(__name__)
 
 Compute = Callable[[Callable[[], bytes], Callable[[bytes | BaseException], None]], None]
-"""Runs work in a thread; its result, or its exception, comes back in order with events."""
+"""Runs work in a thread; its result, or its exception, is returned in order with events."""
 
-ENCODED_AT_ONCE_MAX = 500  # elements of an answer: about 4 ms
+ENCODED_AT_ONCE_MAX = 500  # elements of a response: about 4 ms
 
 HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
 
 
 def read_header(request: memoryview, peer: str) -> tuple[RequestContext, int]:
-    """What is asked, and where the body begins; :class:`Malformed` when it is not a request we know."""
+    """The request's API, and where the body begins; :class:`Malformed` if it is not a known request."""
     try:
         api_key, version, correlation_id, client_size = HEADER.unpack_from(request, 0)
         api = SERVED.get(api_key)
@@ -51,13 +51,14 @@ def handle_plain(
     give_up: Callable[[str], None],
     compute: Compute | None = None,
 ) -> None:
-    """``finish`` gets the answer frame, now or later; ``give_up`` is called where there can be none.
-    ``compute``: large answers are encoded there. Raises :class:`Malformed`."""
+    """``finish`` gets the response frame, now or later; ``give_up`` is called if there can be none.
+    ``compute``: large responses are encoded there. Raises :class:`Malformed`.
+    """
     api_key, version = context.api_key, context.version
     decoded = messages.decode(api_key, version, request, position)
 
     def answer(fields: messages.Fields) -> None:
-        # Also called by whoever keeps a promise: a defect here must not reach them.
+        # Also called by code that fulfils a promise: a defect here must not reach it.
         if compute is not None and messages.has_more_elements(fields, ENCODED_AT_ONCE_MAX):
             compute(lambda: encode(fields), encoded)
             return

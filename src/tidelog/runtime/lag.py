@@ -1,9 +1,9 @@
 """How late the event loop is: the one figure that says whether a single-threaded broker is overloaded.
 
-A timer that should fire every few milliseconds tells by how much it was late. Something that holds the loop
-for longer than the interval is always seen, and its length is told too low by the interval at most; what is
-shorter is seen as often as the two meet. On a machine that others use, a loop is also late because it did not
-get the processor: that time is taken off in a figure of its own.
+A timer that should fire every few milliseconds measures its delay. Work that blocks the loop for longer than
+the interval is always seen, and its length is at most the interval too low; shorter work is seen as often as
+the two coincide. On a shared machine, a loop is also late because it did not get the processor: that time is
+excluded in a separate figure.
 """
 
 import asyncio
@@ -21,12 +21,13 @@ BOUNDS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class Histogram:
-    """How many values were how large."""
+    """A histogram."""
 
     __slots__ = ("_counts", "count", "largest_s", "total_s")
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(BOUNDS_S) + 1)  # by the first bound that is not smaller; the last: larger
+        # by the first bound that is not smaller; the last: larger than all
+        self._counts = [0] * (len(BOUNDS_S) + 1)
         self.count = 0
         self.total_s = 0.0
         self.largest_s = 0.0
@@ -38,24 +39,24 @@ class Histogram:
         self.largest_s = max(self.largest_s, value_s)
 
     def take_largest_s(self) -> float:
-        """Since it was last asked for."""
+        """Since the last call."""
         largest, self.largest_s = self.largest_s, 0.0
         return largest
 
     def cumulative(self) -> Iterator[tuple[str, int]]:
-        """(bound, how many values are not larger), as Prometheus has it."""
+        """(bound, number of values that are not larger), as in Prometheus."""
         sum_so_far = 0
         for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), self._counts, strict=True):
             sum_so_far += count
             yield bound, sum_so_far
 
     def over(self, bound_s: float) -> int:
-        """How many values were larger than one of the bounds."""
+        """Number of values larger than one of the bounds."""
         return sum(self._counts[BOUNDS_S.index(bound_s) + 1 :])
 
 
 class Turns:
-    """How long this thread was ready to run, and others had the processors. Linux tells; elsewhere: never."""
+    """How long this thread was ready to run while others had the processors. Linux only; elsewhere 0."""
 
     def __init__(self, path: str = "/proc/thread-self/schedstat") -> None:
         try:
@@ -80,7 +81,7 @@ class LagMeter:
         self._interval_s = interval_s
         self._due = 0.0
         self._turns = Turns()
-        self._waited_s = 0.0  # when it was last looked at
+        self._waited_s = 0.0  # time of the last check
         self._timer: asyncio.TimerHandle | None = None
         self.last_s = 0.0
         self.late = Histogram()
@@ -91,7 +92,7 @@ class LagMeter:
         self._wait()
 
     def _wait(self) -> None:
-        # Not the loop's own clock: that one stands still while something runs, and knows whole milliseconds.
+        # Not the loop's own clock, which stands still while something runs, and has millisecond resolution.
         self._due = time.monotonic() + self._interval_s
         self._timer = self._loop.call_later(self._interval_s, self._measure)
 

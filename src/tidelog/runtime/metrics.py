@@ -1,7 +1,6 @@
-"""What a broker tells Prometheus, and the small HTTP server that tells it.
+"""A broker's Prometheus metrics, and the small HTTP server for them.
 
-Figures are read where they are kept at the moment somebody asks; counting costs the hot path an integer at
-most.
+Figures are read from their source when they are scraped; counting costs the hot path an integer at most.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ class BrokerCollector(Collector):
         self._server = server
         self._lag = lag
         self._syncer = syncer
-        self.slices = 0  # in which partitions were told of
+        self.slices = 0  # of partitions per slice
 
     def collect(self) -> Iterator[Metric]:
         server, lag = self._server, self._lag
@@ -68,14 +67,14 @@ class BrokerCollector(Collector):
         )  # fmt: skip
 
     async def of_partitions(self) -> bytes:
-        """What is told of every partition, in the text format. A broker may have ten thousand: others get
-        their turn in between, and nothing is made but the text.
+        """The metrics of every partition, in the text format. A broker may have ten thousand: the loop runs
+        others in between, and only text is created.
         """
         partitions = list(self._server.broker.partitions)
         texts: dict[str, list[str]] = {name: [about] for name, about, _ in _OF_PARTITIONS}
         for start in range(0, len(partitions), PARTITIONS_PER_SLICE):
             for partition in partitions[start : start + PARTITIONS_PER_SLICE]:
-                # Names of topics need no escaping.
+                # Topic names need no escaping.
                 labels = f'{{partition="{partition.name.partition}",topic="{partition.name.topic}"}}'
                 for name, _, value in _OF_PARTITIONS:
                     texts[name].append(f"{name}{labels} {float(value(partition))}\n")

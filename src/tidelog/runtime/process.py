@@ -2,7 +2,7 @@
 
 Start: lock and open the data directory, join the controllers' quorum and the cluster, open the logs, listen,
 write the pid file. Stop on SIGTERM or SIGINT: no new connections, open requests finish, logs are closed
-cleanly. A second signal, like a crash, leaves the recovery to the next start.
+cleanly. After a second signal, as after a crash, the next start recovers.
 """
 
 import asyncio
@@ -46,15 +46,15 @@ LAST_WORDS_S = 0.03  # for an active controller that stops
 LEAVE_TIMEOUT_S = 2.0  # for others to take over what a stopping broker leads
 CLOSING_THREADS = 16  # each waits for the disk to sync one log
 SWITCH_INTERVAL_S = 0.001
-# A pass of the cycle collector holds the event loop for about 0.2 ms per thousand objects that it looks at.
-# The first generation has 5,000 new objects, the second five times as many. The third is everything: it is
-# looked at after 50 million.
+# A pass of the cycle collector blocks the event loop for about 0.2 ms per thousand objects. The first
+# generation has 5,000 new objects, the second five times as many. The third is everything: it is collected
+# after 50 million.
 COLLECTOR_THRESHOLDS = (5_000, 4, 2_000)
-SPARE_DESCRIPTORS = 512  # for connections' files, libraries and what else a process opens
+SPARE_DESCRIPTORS = 512  # for connections' files, libraries and other files of the process
 
 
 def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
-    """Serve until told to stop; the process's exit code. ``directory`` is the config file's."""
+    """Serve until told to stop; returns the process's exit code. ``directory`` is the config file's."""
     config = BrokerConfig.parse(values)
     logs.set_up(config.logging_level, config.logging_format)
     _raise_file_limit(config)
@@ -73,7 +73,7 @@ def run_broker(values: Mapping[str, Raw], directory: Path) -> int:
 
 
 def _raise_file_limit(config: BrokerConfig) -> None:
-    """Ask for as many files as the settings may need; the system's hard limit has the last word."""
+    """Raise the limit of open files to what the settings may need, up to the system's hard limit."""
     wanted = config.log_open_files_max + SPARE_DESCRIPTORS + min(config.max_connections, 1 << 16)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -83,8 +83,8 @@ def _raise_file_limit(config: BrokerConfig) -> None:
 
 
 def _tune_interpreter() -> None:
-    """What is loaded stays: keep the cycle collector from walking it again and again. And a thread that
-    computes hands over to the event loop after a millisecond, not after five.
+    """Loaded objects stay: exclude them from the cycle collector. And let a computing thread yield to the
+    event loop after a millisecond, not after five.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
@@ -206,7 +206,9 @@ def _write_pid(path: Path) -> None:
 
 
 async def _leave(node: Node) -> None:
-    """Let others take over first, so that no client notices; not for ever, as all may be stopping at once."""
+    """Let others take over first, so that clients notice nothing; for a limited time, as all may be stopping
+    at once.
+    """
     if not node.has_successors:
         return
     left = asyncio.Event()
@@ -217,13 +219,13 @@ async def _leave(node: Node) -> None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(left.wait(), LEAVE_POLL_S)
     if left.is_set() and node.controller.active:
-        # What it decided last is known to the others when they hear that it is committed. Without that they
-        # would wait for this broker until the next controller tells them.
+        # The others know its last decision when they learn that it is committed. Otherwise they would wait
+        # for this broker until the next controller tells them.
         await asyncio.sleep(LAST_WORDS_S)
 
 
 async def _until_ready(node: Node, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> bool:
-    """Until the cluster has let this broker in, and what it hosts is open. False when told to stop before."""
+    """Until the cluster has unfenced this broker and its logs are open. False if told to stop before."""
     while not node.ready:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), READY_POLL_S)
@@ -247,7 +249,7 @@ def _bind(listener: Listener, config: BrokerConfig) -> socket.socket:
 
 
 def _advertised(config: BrokerConfig, sockets: list[socket.socket]) -> list[Listener]:
-    """What clients are told: the configured address, with the port and host that are really there."""
+    """The advertised address: the configured one, with the actual port and host."""
     ports = {
         listener.name: bound.getsockname()[1]
         for listener, bound in zip(config.listeners, sockets, strict=True)

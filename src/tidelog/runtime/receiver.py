@@ -1,8 +1,8 @@
-"""Bytes of a connection, cut into requests.
+"""Bytes of a connection, split into requests.
 
 Small requests are cut out of one scratch buffer; a request that does not fit is received straight into a
-buffer of its own size, so that a large batch is never copied on its way to the log. That buffer is used again
-for the next large request when nobody holds on to it: clearing fresh memory costs as much as a checksum.
+buffer of its own size, so that a large batch is never copied on its way to the log. That buffer is reused for
+the next large request when it is free: clearing fresh memory costs as much as a checksum.
 """
 
 import mmap
@@ -15,19 +15,19 @@ SCRATCH_BYTES = 64 * 1024
 OWN_BUFFER_FROM_BYTES = 16 * 1024  # a smaller request waits in scratch for its rest
 PEEK_BYTES = 512  # read of a request that is probably large again: its start would only be copied
 PLAIN_BYTES_MAX = 8 * 1024 * 1024  # of a request other than Produce
-ENVELOPE_BYTES_MAX = 1024  # what an envelope adds to the request of a client that a broker has let in
+ENVELOPE_BYTES_MAX = 1024  # what an envelope adds to a client's request that a broker has accepted
 
 _SIZE = Struct(">i")
 _START = Struct(">ih")  # size, api key
-# How others begin; read as a size, each of these is larger than any request.
+# How other protocols begin; read as a size, each of these is larger than any request.
 _HTTP = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ")
 _TLS = b"\x16\x03"
 
 
 class Receiver:
     LEAST_BYTES = 9  # a request's header and one byte more
-    SPARE_BYTES_MAX = 2 * 1024 * 1024  # a larger buffer is given back at once
-    LAZY_FROM_BYTES = 4 * 1024 * 1024  # from here on memory is taken as it fills, not as it is claimed
+    SPARE_BYTES_MAX = 2 * 1024 * 1024  # a larger buffer is released at once
+    LAZY_FROM_BYTES = 4 * 1024 * 1024  # from here on memory is allocated as it fills, not as it is claimed
 
     __slots__ = (
         "_bulk",
@@ -46,7 +46,7 @@ class Receiver:
         self._max_bytes = max_bytes
         self._scratch = bytearray(SCRATCH_BYTES)
         self._view = memoryview(self._scratch)
-        self._start = 0  # of the bytes in scratch that no request has taken yet
+        self._start = 0  # of the bytes in scratch that belong to no request yet
         self._end = 0
         self._frame: memoryview | None = None  # a large request that is being received
         self._filled = 0
@@ -56,7 +56,7 @@ class Receiver:
 
     @property
     def in_the_middle(self) -> bool:
-        """Whether a request has begun and not ended."""
+        """Whether a request has begun and is incomplete."""
         return self._frame is not None or self._end > self._start
 
     def buffer(self) -> memoryview:
@@ -80,7 +80,7 @@ class Receiver:
         return True
 
     def next(self) -> memoryview | None:
-        """A whole request, or None: more bytes are needed, or (see ``needed_bytes``) a buffer."""
+        """A complete request, or None: more bytes are needed, or (see ``needed_bytes``) a buffer."""
         if self._frame is not None:
             if self._filled < len(self._frame):
                 return None
@@ -97,7 +97,7 @@ class Receiver:
             self._bulk = False
             begin = self._start + 4
             self._start = begin + size
-            # Copied out: the next read overwrites scratch while this batch may still be on its way.
+            # Copied out: the next read overwrites scratch while this batch may still be in use.
             return memoryview(bytearray(self._view[begin : self._start]))
         if size >= OWN_BUFFER_FROM_BYTES and have >= 6:
             self._check_kind(size)
@@ -105,15 +105,15 @@ class Receiver:
         return None
 
     def _may_be_envelope(self, size: int, have: int) -> bool:
-        """Another broker passes on what it let in: refused for the envelope around it, it would come again
-        and again.
+        """Another broker forwards what it accepted: refused because of its envelope, it would be retried for
+        ever.
         """
         if not self._max_bytes < size <= self._max_bytes + ENVELOPE_BYTES_MAX:
             return False
         return have < _START.size or _START.unpack_from(self._view, self._start)[1] == envelope.API_KEY
 
     def _what_else(self, size: int) -> str:
-        """Whoever speaks another protocol is told apart: the wrong port is the commonest mistake of all."""
+        """Recognises other protocols: the wrong port is the most common mistake."""
         begin = bytes(self._view[self._start : self._start + 4])
         if begin in _HTTP:
             return "an HTTP request; this port speaks the Kafka protocol (metrics are on http.port)"
@@ -129,13 +129,13 @@ class Receiver:
         _, api_key = _START.unpack_from(self._view, self._start)
         limit = PLAIN_BYTES_MAX + (ENVELOPE_BYTES_MAX if api_key == envelope.API_KEY else 0)
         if size > limit and api_key != produce.API_KEY:
-            # Only records are that large. Parsing so many small fields would hold up everybody else.
+            # Only records are that large. Parsing so many small fields would block other clients.
             name = messages.name_of(api_key)
             raise HangUp(f"a {name} request of {size} bytes; allowed are {limit}")
 
     def begin_large(self) -> int:
-        """Take the buffer that ``needed_bytes`` asks for and move what is there of the request into it; how
-        much that is.
+        """Allocate the buffer of ``needed_bytes`` and move the received part of the request into it; returns
+        its size.
         """
         size, self.needed_bytes = self.needed_bytes, 0
         self._bulk = True
@@ -156,7 +156,7 @@ class Receiver:
         return memoryview(bytearray(size))
 
     def give_back(self, request: memoryview) -> None:
-        """Nobody needs this large request any more."""
+        """This large request is no longer needed."""
         buffer = request.obj
         if isinstance(buffer, bytearray) and len(buffer) <= self.SPARE_BYTES_MAX:
             self._spare = buffer

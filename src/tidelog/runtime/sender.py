@@ -1,10 +1,10 @@
-"""Answers of a connection on their way to its socket.
+"""Responses of a connection on their way to its socket.
 
-Bytes go to the socket at once; what the socket does not take is left with the event loop's transport, which
-tells when it has drained. Regions of segment files are read from the page cache into one buffer that all
-connections share, and leave with what surrounds them in one call: ``sendfile`` saves the copy, but feeds the
-socket page by page and wakes the reader every time, which costs more. A slow reader costs one piece of
-memory. A region that is not in the page cache is brought there by a thread first.
+Bytes go to the socket at once; what the socket does not accept is left to the event loop's transport, which
+reports when it has drained. Regions of segment files are read from the page cache into one buffer that all
+connections share, and are sent with the bytes around them in one call: ``sendfile`` saves the copy, but feeds
+the socket page by page and wakes the reader every time, which costs more. A slow reader costs one piece of
+memory. A region that is not in the page cache is loaded by a thread first.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ QUIET_FROM_BYTES = 128 * 1024
 
 _MORE = getattr(socket, "MSG_MORE", 0)
 
-_piece = memoryview(bytearray(PIECE_BYTES))  # what is being sent right now, by whichever connection
+_piece = memoryview(bytearray(PIECE_BYTES))  # what is being sent right now, by any connection
 
 
 class Sender:
@@ -52,15 +52,13 @@ class Sender:
     ) -> None:
         self._transport = transport
         self._services = services
-        self._drained = drained  # called when everything waiting has been sent after all
+        self._drained = drained  # called when everything pending has been sent
         self._broken = broken
         self._out: deque[Part | bytes] = deque()
-        self._unsent = False  # the transport holds bytes the socket did not take
-        self._loading = False  # a thread is bringing a region into memory
-        self._patient = (
-            False  # it has done so: if the memory was taken away again, wait for the disk this time
-        )
-        # Anything the transport holds means: full. Then resume_writing tells when the socket is free again.
+        self._unsent = False  # the transport holds bytes the socket did not accept
+        self._loading = False  # a thread is loading a region into memory
+        self._patient = False  # it has done so: if the memory was reclaimed, wait for the disk this time
+        # Any data in the transport means: full. Then resume_writing reports when the socket is free again.
         transport.set_write_buffer_limits(high=0)
         # A second handle on the same descriptor, for sendmsg; it never closes the descriptor.
         descriptor = transport.get_extra_info("socket").fileno()
@@ -68,7 +66,7 @@ class Sender:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def keep_alive(self) -> None:
-        """Notice when the machine at the other end is gone without a word."""
+        """Notice when the machine at the other end is gone silently."""
         if self._socket is not None:
             keep_alive(self._socket)
 
@@ -85,7 +83,7 @@ class Sender:
 
     @property
     def blocked(self) -> bool:
-        """Whether answers would only pile up."""
+        """Whether responses would only pile up."""
         return self._unsent or self._loading
 
     def send(self, parts: Iterable[Part | bytes]) -> None:
@@ -101,8 +99,8 @@ class Sender:
 
     def _gather(self) -> list[bytes | bytearray | memoryview]:
         """The next buffers, with what fits of the regions between them. A call that ended before the last
-        small
-        part of an answer would leave that part waiting for the reader's acknowledgement."""
+        small part of a response would leave that part waiting for the reader's acknowledgement.
+        """
         out = self._out
         buffers: list[bytes | bytearray | memoryview] = []
         used = 0  # of the shared buffer
@@ -124,7 +122,7 @@ class Sender:
         return buffers
 
     def _read(self, region: Region, target: memoryview) -> int:
-        """Bytes of a region; 0 when the disk must be waited for, or gave up."""
+        """Bytes of a region; 0 if it must wait for the disk, or the disk failed."""
         try:
             count = files.read_into(target, region, wait=self._patient)
             if count == 0:
@@ -143,9 +141,9 @@ class Sender:
         if self._socket is None:
             return
         total = sum(map(len, buffers))
-        # Of a large answer the reader is told when all of it is there; telling it of every few pages costs as
-        # much again as sending them. Setting TCP_NODELAY anew lets go of what the kernel holds back because
-        # of that.
+        # The reader is woken when a large response is complete; waking it for every few pages costs as much
+        # again as sending them. Setting TCP_NODELAY again releases what the kernel holds back because of
+        # that.
         flags = _MORE if total >= QUIET_FROM_BYTES else 0
         try:
             sent = self._socket.sendmsg(buffers, (), flags)
@@ -158,11 +156,11 @@ class Sender:
             self.close()
             return
         if sent < total:
-            # Joined, and so copied: the shared buffer is somebody else's with the next call.
+            # Joined, and so copied: another connection uses the shared buffer with the next call.
             self._leave_to_transport(memoryview(b"".join(buffers))[sent:])
 
     def _load(self, region: Region) -> None:
-        """The bytes are not in memory: let a thread wait for the disk, everybody else goes on."""
+        """The bytes are not in memory: a thread waits for the disk, other connections continue."""
         self._loading = True
         self._out.appendleft(region)
 
@@ -183,7 +181,7 @@ class Sender:
 
     def _leave_to_transport(self, data: bytes | memoryview) -> None:
         self._transport.write(data)
-        # The socket may have room again by now: then the transport has nothing left, and will tell nothing.
+        # The socket may have room again by now: then the transport is empty and will not report.
         self._unsent = self._transport.get_write_buffer_size() > 0
 
     def transport_full(self) -> None:

@@ -1,6 +1,4 @@
-"""The listening side of a broker: accepts connections, keeps them within their limits, and stops without
-cutting anyone off.
-"""
+"""The listening side of a broker: accepts connections, enforces their limits, and stops gracefully."""
 
 import asyncio
 import logging
@@ -19,7 +17,7 @@ from tidelog.runtime.services import LoopServices, give_way
 logger = logging.getLogger(__name__)
 
 IDLE_CHECKS = 4  # per idle time
-STALLED_REQUEST_S = 30.0  # a request that has begun must go on within
+STALLED_REQUEST_S = 30.0  # a request that has begun must continue within
 
 
 class Server:
@@ -30,9 +28,9 @@ class Server:
         gate: Gate | None = None,
         services: LoopServices | None = None,
     ) -> None:
-        """``services``: whose thread computes what takes long."""
+        """``services``: whose threads run long computations."""
         self.broker = broker
-        self.gate = gate  # to the other nodes; None where there are none
+        self.gate = gate  # to the other nodes; None if there are none
         self.loop = loop
         compute = services.compute if services is not None else None
         if services is not None:
@@ -41,22 +39,22 @@ class Server:
         self.encode: EncodeElsewhere | None = compute
         self.fetch = FetchHandler(broker)
         self.connections: set[Connection] = set()
-        self.requests = 0  # taken up since the start
+        self.requests = 0  # started since the process began
         self._per_ip: Counter[str] = Counter()
         self._memory_used = 0
         self._receiving: dict[Connection, None] = {}  # large requests under way, the oldest first
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
-        self.ready = False  # Whether clients are served; other nodes are from the start.
+        self.ready = False  # Whether clients are served; other nodes are served from the start.
         self.configure(broker.config)
 
     def serve_clients(self) -> None:
-        """The cluster has let this broker in: what clients are told is true from here on."""
+        """The cluster has unfenced this broker: responses to clients are correct from here on."""
         self.ready = True
 
     def configure(self, config: BrokerConfig) -> None:
-        """Limits asked for on every request, as plain attributes."""
+        """Limits that are read with every request, as plain attributes."""
         self.max_request_bytes = config.socket_request_max_bytes
         self.max_unanswered = config.queued_max_requests_per_connection
 
@@ -70,7 +68,7 @@ class Server:
             self._sweep()
 
     async def stop(self, grace_s: float) -> None:
-        """Take no new connection, let open requests finish for a while, then close."""
+        """Accept no new connections, let open requests finish for a while, then close."""
         self._stopping = True
         for listener in self._listeners:
             listener.close()
@@ -79,7 +77,7 @@ class Server:
         deadline = self.loop.time() + grace_s
         for connection in list(self.connections):
             connection.finish_waiting()
-        # Other nodes ask for as long as they can: they are not waited for.
+        # Other nodes send requests as long as they can: they are not waited for.
         clients = [connection for connection in self.connections if connection.node is None]
         while self.loop.time() < deadline and not all(connection.idle for connection in clients):
             await asyncio.sleep(0.01)
@@ -91,7 +89,7 @@ class Server:
     # --- limits ---------------------------------------------------------------------------------------------
 
     def admit(self, connection: Connection) -> str | None:
-        """Count a new connection; the reason when it may not stay."""
+        """Count a new connection; returns the reason if it is refused."""
         self.connections.add(connection)
         self._per_ip[connection.ip] += 1
         config = self.broker.config
@@ -111,10 +109,10 @@ class Server:
                 del self._per_ip[connection.ip]
 
     def hold_memory(self, count: int, connection: Connection) -> bool:
-        """Bytes of a large request have arrived; whether its connection may go on receiving.
+        """Bytes of a large request have arrived; returns whether its connection may continue to receive.
 
-        What counts is what has arrived, not what was claimed. When it is too much, only the request that
-        began first goes on: so one is always finished, and gives its memory back.
+        Received bytes count, not claimed ones. Above the limit, only the oldest request continues: so one is
+        always finished, and releases its memory.
         """
         self._memory_used += count
         self._receiving.setdefault(connection)
@@ -128,9 +126,9 @@ class Server:
             self.loop.call_soon(waiting.memory_freed)
 
     def _sweep(self) -> None:
-        """Close connections that have been silent for too long; much sooner those in the middle of a request,
-        as they
-        hold memory that others wait for."""
+        """Close connections that have been idle for too long; much sooner those in the middle of a request,
+        as they hold memory that others wait for.
+        """
         idle_s = self.broker.config.connections_max_idle_ms / 1000
         now = self.loop.time()
         for connection in list(self.connections):

@@ -1,4 +1,4 @@
-"""The event loop, clock and threads of a real process, as the broker asks for them."""
+"""The event loop, clock and threads of a real process, as the broker needs them."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WORKERS = 4  # threads that wait for the disk; they compute little
-COMPUTERS = 2  # threads; Python runs one at a time, but a long piece of work must not hold up a short one
-GIVE_WAY_S = 0.001  # by a thread that computes: Python runs one at a time
+COMPUTERS = 2  # threads; Python runs one at a time, but long work must not delay short work
+GIVE_WAY_S = 0.001  # by a computing thread: Python runs one at a time
 
 
 class LoopServices:
@@ -45,8 +45,8 @@ class LoopServices:
         self._workers.submit(self._task(work, done))
 
     def compute(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """As :meth:`offload`, for work that keeps the processor busy: nobody who waits for the disk waits for
-        it. It calls :func:`give_way` about once a millisecond.
+        """As :meth:`offload`, for CPU-bound work: disk work does not wait for it. It calls :func:`give_way`
+        about once a millisecond.
         """
         self._computer.submit(self._task(work, done))
 
@@ -70,5 +70,5 @@ class LoopServices:
 
 
 def give_way() -> None:
-    """By a thread that computes: the event loop comes first."""
+    """Called by a computing thread: the event loop comes first."""
     time.sleep(GIVE_WAY_S)

@@ -1,8 +1,8 @@
-"""Real brokers for tests, without Docker: processes of their own, directories of their own, free ports.
+"""Real brokers for tests, without Docker: own processes, own directories, free ports.
 
-Public: people who test programs against a Kafka-compatible broker or cluster use it as Tidelog's own tests
-do. The pytest fixtures are in :mod:`tidelog.testing.plugin`; nothing beyond the standard library (and, for
-the plugin, pytest) is imported here, so that installing Tidelog slows nobody's test start.
+Public: use it to test programs against a Kafka-compatible broker or cluster, as Tidelog's own tests do. The
+pytest fixtures are in :mod:`tidelog.testing.plugin`; only the standard library (and, for the plugin, pytest)
+is imported here, so that installing Tidelog does not slow down the start of tests.
 """
 
 from tidelog.testing.broker import Broker, BrokerError, Setting, running_broker

@@ -1,8 +1,8 @@
 """One broker process under a test's control.
 
-Owns the process and the files a broker directory holds (``broker.toml``, ``broker.log``, ``data/``: the
-layout of ``tidelog up``). Refuses to know anything about the broker's inside: it starts the public command,
-asks over the public protocol whether it answers, and otherwise only sends signals.
+Owns the process and the files of a broker directory (``broker.toml``, ``broker.log``, ``data/``: the
+layout of ``tidelog up``). Does not know the broker's internals: it starts the public command,
+checks over the public protocol whether it responds, and otherwise only sends signals.
 
 ======== ============== =========================================================
 from     call           to
@@ -31,28 +31,28 @@ from pathlib import Path
 from tidelog.client.cluster_view import answers as answers_at
 
 Setting = str | int | float | bool | Sequence[str]
-"""A value of a broker setting, under Kafka's name for it."""
+"""A value of a broker setting, under Kafka's name."""
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.02
 
-# Below the range from which the kernel takes the ports of outgoing connections: while the broker is down
-# between kill and start, no client's connection can be given its port.
+# Below the kernel's range for outgoing connections: while the broker is down between kill and start, no
+# client's connection can get its port.
 PORTS = range(20_000, 32_000, 8)
-"""Every eighth: who is given a port may use the seven behind it, as ``tidelog up`` does for a cluster."""
+"""Every eighth: the holder of a port may use the seven after it, as ``tidelog up`` does for a cluster."""
 
 
 class BrokerError(Exception):
-    """The broker did not do what was asked of it; the message ends with the tail of its log."""
+    """The broker did not do what it should; the message ends with the tail of its log."""
 
 
 class Broker:
     """A broker process in ``directory``, listening on one address for all of its life.
 
     Restarting keeps port and data, so clients find it again. ``settings`` are broker settings under Kafka's
-    names; they are written to ``broker.toml`` at every start and may be changed in between. ``prefix`` stands
-    before the command, for a broker that runs on a host of its own (:mod:`tidelog.testing.network`).
+    names; they are written to ``broker.toml`` at every start and may be changed in between. ``prefix``
+    precedes the command, for a broker that runs on a host of its own (:mod:`tidelog.testing.network`).
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """What clients call ``bootstrap.servers``."""
+        """The clients' ``bootstrap.servers``."""
         return f"{self.host}:{self.port}"
 
     @property
@@ -102,7 +102,7 @@ class Broker:
         return self.directory / "broker.log"
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start, and return once it answers. Nothing happens to data that is already there."""
+        """Start, and return once it responds. Existing data is kept."""
         self.launch()
         try:
             self._await_answer(time.monotonic() + timeout_s)
@@ -111,7 +111,7 @@ class Broker:
             raise
 
     def launch(self) -> None:
-        """Start without waiting for anything: for tests of what happens during a start."""
+        """Start without waiting: for tests of what happens during a start."""
         if self._process is not None:
             raise RuntimeError(f"{self!r} runs already")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ class Broker:
         process.send_signal(signal.SIGCONT)  # a paused process would never see the request
 
     def await_end(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """Wait for the end of a broker that was asked to stop, or will end by itself; its exit code."""
+        """Wait for the end of a broker that was asked to stop, or ends by itself; returns its exit code."""
         process = self._running()
         try:
             code = process.wait(timeout_s)
@@ -147,14 +147,14 @@ class Broker:
         return code
 
     def kill(self) -> None:
-        """End it at once (SIGKILL), as a crash would. Nothing happens if it is down."""
+        """End it at once (SIGKILL), like a crash. Does nothing if it is down."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def pause(self) -> None:
-        """Freeze the process (SIGSTOP): its sockets stay open and nobody answers."""
+        """Freeze the process (SIGSTOP): its sockets stay open and do not respond."""
         self._running().send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -166,7 +166,7 @@ class Broker:
         self.start()
 
     def close(self) -> None:
-        """Stop if running; raises if that went wrong, or if the process had died without being asked to."""
+        """Stop if running; raises if that failed, or if the process had died unexpectedly."""
         if self._process is None:
             return
         self.check_alive()
@@ -174,13 +174,13 @@ class Broker:
             raise self.failed(f"the broker stopped with exit code {code}")
 
     def check_alive(self) -> None:
-        """Raises if it died without being asked to."""
+        """Raises if it died unexpectedly."""
         if self._process is not None and (died := self._process.poll()) is not None:
             self._process = None
             raise self.failed(f"the broker ended by itself with exit code {died}")
 
     def log_text(self) -> str:
-        """Everything it wrote to its log, all starts together."""
+        """Everything in its log, over all starts."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def log_tail(self, lines: int = 40) -> str:
@@ -197,7 +197,7 @@ class Broker:
             "log.dirs": str(self.data_directory),
             **self.settings,
         }
-        # JSON's strings, numbers, booleans and arrays are TOML's too. Quoted keys keep Kafka's dots.
+        # JSON's strings, numbers, booleans and arrays are valid TOML. Quoted keys keep Kafka's dots.
         text = "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in settings.items())
         (self.directory / "broker.toml").write_text(text)
 
@@ -217,7 +217,7 @@ class Broker:
             time.sleep(POLL_INTERVAL_S)
 
     def failed(self, reason: str) -> BrokerError:
-        """What to raise when it did not do what it should have."""
+        """The error for a broker that did not do what it should."""
         return BrokerError(f"{reason}; the end of {self.log_path}:\n{self.log_tail() or '(empty)'}")
 
 
@@ -231,7 +231,7 @@ def running_broker(
     try:
         yield broker
     except BaseException:
-        # The block's own error says more than a complaint about how the broker ended.
+        # The block's own error is more useful than one about the broker's end.
         broker.kill()
         raise
     broker.close()
@@ -243,7 +243,7 @@ def answers(port: int, timeout_s: float = 5.0) -> bool:
 
 
 def free_port() -> int:
-    """A port nobody listens on, and which neither we nor another worker of this pytest run gave away lately.
+    """A free port that neither we nor another worker of this pytest run gave away lately.
 
     A broker's port is free until the broker listens, and again while it is down; so ports are given out one
     after another, and only from this worker's share.
@@ -261,7 +261,7 @@ def free_port() -> int:
 
 
 def share_of_ports(worker: str, workers: str) -> range:
-    """What a worker of pytest-xdist may use of :data:`PORTS`, by xdist's names for it; without xdist all."""
+    """The share of :data:`PORTS` of a pytest-xdist worker; without xdist all."""
     number = worker.removeprefix("gw")
     if not (number.isdecimal() and workers.isdecimal()):
         return PORTS
@@ -270,7 +270,7 @@ def share_of_ports(worker: str, workers: str) -> range:
 
 
 def _ports_from_anywhere(ports: range) -> Iterator[int]:
-    """Round and round, from a place that another run on this machine hardly chose too."""
+    """Cycles from a start that another run on this machine hardly shares."""
     start = random.randrange(len(ports))
     return itertools.cycle([*ports[start:], *ports[:start]])
 

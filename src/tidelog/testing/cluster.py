@@ -1,7 +1,7 @@
-"""Several broker processes that are one cluster, under a test's control.
+"""Several broker processes that form one cluster, under a test's control.
 
-Owns who votes, who listens where, and the waiting for what brokers say of each other. Each broker is a
-:class:`~tidelog.testing.broker.Broker`, to be killed, paused, stopped and started on its own.
+Owns voters, addresses, and waiting for cluster states. Each broker is a
+:class:`~tidelog.testing.broker.Broker` that can be killed, paused, stopped and started.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients call ``bootstrap.servers``."""
+        """The clients' ``bootstrap.servers``."""
         return ",".join(broker.bootstrap for broker in self)
 
     @property
@@ -70,7 +70,7 @@ class Cluster:
         return [broker for broker in self if broker.is_running]
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start those that are down, and return once every broker knows of all."""
+        """Start brokers that are down, and return once every broker knows all others."""
         try:
             for broker in self:
                 if not broker.is_running:
@@ -81,7 +81,7 @@ class Cluster:
             raise
 
     def await_ready(self, timeout_s: float = WAIT_TIMEOUT_S) -> None:
-        """Until every running broker knows a controller and as many brokers that serve as run."""
+        """Until every running broker knows a controller and that all running brokers are unfenced."""
         running = self.running
         waiting = list(running)
 
@@ -95,13 +95,15 @@ class Cluster:
         self._wait(all_ready, timeout_s, lambda: f"{waiting} did not become ready")
 
     def add_broker(self) -> Broker:
-        """One more broker, which is not started yet: no voter, it only joins."""
+        """One more broker, not started yet: an observer."""
         broker = self._add(max(self._brokers) + 1)
         broker.settings.setdefault("controller.quorum.voters", self._voters)
         return broker
 
     def stop(self) -> None:
-        """Ask all that run to stop at once; raises if one does not, or not cleanly, or has died before."""
+        """Ask all running brokers to stop at once; raises if one does not, or not cleanly, or has died
+        before.
+        """
         running = self.running
         for broker in running:
             broker.check_alive()
@@ -113,26 +115,26 @@ class Cluster:
                 raise broker.failed(f"the broker stopped with exit code {code}")
 
     def kill(self) -> None:
-        """End all at once, as a power failure would as far as processes go."""
+        """End all at once, as a power failure would for processes."""
         for broker in self:
             broker.kill()
 
     def view(self, *topics: str, of: Broker | None = None) -> ClusterView:
-        """What a broker (any that answers, unless told) says of the cluster and these topics."""
+        """What a broker (by default any that responds) reports about the cluster and these topics."""
         failure: OSError = ConnectionRefusedError("no broker runs")
         for broker in [of] if of is not None else self.running:
             try:
                 return view_cluster(broker.host, broker.port, *topics, timeout_s=1.0)
-            except OSError as error:  # a paused one, or one that is cut off: the next may know more
+            except OSError as error:  # a paused or disconnected one: the next may know more
                 failure = error
         raise failure
 
     def controller(self, timeout_s: float = WAIT_TIMEOUT_S) -> Broker:
-        """The broker that is the active controller, once one that runs is."""
+        """The active controller, once a running broker is."""
         return self._running_one(self._active, timeout_s, "there is no active controller")
 
     def leader_of(self, topic: str, partition: int = 0, timeout_s: float = WAIT_TIMEOUT_S) -> Broker:
-        """The broker that leads the partition, once one that runs does."""
+        """The leader of the partition, once a running broker is."""
         what = f"{topic}-{partition} has no leader"
         return self._running_one(lambda: self.partition(topic, partition).leader, timeout_s, what)
 
@@ -141,12 +143,12 @@ class Cluster:
         return [self[replica] for replica in view.replicas if replica != view.leader]
 
     def partition(self, topic: str, partition: int = 0) -> PartitionView:
-        """What is said of one partition; one that is not known has no leader and no replicas."""
+        """The state of one partition; an unknown one has no leader and no replicas."""
         partitions = self.view(topic).topics.get(topic, [])
         return partitions[partition] if partition < len(partitions) else PartitionView(-1, -1, (), ())
 
     def await_in_sync(self, *topics: str, timeout_s: float = WAIT_TIMEOUT_S) -> None:
-        """Until every replica of these topics is a member of its partition's in-sync set."""
+        """Until every replica of these topics is in its partition's in-sync set."""
 
         def complete() -> bool:
             found = self.view(*topics).topics
@@ -161,7 +163,7 @@ class Cluster:
     def wait_for(
         self, condition: Callable[[], bool], otherwise: str, timeout_s: float = WAIT_TIMEOUT_S
     ) -> None:
-        """Until the condition holds; not being answered counts as "not yet"."""
+        """Until the condition holds; no response counts as "not yet"."""
 
         def holds() -> bool:
             try:
@@ -233,6 +235,6 @@ def running_cluster(
         yield cluster
         cluster.stop()
     except BaseException:
-        # The block's own error says more than a complaint about how the brokers ended.
+        # The block's own error is more useful than one about the brokers' end.
         cluster.kill()
         raise

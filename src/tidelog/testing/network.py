@@ -1,14 +1,14 @@
-"""Hosts of their own for the brokers of a cluster: Linux network namespaces on one bridge.
+"""Separate hosts for the brokers of a cluster: Linux network namespaces on one bridge.
 
-Owns namespaces, virtual cables and the bridge, and removes them at the end. Each host has an address of its
-own, which the tests' clients reach through the bridge. Needs root and the program ``ip``.
+Owns namespaces, virtual cables and the bridge, and removes them at the end. Each host has its own
+address, which the tests' clients reach through the bridge. Needs root and the program ``ip``.
 
 ================== ========================================================================================
 call               what the host notices
 ================== ========================================================================================
-``unplug``         nothing comes or goes, nothing is refused: as a pulled cable, peers and clients alike
+``unplug``         no packets, no refusals: like a pulled cable, for peers and clients
 ``part``           the same between two hosts only: clients reach both
-``plug``, ``join`` as before; what TCP still holds is sent again
+``plug``, ``join`` as before; TCP retransmits what it still holds
 ================== ========================================================================================
 """
 
@@ -22,13 +22,13 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-# An address that no cable leads to: what is sent there is lost without a word.
+# An address without a cable: packets to it are lost silently.
 _NOWHERE = "02:00:00:00:00:01"
 _NETWORKS = "10.213"
 
 
 class NetworkUnavailable(Exception):
-    """This machine does not let us make network namespaces; the message says why."""
+    """This machine does not allow network namespaces; the message says why."""
 
 
 class Host:
@@ -41,7 +41,7 @@ class Host:
 
     @property
     def prefix(self) -> list[str]:
-        """Put before a command, runs it on this host, under the same process id."""
+        """Prefix of a command that runs it on this host, under the same process id."""
         return ["ip", "netns", "exec", self.name]
 
 
@@ -81,21 +81,21 @@ class Network:
 
     def close(self) -> None:
         for host in self.hosts.values():
-            # The namespace would take its cable with it, but only some time after the command has returned.
+            # The namespace would remove its cable, but only some time after the command has returned.
             _ip_quietly("link", "del", host.cable)
             _ip_quietly("netns", "del", host.name)
         self.hosts.clear()
         _ip_quietly("link", "del", self._bridge)
 
     def unplug(self, number: int) -> None:
-        """Cut one host off from everybody."""
+        """Disconnect one host from all others."""
         _ip("link", "set", self.hosts[number].cable, "down")
 
     def plug(self, number: int) -> None:
         _ip("link", "set", self.hosts[number].cable, "up")
 
     def part(self, one: int, other: int) -> None:
-        """Cut two hosts off from each other."""
+        """Disconnect two hosts from each other."""
         for here, there in ((one, other), (other, one)):
             self._in(here, "neigh", "replace", self.hosts[there].address, "lladdr", _NOWHERE, "dev", "eth0")
 

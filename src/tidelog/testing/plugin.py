@@ -1,7 +1,7 @@
-"""The pytest plugin: fixtures that hand a test real brokers, and the brokers' logs when the test fails.
+"""The pytest plugin: fixtures that provide real brokers, and the brokers' logs when a test fails.
 
-Installed with Tidelog (entry point ``pytest11``), so ``tidelog_broker`` and ``tidelog_cluster`` are there
-without any import.
+Installed with Tidelog (entry point ``pytest11``), so ``tidelog_broker`` and ``tidelog_cluster`` are available
+without an import.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -34,7 +34,7 @@ def tidelog_settings() -> Mapping[str, Setting]:
 def tidelog_test_settings(
     request: pytest.FixtureRequest, tidelog_settings: Mapping[str, Setting]
 ) -> Mapping[str, Setting]:
-    """The settings above with those of the test's markers over them."""
+    """The settings above, overridden by the test's markers."""
     settings = dict(tidelog_settings)
     for marker in reversed(list(request.node.iter_markers("tidelog_settings"))):
         settings.update(marker.args[0])
@@ -54,7 +54,7 @@ def tidelog_broker(
 def tidelog_shared_broker(
     tmp_path_factory: pytest.TempPathFactory, tidelog_settings: Mapping[str, Setting]
 ) -> Iterator[Broker]:
-    """One broker for the whole test run: fast, but topics of other tests are in it and nobody may kill it."""
+    """One broker for the whole test run: fast, but it has topics of other tests and must not be killed."""
     with running_broker(tmp_path_factory.mktemp("tidelog-shared"), tidelog_settings) as broker:
         yield broker
 
@@ -84,11 +84,11 @@ def tidelog_shared_cluster(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the end of the log of every broker the failed test was given, by whichever fixture."""
+    """Show the end of the log of every broker of the failed test."""
     report = yield
     if report.failed:
         fixtures: Mapping[str, object] = getattr(item, "funcargs", None) or {}
-        shown: set[Broker] = set()  # one broker may come by several fixtures
+        shown: set[Broker] = set()  # several fixtures may share a broker
         for name, value in fixtures.items():
             brokers = [value] if isinstance(value, Broker) else value if isinstance(value, Cluster) else []
             for broker in brokers:

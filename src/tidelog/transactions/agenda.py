@@ -1,4 +1,4 @@
-"""What a shard does by the clock, earliest first."""
+"""The timers of a shard, earliest first."""
 
 import heapq
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from tidelog.transactions.effects import Effects, Now
 
 Due = Callable[[Now], Effects]
-"""Looks for itself whether there is still something to do: nothing is ever taken off the agenda."""
+"""Checks by itself whether there is still something to do: entries are never cancelled."""
 
 
 class Agenda:

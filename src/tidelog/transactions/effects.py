@@ -1,6 +1,6 @@
-"""What comes out of a shard: answers, records to write, markers to send, and the wish for a producer id.
+"""What comes out of a shard: responses, records to write, markers to send, and requests for a producer id.
 
-An answer that tells of a change goes out when its record is committed: it then comes out of ``Write.then``.
+The response to a change is sent when its record is committed: it comes out of ``Write.then``.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,14 +11,14 @@ from tidelog.transactions.records import KeyValue
 from tidelog.types import TopicPartition
 
 Waiter = Any
-"""Whoever waits for an answer. A shard only keeps it and hands it back."""
+"""Identifies a pending request. A shard only keeps it and returns it."""
 
 
 class Now(NamedTuple):
     """A moment, on both clocks."""
 
-    uptime_ms: int  # Only goes forward: for everything that waits or gives up.
-    wall_ms: int  # For what is written down, and outlives the process.
+    uptime_ms: int  # Monotonic: for all timeouts.
+    wall_ms: int  # For what is written, and outlives the process.
 
 
 class Answer(NamedTuple):
@@ -27,22 +27,24 @@ class Answer(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Append these records; ``then`` gets NONE once they are committed, else the error in a coordinator's
-    words. Until then they do not count, and nobody has been told of them."""
+    """Append these records; ``then`` gets NONE once they are committed, else the coordinator's error. Until
+    then they have no effect, and no response mentions them.
+    """
 
     records: Sequence[KeyValue]
     then: "Callable[[ErrorCode, Now], Effects]"
 
 
 class TakeProducerId(NamedTuple):
-    """Get a producer id that nobody ever had, or the reason why there is none now."""
+    """Get a producer id that was never used, or the reason why there is none now."""
 
     then: "Callable[[int | TidelogError, Now], Effects]"
 
 
 class SendMarkers(NamedTuple):
-    """Write the end of a transaction into these partitions, however long it takes; then
-    :meth:`~tidelog.transactions.shard.TransactionShard.markers_written`."""
+    """Write the end of a transaction to these partitions, with retries; then
+    :meth:`~tidelog.transactions.shard.TransactionShard.markers_written`.
+    """
 
     transactional_id: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""A transactional id in memory: its transaction, what is being written of it, and who waits for that."""
+"""A transactional id in memory: its transaction, its pending change, and the requests that wait for it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from tidelog.transactions.transaction import Transaction
 
 
 class Parked(NamedTuple):
-    """A request that tries again when the id is free."""
+    """A request that is retried when the id is free."""
 
     until_ms: int  # Then it is refused.
     waiter: Waiter
@@ -25,12 +25,11 @@ class Entry:
         self.transaction = transaction
         self.pending: State | None = None  # What is being written.
         self.parked: list[Parked] = []
-        # By the clock that only goes forward: when the transaction has taken too long. Means something only
-        # while one is open.
+        # By the monotonic clock: when the transaction times out. Valid only while one is open.
         self.deadline_ms = 0
-        self.watched = False  # Whether somebody looks at the deadline in time.
-        self.unwritten = False  # Whether the log does not say yet that the transaction is complete.
-        self.completion_planned = False  # Whether somebody will see to that.
+        self.watched = False  # Whether a timer will check the deadline.
+        self.unwritten = False  # Whether the log does not show yet that the transaction is complete.
+        self.completion_planned = False  # Whether a timer will complete it.
 
     @property
     def busy(self) -> bool:

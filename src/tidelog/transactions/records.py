@@ -104,7 +104,7 @@ def _tags(transaction: Transaction) -> bytes:
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
-    """What a record says; None when it is of a kind that newer brokers write. Refuses what makes no sense."""
+    """The content of a record; None if it is of a kind that newer brokers write. Refuses invalid ones."""
     try:
         if key is None or INT16.unpack_from(key)[0] != KIND:
             return None

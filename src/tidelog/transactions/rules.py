@@ -1,11 +1,12 @@
-"""The rules of each request: from a transaction and a wish to the next transaction, or a refusal.
+"""The rules of each request: from a transaction and a request to the next transaction, or a refusal.
 
 Functions only. A refusal is a raised ``TidelogError`` with the code Kafka's clients expect; a transaction
-that is returned as it came needs no record. ``busy`` means that an earlier change is being written: what that
-decides is not known yet, so nothing else is decided on top of it.
+that is returned unchanged needs no record. ``busy`` means that an earlier change is being written: its
+outcome is not known yet, so nothing else is decided on top of it.
 
-How a transaction ends, by its state and who asks. Clients of transaction version 2 get a new epoch with every
-end, so their epoch tells a retry of the last end from the next one:
+How a transaction ends, by its state and the client's version. Clients of transaction version 2 get a new
+epoch
+with every end, so their epoch distinguishes a retry of the last end from the next one:
 
 =================  ======================  =======================================================
 state              versions 0 and 1        version 2
@@ -42,7 +43,7 @@ from tidelog.types import TopicPartition
 
 
 class Producer(NamedTuple):
-    """As a request names it."""
+    """Producer id and epoch of a request."""
 
     producer_id: int
     epoch: int
@@ -63,7 +64,7 @@ def _wait(transaction: Transaction) -> NoReturn:
 
 
 def needs_producer_id(transaction: Transaction, expected: Producer | None) -> bool:
-    """Whether the producer gets another id, because there are no epochs left."""
+    """Whether the producer gets another id, because its epochs are used up."""
     if transaction.state not in AT_REST or not transaction.epochs_exhausted:
         return False
     return expected is None or expected.epoch == transaction.epoch
@@ -71,27 +72,28 @@ def needs_producer_id(transaction: Transaction, expected: Producer | None) -> bo
 
 def check_start(transaction: Transaction, busy: bool, expected: Producer | None) -> None:
     """Refuse a producer that must wait, or that was replaced by another. One that names its id and epoch only
-    wants to go on after an error: it must be the one that is known."""
+    continues after an error: it must be the current one.
+    """
     if busy:
         _wait(transaction)
     if expected is not None and not (
         transaction.epoch == NO_EPOCH
         or expected.producer_id == transaction.producer_id
-        # It may not have heard that it got another id.
+        # It may not know yet that it got another id.
         or (expected.producer_id == transaction.previous_producer_id and is_exhausted(expected.epoch))
     ):
         _fence(transaction, expected)
     if transaction.state in PREPARED:
         _wait(transaction)
     if transaction.state is State.ONGOING and expected is not None:
-        # Kafka does not ask here, and lets a producer that was replaced abort its successor's transaction.
+        # Kafka does not check this, and lets a replaced producer abort its successor's transaction.
         _check_producer(transaction, expected)
 
 
 def start(
     transaction: Transaction, expected: Producer | None, timeout_ms: int, now_ms: int, new_id: int | None
 ) -> Transaction:
-    """The producer with its next epoch. All earlier ones are fenced by that."""
+    """The producer with its next epoch, which fences all earlier ones."""
     producer_id, epoch = transaction.producer_id, transaction.epoch + 1
     if new_id is not None:
         producer_id, epoch = new_id, 0
@@ -101,7 +103,7 @@ def start(
     elif transaction.epoch in (NO_EPOCH, expected.epoch):
         last_epoch = transaction.epoch
     elif expected.epoch == transaction.last_epoch:
-        # A retry: had another producer come in between, the last epoch would be unknown.
+        # A retry: if another producer had come in between, the last epoch would be unknown.
         epoch, last_epoch = transaction.epoch, transaction.last_epoch
     else:
         _fence(transaction, expected)
@@ -166,8 +168,9 @@ def add_partitions(
 def verify(
     transaction: Transaction, producer: Producer, partitions: Set[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Whether each partition is part of the transaction. What is being written does not matter: the partition
-    that asks looks once more when it appends."""
+    """Whether each partition is part of the transaction. Pending changes do not matter: the partition checks
+    again when it appends.
+    """
     _check_producer(transaction, producer)
     if transaction.state in PREPARED:
         _wait(transaction)
@@ -191,7 +194,7 @@ class EndWish(NamedTuple):
 
 
 class End(Enum):
-    """What becomes of the wish to end a transaction."""
+    """The outcome of a request to end a transaction."""
 
     BEGINS = "begins"
     DONE = "done"
@@ -209,7 +212,7 @@ ENDS: Mapping[tuple[State, bool], End] = {
     (State.COMPLETE_COMMIT, COMMIT): End.DONE,
     (State.COMPLETE_ABORT, ABORT): End.DONE,
 }
-"""Of clients whose epoch stays the same: (state, commits). What is not here is refused."""
+"""For clients with a constant epoch: (state, commits). Others are refused."""
 
 ENDS_WITH_EPOCH: Mapping[tuple[State, bool, bool], End] = {
     (State.ONGOING, COMMIT, NEXT): End.BEGINS,
@@ -222,13 +225,13 @@ ENDS_WITH_EPOCH: Mapping[tuple[State, bool, bool], End] = {
     (State.COMPLETE_ABORT, ABORT, RETRY): End.DONE,
     (State.COMPLETE_ABORT, ABORT, NEXT): End.BEGINS,
 }
-"""Of clients with an epoch per transaction: (state, commits, whether it is the last end that is retried)."""
+"""For clients with an epoch per transaction: (state, commits, whether it is a retry of the last end)."""
 
 _MAY_BE_RETRIED = frozenset({*PREPARED, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
 
 def judge_end(transaction: Transaction, busy: bool, wish: EndWish) -> End:
-    """What becomes of the wish. Raises the refusal, also while the outcome is open."""
+    """The outcome of the request. Raises the refusal, also while the outcome is open."""
     retried = _check_end(transaction, wish)
     if busy:
         _wait(transaction)
@@ -248,7 +251,7 @@ def judge_end(transaction: Transaction, busy: bool, wish: EndWish) -> End:
 
 
 def _check_end(transaction: Transaction, wish: EndWish) -> bool:
-    """Refuse who is not the producer; whether it is a retry of the last end."""
+    """Refuse other producers; returns whether it is a retry of the last end."""
     producer = wish.producer
     if not wish.bumps_epoch:
         _check_producer(transaction, producer)
@@ -278,7 +281,7 @@ def _is_retry_after_new_id(transaction: Transaction, producer: Producer) -> bool
 
 
 def end_needs_producer_id(transaction: Transaction, wish: EndWish) -> bool:
-    """Whether the next transaction needs another id, because the epochs run out with this one."""
+    """Whether the next transaction needs another id, because this one uses the last epoch."""
     return wish.bumps_epoch and transaction.epochs_exhausted
 
 
@@ -301,7 +304,7 @@ def prepare(transaction: Transaction, wish: EndWish, now_ms: int, next_id: int |
 
 
 def fence(transaction: Transaction, now_ms: int) -> Transaction:
-    """Aborted by somebody else than its producer, which cannot go on with the epoch it has."""
+    """Aborted by the coordinator or a newer producer: its producer cannot continue with its epoch."""
     fenced = transaction.to(State.PREPARE_EPOCH_FENCE, epoch=transaction.epoch + 1, last_epoch=NO_EPOCH)
     return fenced.to(State.PREPARE_ABORT, updated_ms=now_ms, client_version=NO_VERSION)
 

@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Settings(Protocol):
-    """What a shard asks of the broker's configuration."""
+    """What a shard needs of the broker's configuration."""
 
     @property
     def transaction_max_timeout_ms(self) -> int: ...

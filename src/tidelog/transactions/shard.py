@@ -1,12 +1,12 @@
-"""One partition of ``__transaction_state``: all its transactional ids, and what is under way for each.
+"""One partition of ``__transaction_state``: all its transactional ids, and the pending work of each.
 
-Every change is written before anybody hears of it. While it is being written the id is busy, and requests
-that would be decided on top of it are told to come again (CONCURRENT_TRANSACTIONS). One kind waits here
-instead: who adds partitions right behind the end of the last transaction would lose a client's whole backoff
-for a millisecond of work. What is due by the clock happens in :meth:`TransactionShard.pass_to`, which wants
-to be called at :attr:`TransactionShard.next_ms`.
+Every change is written before a response mentions it. While it is being written the id is busy, and requests
+that would be decided on top of it get CONCURRENT_TRANSACTIONS. One kind waits here instead: a client that
+adds partitions right after the end of the last transaction would lose its whole backoff for a millisecond of
+work. Timers run in :meth:`TransactionShard.pass_to`, which must be called at
+:attr:`TransactionShard.next_ms`.
 
-After a crash everything is as the log says: a decision that is there is carried out, whoever made it.
+After a crash the state is what the log says: a decision in the log is carried out.
 """
 
 from collections.abc import Callable, Iterator, Set
@@ -22,7 +22,7 @@ from tidelog.transactions.states import AT_REST, PREPARED, State
 from tidelog.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIME, Transaction
 from tidelog.types import TopicPartition
 
-PATIENCE_MS = 1000  # How long adding partitions waits for the end of the transaction before.
+PATIENCE_MS = 1000  # How long adding partitions waits for the end of the previous transaction.
 BUSY_RETRY_MS = 200
 COMPLETION_DELAY_MS = 50  # Much longer than from the end of a transaction to the beginning of the next.
 
@@ -35,7 +35,7 @@ class TransactionShard:
         self._stopped = False
 
     def __iter__(self) -> Iterator[Transaction]:
-        """What the log says of all ids."""
+        """The state of all ids according to the log."""
         known = [entry.transaction for entry in self._entries.values() if entry.pending is not State.DEAD]
         return iter([transaction for transaction in known if transaction.epoch != NO_EPOCH])
 
@@ -58,13 +58,13 @@ class TransactionShard:
             self._entries[record.transactional_id] = Entry(record.transaction)
 
     def start(self, now: Now) -> Effects:
-        """Everything is replayed: finish what was begun."""
+        """Everything is replayed: complete what was begun."""
         effects: Effects = []
         for entry in self._entries.values():
             if entry.transaction.state in PREPARED:
                 effects += self._send_markers(entry, now)
             elif entry.transaction.state is State.ONGOING:
-                # The wall clock may jump, so it only tells how much time went by before this.
+                # The wall clock may jump, so it is used only for the time before this.
                 transaction = entry.transaction
                 gone_ms = min(max(0, now.wall_ms - transaction.started_ms), transaction.timeout_ms)
                 self._watch(entry, now.uptime_ms + transaction.timeout_ms - gone_ms)
@@ -72,7 +72,7 @@ class TransactionShard:
         return effects
 
     def stop(self) -> Effects:
-        """Another broker takes over: send everyone who waits there."""
+        """Another broker takes over: redirect all pending requests."""
         self._stopped = True
         refusal = TidelogError("another broker coordinates this now", ErrorCode.NOT_COORDINATOR)
         effects: Effects = []
@@ -107,7 +107,7 @@ class TransactionShard:
             return self._new_id(transactional_id, timeout_ms, expected, waiter, now)
         rules.check_start(entry.transaction, entry.busy, expected)
         if entry.transaction.state is State.ONGOING:
-            # The client comes again and finds it aborted.
+            # The client retries and finds it aborted.
             refusal = TidelogError(
                 "the transaction of the producer before this one is being aborted",
                 ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -206,7 +206,7 @@ class TransactionShard:
         self._agenda.add(parked.until_ms, lambda now: self._resume(entry, now) if entry.parked else [])
 
     def _resume(self, entry: Entry, now: Now) -> Effects:
-        """Let those who wait try again; who still must wait waits on, until its time is up."""
+        """Retry pending requests; those that must still wait keep their deadline."""
         parked, entry.parked = entry.parked, []
         effects: Effects = []
         for each in parked:
@@ -219,7 +219,7 @@ class TransactionShard:
     # -- EndTxn ------------------------------------------------------------------------
 
     def end(self, transactional_id: str, wish: EndWish, waiter: Waiter, now: Now) -> Effects:
-        """The answer is the Producer to go on with."""
+        """The response is the Producer to continue with."""
         entry = self._entry(transactional_id)
         transaction = entry.transaction
         if rules.judge_end(transaction, entry.busy, wish) is End.DONE:
@@ -240,7 +240,7 @@ class TransactionShard:
         prepared = rules.prepare(entry.transaction, wish, now.wall_ms, next_id)
         completed = rules.complete(prepared, now.wall_ms)
         producer = Producer(completed.producer_id, completed.epoch)
-        # The decision stands as soon as it is written; the markers need not be waited for.
+        # The decision holds as soon as it is written; the response does not wait for the markers.
         return self._write(entry, prepared, lambda error: [Answer(waiter, error or producer)])
 
     def _abort_by_force(
@@ -277,9 +277,9 @@ class TransactionShard:
         return self._complete(entry, now)
 
     def _complete(self, entry: Entry, now: Now) -> Effects:
-        """The end is everywhere. That is no decision, so it need not be written before anybody acts on it: a
-        coordinator that does not know it writes the markers once more. A producer that is busy has its next
-        transaction in the log before long, which says the same.
+        """The end is everywhere. That is not a decision, so it need not be written before it takes effect: a
+        coordinator that does not know it writes the markers again. A busy producer will soon have its next
+        transaction in the log, which implies the same.
         """
         entry.transaction = rules.complete(entry.transaction, now.wall_ms)
         entry.unwritten = True
@@ -296,7 +296,7 @@ class TransactionShard:
         if not entry.unwritten:
             return []
         if entry.busy:
-            self._plan_completion(entry, now.uptime_ms + BUSY_RETRY_MS)  # Should that write fail.
+            self._plan_completion(entry, now.uptime_ms + BUSY_RETRY_MS)  # In case that write fails.
             return []
 
         def then(error: TidelogError | None) -> Effects:
@@ -309,10 +309,10 @@ class TransactionShard:
     # -- timeouts and expiry -----------------------------------------------------------
 
     def _watch(self, entry: Entry, deadline_ms: int) -> None:
-        """Have the transaction aborted when it takes longer than its producer said."""
+        """Abort the transaction if it takes longer than its timeout."""
         entry.deadline_ms = deadline_ms
         if not entry.watched:
-            # One look per id is on the agenda, however many transactions come and go meanwhile.
+            # One timer per id, however many transactions begin and end meanwhile.
             entry.watched = True
             self._agenda.add(deadline_ms, lambda now: self._look(entry, now))
 
@@ -338,7 +338,7 @@ class TransactionShard:
         self._agenda.add(now.uptime_ms + interval_ms, self._expire)
 
     def _expire(self, now: Now) -> Effects:
-        """Forget the ids that nobody has used for long."""
+        """Remove ids that were not used for long."""
         self._plan_expiry(now)
         oldest_ms = now.wall_ms - self._settings().transactional_id_expiration_ms
         effects: Effects = []
@@ -369,7 +369,7 @@ class TransactionShard:
         then: Callable[[TidelogError | None], Effects],
         pending: State | None = None,
     ) -> Effects:
-        """Write what an id becomes; ``then`` hears when it counts, or why it does not."""
+        """Write the next state of an id; ``then`` is called when it is committed, or with the error."""
         entry.pending = new.state if pending is None else pending
 
         def done(error: ErrorCode, now: Now) -> Effects:
@@ -388,5 +388,5 @@ class TransactionShard:
 
 def _refusal(error: ErrorCode) -> TidelogError:
     if error is ErrorCode.MESSAGE_TOO_LARGE:
-        error = ErrorCode.UNKNOWN_SERVER_ERROR  # As in Kafka: nothing a client could do differently.
+        error = ErrorCode.UNKNOWN_SERVER_ERROR  # As in Kafka: the client cannot do anything about it.
     return TidelogError("the transaction's state could not be written", error)

@@ -1,15 +1,15 @@
-"""The states of a transaction, and which may follow which: a table, and nothing else decides it."""
+"""The states of a transaction and their transitions: a table, which alone decides."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 
 
 class State(IntEnum):
-    """Numbers as they stand in the log."""
+    """Numbers as in the log."""
 
     EMPTY = 0  # The producer is known; nothing was written yet.
     ONGOING = 1  # Partitions were added.
-    PREPARE_COMMIT = 2  # The decision is in the log and stands; markers are on their way.
+    PREPARE_COMMIT = 2  # The decision is in the log; markers are being sent.
     PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4  # All markers are written.
     COMPLETE_ABORT = 5
@@ -28,14 +28,14 @@ BEFORE: Mapping[State, frozenset[State]] = {
     State.EMPTY: _AT_REST,
     State.ONGOING: _AT_REST | {State.ONGOING},
     State.PREPARE_COMMIT: frozenset({State.ONGOING}),
-    # A client that raises its epoch with every transaction may abort one of which nothing was written.
+    # A client that raises its epoch with every transaction may abort one without writes.
     State.PREPARE_ABORT: _AT_REST | {State.ONGOING, State.PREPARE_EPOCH_FENCE},
     State.COMPLETE_COMMIT: frozenset({State.PREPARE_COMMIT}),
     State.COMPLETE_ABORT: frozenset({State.PREPARE_ABORT}),
     State.DEAD: _AT_REST,
     State.PREPARE_EPOCH_FENCE: frozenset({State.ONGOING}),
 }
-"""From which states each one is reached."""
+"""The predecessors of each state."""
 
 PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 AT_REST = _AT_REST

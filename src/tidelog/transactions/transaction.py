@@ -10,7 +10,7 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
 NO_VERSION = 0
-EPOCH_MAX = 32_767  # Only ever on a marker: clients get at most one less, so that anyone can be fenced.
+EPOCH_MAX = 32_767  # Used only in a marker: clients get at most one less, so that any can be fenced.
 
 EPOCH_BUMP_VERSION = 2
 """Transaction version from which on each transaction has an epoch of its own (KIP-890)."""
@@ -19,16 +19,17 @@ EPOCH_BUMP_VERSION = 2
 class Transaction(NamedTuple):
     transactional_id: str
     producer_id: int
-    epoch: int  # Of the producer; -1 until it has been told.
+    epoch: int  # Of the producer; -1 until it is known.
     timeout_ms: int
     state: State
-    partitions: frozenset[TopicPartition]  # Where something may have been written; empty at rest.
-    started_ms: int  # When the first partition was added; -1 when none was.
+    # Partitions that may have been written to; empty between transactions.
+    partitions: frozenset[TopicPartition]
+    started_ms: int  # When the first partition was added; -1 if none was.
     updated_ms: int
     previous_producer_id: int = NO_PRODUCER_ID  # The id before the one in use.
-    next_producer_id: int = NO_PRODUCER_ID  # Takes over when this transaction is complete: epochs ran out.
-    last_epoch: int = NO_EPOCH  # Which a retry may still name. Not in the log, as in Kafka.
-    client_version: int = 0  # Transaction version the client spoke; 0 also where it was fenced.
+    next_producer_id: int = NO_PRODUCER_ID  # Used when this transaction is complete: the epochs are used up.
+    last_epoch: int = NO_EPOCH  # A retry may still name it. Not in the log, as in Kafka.
+    client_version: int = 0  # The client's transaction version; 0 also if it was fenced.
 
     @property
     def epochs_exhausted(self) -> bool:
@@ -41,7 +42,7 @@ class Transaction(NamedTuple):
 
 
 def last_epoch_of(state: State, epoch: int, client_version: int) -> int:
-    """What the log tells of the epoch that a retry may name: that of the transaction its client has ended."""
+    """What the log says of the epoch that a retry may name: that of the transaction its client has ended."""
     ended = state not in (State.EMPTY, State.ONGOING)
     return epoch - 1 if ended and client_version >= EPOCH_BUMP_VERSION and epoch > 0 else NO_EPOCH
 

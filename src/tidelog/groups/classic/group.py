@@ -1,4 +1,4 @@
-"""A classic group: its members' requests, and what offsets and administration ask of it."""
+"""A classic group: its members' requests, and what offsets and administration need of it."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ class ClassicGroup(Joining, Syncing, Leaving):
     # -- from one coordinator to the next ----------------------------------------------
 
     def restore(self, state: GroupState) -> None:
-        """Become what the log says. Sessions begin with :meth:`resume`."""
+        """Restore the group from the log. Sessions begin with :meth:`resume`."""
         self.generation = state.generation
         self.protocol_type = state.protocol_type
         self.protocol = state.protocol
@@ -51,7 +51,7 @@ class ClassicGroup(Joining, Syncing, Leaving):
         self.subscribed = self._topics()
 
     def resume(self, now: Now) -> Effects:
-        """Everything is loaded: members have a whole session to show that they are still there."""
+        """Everything is loaded: members have a whole session to send a heartbeat."""
         for member in self.members.values():
             member.alive(now)
         if len(self.members) > self._config().group_max_size:
@@ -68,7 +68,7 @@ class ClassicGroup(Joining, Syncing, Leaving):
     # -- from one kind of group to the other -------------------------------------------
 
     def dissolve(self, now: Now) -> Effects:
-        """Its members go on in a group of the other kind: whoever waits joins again there."""
+        """Its members continue in a group of the other kind: pending members rejoin there."""
         for member in list(self.members.values()):
             self._answer_join(member, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             self._answer_sync(member, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -84,7 +84,7 @@ class ClassicGroup(Joining, Syncing, Leaving):
         return self._drain()
 
     def adopt(self, state: GroupState, now: Now) -> Effects:
-        """Become what a group of the other kind was. All members join again, as nobody leads them yet."""
+        """Restore a group of the other kind. All members rejoin, as there is no leader yet."""
         self.restore(state)
         for member in self.members.values():
             member.alive(now)
@@ -97,7 +97,7 @@ class ClassicGroup(Joining, Syncing, Leaving):
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool, version: int
     ) -> None:
         if generation < 0 and self.state is State.EMPTY:
-            return  # From outside of the group, and nobody inside to be in the way of.
+            return  # From outside the group, which has no members.
         if generation >= 0 or member_id != NO_MEMBER or instance_id is not None:
             self.check_member(member_id, instance_id)
             self._check_generation(generation)
@@ -112,11 +112,11 @@ class ClassicGroup(Joining, Syncing, Leaving):
             member.alive(now)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Anybody may know."""
+        """Allowed for any client."""
 
     def check_offset_delete(self) -> None:
         if self.members and self.protocol_type != CONSUMER_PROTOCOL:
-            raise self._not_empty()  # Only of consumers is it known which topics they read.
+            raise self._not_empty()  # Only for consumers are the subscribed topics known.
 
     def is_subscribed(self, topic: str) -> bool:
         if self.subscribed is None:

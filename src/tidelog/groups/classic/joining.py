@@ -1,4 +1,4 @@
-"""JoinGroup: a member comes, or comes again."""
+"""JoinGroup: a member joins or rejoins."""
 
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.groups.classic.membership import Member, write_error
@@ -14,7 +14,9 @@ NEW_MEMBER_TIMEOUT_MS = 300_000
 
 class Joining(Rebalancing):
     def join(self, request: JoinRequest, waiter: Waiter, now: Now) -> Effects:
-        """The answer comes with the next generation, or at once where this one stays. Raises the refusal."""
+        """The response is sent with the next generation, or at once if this one continues. Raises the
+        refusal.
+        """
         self._check_size(request.member_id)
         if request.member_id == NO_MEMBER:
             self._join_new(request, waiter, now)
@@ -24,8 +26,8 @@ class Joining(Rebalancing):
         return self._drain()
 
     def _check_size(self, member_id: str) -> None:
-        """Refuse one member too many. While a group rebalances only those that are back count, so that the
-        rest finds a full group after the limit was lowered.
+        """Refuse members beyond the limit. During a rebalance only rejoined members count, so that the rest
+        finds a full group after the limit was lowered.
         """
         member = self.members.get(member_id)
         size = len(self.members)
@@ -73,8 +75,8 @@ class Joining(Rebalancing):
         self._rebalance(now, "a member joined")
 
     def _update(self, member: Member, request: JoinRequest, waiter: Waiter) -> None:
-        """Take over what a member joins with; its answer comes with the next generation."""
-        # The same member asks twice: the first of its requests cannot wait for ever.
+        """Take over what a member joins with; its response is sent with the next generation."""
+        # The same member sends a second request: the first cannot wait for ever.
         self._answer_join(member, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
@@ -99,10 +101,10 @@ class Joining(Rebalancing):
         self._rebalance(now, "a member joined again")
 
     def _stays(self, member: Member, request: JoinRequest) -> bool:
-        """Whether a member that joins again only missed the answer, and this generation goes on."""
+        """Whether a member that rejoins only missed the response, and this generation continues."""
         if self.state is State.COMPLETING:
             return member.protocols == request.protocols
-        # The leader joins again when it wants to assign anew, for example because a topic has grown.
+        # The leader rejoins to assign again, for example because a topic has grown.
         return (
             self.state is State.STABLE
             and member.member_id != self.leader
@@ -112,7 +114,7 @@ class Joining(Rebalancing):
     # -- static members that come back under a new id ----------------------------------
 
     def _replace_static(self, request: JoinRequest, waiter: Waiter, now: Now) -> None:
-        """Whoever had the instance id is out of the game; the newcomer takes its place and partitions."""
+        """The previous holder of the instance id is fenced; the new member takes its place and partitions."""
         instance_id = request.instance_id or ""
         old = self.members[self.static_ids[instance_id]]
         old_leader = self.leader
@@ -143,7 +145,7 @@ class Joining(Rebalancing):
     def _keep_generation(
         self, member: Member, request: JoinRequest, old_leader: str | None, now: Now
     ) -> None:
-        """No rebalance: only the new id is written down. The newcomer hears of it then."""
+        """No rebalance: only the new id is written. The response is sent after that."""
         generation = self.generation
         waiter, member.join_waiter = member.join_waiter, None
         self.subscribed = self._topics()
@@ -158,7 +160,7 @@ class Joining(Rebalancing):
             if leads:
                 answer = answer._replace(skip_assignment=True)
             elif not request.can_skip_assignment:
-                # An older client would assign anew if it heard that it leads; so it hears of its old self.
+                # An older client would assign again if it became leader; so its previous id is named.
                 answer = answer._replace(leader=old_leader or "")
             return [Answer(waiter, answer)]
 

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go by their own will, or an administrator's."""
+"""LeaveGroup: members leave, or an administrator removes them."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from tidelog.groups.effects import Effects, Now
 
 class Leaving(Rebalancing):
     def leave(self, members: Sequence[messages.Leaving], now: Now) -> tuple[list[ErrorCode], Effects]:
-        """What each one hears, in order, and what follows from it for the others."""
+        """The result for each one, in order, and the effects for the others."""
         return [self._leave(leaving, now) for leaving in members], self._drain()
 
     def _leave(self, leaving: messages.Leaving, now: Now) -> ErrorCode:
@@ -29,6 +29,6 @@ class Leaving(Rebalancing):
 
     def _leaving_member(self, leaving: messages.Leaving) -> Member:
         if leaving.member_id == NO_MEMBER and leaving.instance_id is not None:
-            # An administrator knows a static member by its instance id only.
+            # An administrator identifies a static member by its instance id only.
             return self.check_member(self.static_ids.get(leaving.instance_id, NO_MEMBER), leaving.instance_id)
         return self.check_member(leaving.member_id, leaving.instance_id)

@@ -1,4 +1,4 @@
-"""Who is in a classic group, who is on the way in, and which protocol they can agree on."""
+"""The members of a classic group, pending members, and the protocols they have in common."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from tidelog.invariant import invariant
 
 
 def write_error(error: ErrorCode) -> ErrorCode:
-    """What a member hears when the group cannot be written down."""
+    """The error for a member when the group cannot be written."""
     return ErrorCode.UNKNOWN_SERVER_ERROR if error == ErrorCode.MESSAGE_TOO_LARGE else error
 
 
@@ -36,7 +36,7 @@ class Member:
         self.rebalance_timeout_ms = 0
         self.protocols: Protocols = ()
         self.assignment = b""
-        self.is_new = False  # has not yet heard of a generation
+        self.is_new = False  # has not received a generation yet
         self.join_waiter: Waiter | None = None
         self.sync_waiter: Waiter | None = None
 
@@ -56,10 +56,10 @@ class Membership:
     def __init__(self, group_id: str, deadlines: Deadlines, config: Callable[[], BrokerConfig]) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
-        self.since_ms = -1  # wall clock: when it came into its state
+        self.since_ms = -1  # wall clock: when it entered its state
         self.generation = 0
-        self.protocol_type: str = ""  # of the members, also of those that have been
-        self.protocol: str | None = None  # the one the members agreed on in this generation
+        self.protocol_type: str = ""  # of the present or former members
+        self.protocol: str | None = None  # the one chosen for this generation
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
@@ -109,7 +109,9 @@ class Membership:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member that speaks; refuses strangers, and whoever another has taken the instance id from."""
+        """The member that sends the request; refuses unknown members, and those that lost their
+        instance id.
+        """
         if instance_id is not None:
             holder = self.static_ids.get(instance_id)
             if holder is not None and holder != member_id:
@@ -129,7 +131,7 @@ class Membership:
         )
 
     def check_protocols(self, protocol_type: str, protocols: Protocols) -> None:
-        """Refuse a member that no protocol would be left for, if it were let in."""
+        """Refuse a member that would leave no common protocol."""
         names = [name for name, _ in protocols]
         if not self.members:
             fits = bool(protocol_type) and bool(names)
@@ -144,7 +146,9 @@ class Membership:
             )
 
     def _vote(self) -> str:
-        """Of the protocols all members have, the one most of them prefer; in a tie the first member's."""
+        """Of the protocols that all members support, the one most of them prefer; in a tie the first
+        member's.
+        """
         members = list(self.members.values())
         common = set.intersection(*(set(dict(member.protocols)) for member in members))
         invariant(bool(common), "members have a protocol in common", self.group_id)
@@ -155,7 +159,7 @@ class Membership:
         return max(votes, key=lambda name: votes[name])
 
     def _topics(self) -> frozenset[str] | None:
-        """What the members are subscribed to; None where only they can tell."""
+        """The members' subscriptions; None if unknown."""
         if not self.members:
             return frozenset()
         if self.protocol_type != CONSUMER_PROTOCOL:
@@ -169,7 +173,7 @@ class Membership:
         return topics
 
     def _joined(self, member: Member, *, leads: bool) -> JoinAnswer:
-        """The current generation, as a member hears of it."""
+        """The current generation, as sent to a member."""
         members = tuple(
             JoinedMember(other.member_id, other.instance_id, other.metadata(self.protocol))
             for other in (self.members.values() if leads else ())
@@ -184,7 +188,7 @@ class Membership:
     def _new_member(
         self, member_id: str, instance_id: str | None, client_id: str, client_host: str
     ) -> Member:
-        """A member of the group, with nothing set yet that can change."""
+        """A new member, with all mutable fields empty."""
         session = self._deadlines.new(lambda now: self._session_over(member_id, now))
         member = Member(member_id, instance_id, client_id, client_host, session)
         self.members[member_id] = member
@@ -198,7 +202,7 @@ class Membership:
         raise NotImplementedError
 
     def _forget(self, member: Member) -> None:
-        """Take a member out; it hears so if it waits for something."""
+        """Remove a member; a pending request of it is refused."""
         self._answer_join(member, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         self._answer_sync(member, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         member.session.clear()
@@ -214,7 +218,7 @@ class Membership:
     # -- what is written ---------------------------------------------------------------
 
     def _record_of(self, assignments: dict[str, bytes] | None = None) -> GroupState:
-        """The group for the log, with these assignments, or those that the members have."""
+        """The group for the log, with these assignments, or the members' own."""
         return GroupState(
             self.protocol_type,
             self.generation,

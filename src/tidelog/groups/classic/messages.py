@@ -1,14 +1,14 @@
-"""What members send to a classic group and what they hear."""
+"""Requests of members to a classic group, and the responses."""
 
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
 
-NO_MEMBER = ""  # as a member id: somebody who is none yet
+NO_MEMBER = ""  # as a member id: not a member yet
 NO_GENERATION = -1
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata) of each protocol a member can take part in, preferred first."""
+"""(name, metadata) of each protocol a member supports, preferred first."""
 
 
 class JoinRequest(NamedTuple):
@@ -21,9 +21,9 @@ class JoinRequest(NamedTuple):
     rebalance_timeout_ms: int
     client_id: str
     client_host: str
-    new_member_id: str  # for whoever has none
-    needs_known_id: bool  # newer clients are given an id first, so that a lost answer leaves no ghost behind
-    can_skip_assignment: bool  # newer clients can be told to lead without assigning
+    new_member_id: str  # for clients without an id
+    needs_known_id: bool  # newer clients get an id first, so that a lost response leaves no ghost member
+    can_skip_assignment: bool  # newer clients can lead without assigning
 
 
 class JoinedMember(NamedTuple):
@@ -48,7 +48,7 @@ class SyncRequest(NamedTuple):
     member_id: str
     instance_id: str | None
     generation: int
-    protocol_type: str | None  # None: an older client that does not say
+    protocol_type: str | None  # None: an older client that does not send it
     protocol: str | None
     assignments: tuple[tuple[str, bytes], ...]  # (member, assignment), from the leader only
 
@@ -61,7 +61,7 @@ class SyncAnswer(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """One member that leaves; without a member id whoever has the instance id."""
+    """One member that leaves; without a member id: the holder of the instance id."""
 
     member_id: str
     instance_id: str | None

@@ -1,10 +1,10 @@
-"""From "somebody came or went" to a new generation.
+"""From a change of members to a new generation.
 
-A rebalance waits until every member has joined again, but not longer than the slowest member's rebalance
-timeout; then whoever has not is out. The first rebalance of an empty group waits in any case, so that members
-that are started together begin in one generation: a short while, and again as long as more come.
+A rebalance waits until every member has rejoined, but not longer than the largest rebalance timeout; then
+members that have not are removed. The first rebalance of an empty group always waits, so that members that
+are started together begin in one generation: a short while, and again as long as more join.
 
-Static members that have not joined again stay in: they are expected back, and keep their partitions.
+Static members that have not rejoined stay: they are expected back, and keep their partitions.
 """
 
 import logging
@@ -24,7 +24,7 @@ class Rebalancing(Membership):
         self._join_deadline = self._deadlines.new(self._joining_over)
         self._sync_deadline = self._deadlines.new(self._syncing_over)
         self._is_first = False  # this rebalance began in an empty group: it waits for more members
-        self._grew = False  # since the wait for more members began anew
+        self._grew = False  # since the wait for more members was restarted
         self._wait_left_ms = 0  # how much longer it can be extended
         self._not_synced: set[str] = set()  # members that have not fetched their assignment yet
         self._proposed: dict[str, bytes] | None = None  # the leader's assignment while it is being written
@@ -32,7 +32,7 @@ class Rebalancing(Membership):
     # -- phase one: members join -------------------------------------------------------
 
     def _rebalance(self, now: Now, reason: str) -> None:
-        """Ask all members to join again, unless that is under way."""
+        """Ask all members to rejoin, unless that is already happening."""
         if self.state in (State.PREPARING, State.DEAD):
             return
         logger.debug("group %s rebalances: %s", self.group_id, reason)
@@ -50,7 +50,7 @@ class Rebalancing(Membership):
         self._join_deadline.set(now.uptime_ms + timeout_ms)
 
     def _drop_assignment(self, error: ErrorCode) -> None:
-        """Whoever waits for the assignment of this generation will not get one."""
+        """Members that wait for the assignment of this generation will not get one."""
         self._proposed = None
         for member in self.members.values():
             member.assignment = b""
@@ -80,7 +80,7 @@ class Rebalancing(Membership):
                 self._forget(member)
         joined = [member for member in self.members.values() if member.join_waiter is not None]
         if self.members and not joined:
-            # Only static members are left, and none of them is back yet: nobody could lead.
+            # Only static members are left, and none of them is back yet: there is no leader.
             self._join_deadline.set(now.uptime_ms + self.rebalance_timeout_ms)
             return
         self._join_deadline.clear()
@@ -106,8 +106,8 @@ class Rebalancing(Membership):
         self.leader = None
         self.subscribed = frozenset()
         self._move(State.EMPTY, now)
-        # Not a matter of life and death: without this record the next coordinator expects the old members for
-        # the length of their sessions.
+        # Not critical: without this record the next coordinator expects the old members for the length of
+        # their sessions.
         self._do(Write([group_record(self.group_id, self._record_of())], lambda error, now: []))
 
     # -- phase two: members fetch their assignment -------------------------------------
@@ -137,7 +137,7 @@ class Rebalancing(Membership):
             return []
         waits = member.sync_waiter is not None or (member.join_waiter is not None and not member.is_new)
         if waits:
-            return []  # It cannot send heartbeats while it waits for us; its time begins with our answer.
+            return []  # It cannot send heartbeats while it waits; its session begins with the response.
         self._remove(member, now, "a member's session is over")
         return self._drain()
 

@@ -1,4 +1,4 @@
-"""The states of a classic group, and every way from one to another."""
+"""The states of a classic group and their transitions."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -25,4 +25,4 @@ TRANSITIONS: Mapping[tuple[State, State], str] = {
     (State.STABLE, State.PREPARING): "a member joins, leaves, dies or wants another protocol; "
     "or the leader joins again",
 }
-"""From, to, and what makes a group go that way. There is no other way."""
+"""From, to, and what causes the transition. There are no others."""

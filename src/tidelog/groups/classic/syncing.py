@@ -11,7 +11,7 @@ from tidelog.groups.records import group_record
 
 class Syncing(Rebalancing):
     def sync(self, request: SyncRequest, waiter: Waiter, now: Now) -> Effects:
-        """The answer comes when the leader's assignment is committed in the log. Raises the refusal."""
+        """The response is sent when the leader's assignment is committed. Raises the refusal."""
         member = self.check_member(request.member_id, request.instance_id)
         self._check_generation(request.generation)
         self._check_agreement(request)
@@ -22,7 +22,7 @@ class Syncing(Rebalancing):
             member.alive(now)
             self._do(Answer(waiter, self._assigned(member)))
             return self._drain()
-        # The same member asks twice: the first of its requests cannot wait for ever.
+        # The same member sends a second request: the first cannot wait for ever.
         self._answer_sync(member, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_waiter = waiter
         if member.member_id == self.leader and self._proposed is None:
@@ -47,13 +47,13 @@ class Syncing(Rebalancing):
     # -- the leader's assignment -------------------------------------------------------
 
     def _propose(self, assignments: dict[str, bytes]) -> None:
-        """Write the assignment down. Nobody gets a partition before it is committed: a coordinator that takes
-        over would not know of it, and give the partition to another.
+        """Write the assignment. No member gets a partition before it is committed: the next coordinator would
+        not know of it, and assign the partition to another.
         """
         proposed = self._proposed = {member_id: assignments.get(member_id, b"") for member_id in self.members}
 
         def then(error: ErrorCode, now: Now) -> Effects:
-            # Another rebalance began meanwhile: everyone who waited has been told.
+            # Another rebalance began meanwhile: pending members were told.
             if self._proposed is not proposed or self.state is not State.COMPLETING:
                 return []
             if error:
@@ -82,7 +82,7 @@ class Syncing(Rebalancing):
     # -- heartbeats --------------------------------------------------------------------
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now: Now) -> None:
-        """A member is alive. Raises what it must hear: its generation may be over."""
+        """A member is alive. Raises the error for it: its generation may be over."""
         member = self.check_member(member_id, instance_id)
         self._check_generation(generation)
         member.alive(now)

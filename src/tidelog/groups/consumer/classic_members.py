@@ -1,9 +1,8 @@
 """Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-To such a member its epoch is a generation, and it learns of a new assignment in three steps: a heartbeat
-tells it to rejoin, JoinGroup takes it one step towards its target (it says there what it owns, and that is
-nothing where its assignor is an eager one), SyncGroup hands it the partitions. It never leads: the broker
-assigns.
+To such a member its epoch is a generation, and it gets a new assignment in three steps: a heartbeat tells it
+to rejoin, JoinGroup takes it one step towards its target (it sends there what it owns, which is nothing with
+an eager assignor), SyncGroup returns the partitions. It never leads: the broker assigns.
 """
 
 from collections.abc import Sequence
@@ -79,7 +78,9 @@ def sync(group: ConsumerGroup, request: SyncRequest, view: View) -> SyncAnswer:
 def heartbeat(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, view: View
 ) -> None:
-    """A member is alive. Raises what it must hear: it may have to rejoin. Its session goes on in any case."""
+    """A member is alive. Raises the error for it: it may have to rejoin. Its session is extended
+    in any case.
+    """
     member_id, classic = _classic_member(group, member_id, instance_id, generation)
     _alive(group, member_id, classic.session_timeout_ms, view)
     if not _may_stay(group, member_id):
@@ -87,7 +88,7 @@ def heartbeat(
 
 
 def leave(group: ConsumerGroup, members: Sequence[Leaving], view: View) -> list[ErrorCode]:
-    """What each one hears, in order."""
+    """The result for each one, in order."""
     answers = []
     leaving: list[str] = []
     for member in members:
@@ -102,7 +103,7 @@ def leave(group: ConsumerGroup, members: Sequence[Leaving], view: View) -> list[
 
 
 def _may_stay(group: ConsumerGroup, member_id: str) -> bool:
-    """Whether rejoining would bring a member nothing now."""
+    """Whether a rejoin would change nothing for a member now."""
     current = group.current(member_id)
     if current.epoch < group.epoch or current.state is MemberState.UNREVOKED:
         return False
@@ -114,7 +115,7 @@ def _may_stay(group: ConsumerGroup, member_id: str) -> bool:
         for index in indexes
         if not is_in(current.held, topic_id, index)
     ]
-    # Each rejoin stops its reading where its assignor is an eager one, so it waits until all is free.
+    # With an eager assignor each rejoin interrupts reading, so it waits until all partitions are free.
     return any(group.owner(topic_id, index) is not None for topic_id, index in missing)
 
 
@@ -132,8 +133,8 @@ def _alive(group: ConsumerGroup, member_id: str, session_timeout_ms: int, view: 
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> embedded.Subscription:
-    """What the member wants; refuses whoever is no consumer, or cannot agree with the others should the group
-    become a classic one again.
+    """The member's subscription; refuses clients that are not consumers, or have no common protocol with the
+    others in case the group becomes a classic one again.
     """
     names = {name for name, _ in request.protocols}
     common = set(names)
@@ -151,7 +152,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> embedded.Sub
 
 
 def _admit(group: ConsumerGroup, request: JoinRequest, view: View) -> str | None:
-    """The member id that a static member had before, where it comes back under a new one."""
+    """The previous member id of a static member that returns under a new one."""
     if request.instance_id is None:
         if len(request.member_id.encode()) > MEMBER_ID_MAX:
             raise TidelogError("no member has such an id", ErrorCode.UNKNOWN_MEMBER_ID)
@@ -180,6 +181,6 @@ def _classic_member(
 
 def _leaving_member(group: ConsumerGroup, leaving: Leaving) -> str:
     if leaving.member_id == NO_MEMBER and leaving.instance_id is not None:
-        # An administrator knows a static member by its instance id only.
+        # An administrator identifies a static member by its instance id only.
         return known_member(group, group.instances.get(leaving.instance_id, NO_MEMBER), leaving.instance_id)
     return known_member(group, leaving.member_id, leaving.instance_id)

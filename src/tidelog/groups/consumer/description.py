@@ -1,4 +1,4 @@
-"""What an administrator is told of a consumer group."""
+"""The description of a consumer group for administrators."""
 
 from typing import NamedTuple
 from uuid import UUID

@@ -1,7 +1,7 @@
-"""What consumers of the classic protocol say and hear inside of JoinGroup and SyncGroup.
+"""The payloads of consumers inside JoinGroup and SyncGroup of the classic protocol.
 
 Owns Kafka's "consumer" protocol type: subscriptions (versions 0 to 3, newer ones are read as 3) and
-assignments, which the coordinator of a classic group passes on unread. In a consumer group it has to read the
+assignments, which the coordinator of a classic group forwards unread. In a consumer group it has to read the
 one and write the other.
 """
 
@@ -34,13 +34,13 @@ NamedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 class Subscription(NamedTuple):
     version: int
     topics: tuple[str, ...]
-    owned: NamedPartitions = ()  # empty for who gives up everything before it joins
+    owned: NamedPartitions = ()  # empty if the member gives up everything before it joins
     rack_id: str | None = None
 
 
 class Assignment(NamedTuple):
     partitions: NamedPartitions
-    user_data: bytes  # of an assignor of the user's own
+    user_data: bytes  # of a custom assignor
 
 
 def read_subscription(data: bytes) -> Subscription:
@@ -57,7 +57,7 @@ def version_of(subscription: bytes) -> int:
 
 
 def read_assignment(data: bytes) -> Assignment:
-    """Raises :class:`Malformed`. No bytes at all are no partitions."""
+    """Raises :class:`Malformed`. Empty bytes mean no partitions."""
     if not data:
         return Assignment((), b"")
     try:
@@ -76,7 +76,7 @@ def write_assignment(version: int, partitions: Mapping[str, Iterable[int]]) -> b
 
 
 def by_topic_id(named: NamedPartitions, topics: Topics) -> Partitions:
-    """As far as the topics exist."""
+    """For existing topics."""
     known = topics.topics
     return partitions_of((known[name].topic_id, indexes) for name, indexes in named if name in known)
 

@@ -25,7 +25,7 @@ NO_TAGS = b"\x00"
 
 
 class FieldReader:
-    """Takes one field after the other."""
+    """Reads one field after another."""
 
     __slots__ = ("_data", "_position")
 
@@ -68,7 +68,7 @@ class FieldReader:
         return [element() for _ in range(size)]
 
     def tags(self, known: dict[int, Callable[["FieldReader"], None]]) -> None:
-        """The end of a struct: hands known tagged fields over and skips what a newer broker added."""
+        """The end of a struct: passes known tagged fields on and skips what a newer broker added."""
         count, position = read_uvarint(self._data, self._position)
         for _ in range(count):
             tag, position = read_uvarint(self._data, position)

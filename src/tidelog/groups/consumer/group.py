@@ -1,8 +1,8 @@
-"""One consumer group: the newest record under each of its keys, and what can be looked up in them.
+"""One consumer group: the newest record under each of its keys, and look-ups in them.
 
-Records come in through ``apply``, from the log or from ``put``, which whatever decides uses to change the
-group; ``take_updates`` hands over what was put since. Of the protocol's rules it owns only those about
-offsets: who may commit and fetch them.
+Records come in through ``apply``, from the log or from ``put``, with which decisions change the
+group; ``take_updates`` returns what was put since. Of the protocol's rules it owns only those about
+offsets: which clients may commit and fetch them.
 
 ============  ==================================================================
 state         when
@@ -10,7 +10,7 @@ state         when
 Empty         it has no members
 Assigning     its epoch is ahead of the epoch its target was computed for
 Reconciling   some member has not reached the target yet
-Stable        every member has what the target gives it
+Stable        every member has what the target assigns to it
 ============  ==================================================================
 """
 
@@ -61,22 +61,23 @@ class ConsumerGroup:
         self.regexes: dict[str, RegexRecord] = {}
         # Looked up in the above.
         self.instances: dict[str, str] = {}  # static members: instance id → member id
-        self._owners: dict[UUID, dict[int, str]] = {}  # who holds a partition, or has yet to give it up
+        # which member holds a partition, or has yet to revoke it
+        self._owners: dict[UUID, dict[int, str]] = {}
         # Not in the log.
         self.waits = Waits()
-        self.alarm: Deadline | None = None  # when to look at them
+        self.alarm: Deadline | None = None  # when to check them
         self.seen_topics: Mapping[str, Topic] = {}  # what the regular expressions were last resolved against
-        self.retargeted_ms = -(1 << 62)  # when the target was computed, on the clock that only goes forward
-        # What follows when the newest change is in the log; None while none is being written.
+        self.retargeted_ms = -(1 << 62)  # when the target was computed, on the monotonic clock
+        # What follows when the newest change is in the log; None if none is being written.
         self.waiting: list[Answer] | None = None
-        self._state: str | None = None  # None: not known since the last record
+        self._state: str | None = None  # None: unknown since the last record
         self.updates: list[Update] = []  # put, and not yet taken
-        self._before: list[Update] = []  # what the updates took the place of
+        self._before: list[Update] = []  # what the updates replaced
 
     # -- records ---------------------------------------------------------------------------------------------
 
     def apply(self, update: Update) -> None:
-        """Take over a record."""
+        """Apply a record."""
         self._state = None
         name, value = update.name, update.value
         match update.kind:
@@ -102,7 +103,7 @@ class ConsumerGroup:
                     self.regexes.pop(name, None)
 
     def put(self, kind: RecordKind, name: str, value: Value) -> None:
-        """Change the group by a record, unless it says what is known already."""
+        """Change the group by a record, unless it changes nothing."""
         before = self.record(kind, name)
         if before != value:
             update = Update(kind, name, value)
@@ -111,13 +112,13 @@ class ConsumerGroup:
             self._before.append(Update(kind, name, before))
 
     def take_updates(self) -> list[Update]:
-        """What was put since the last call, in order: to be written to the log as one."""
+        """What was put since the last call, in order: written to the log as one batch."""
         updates, self.updates = self.updates, []
         self._before = []
         return updates
 
     def undo(self) -> None:
-        """Forget what was put since, because it cannot be written."""
+        """Undo what was put since, because it cannot be written."""
         for update in reversed(self._before):
             self.apply(update)
         self.seen_topics = {}  # The regular expressions match again what they did.
@@ -144,7 +145,7 @@ class ConsumerGroup:
         return None
 
     def everything(self) -> list[Update]:
-        """All records there are, in an order in which they can be replayed."""
+        """All existing records, in an order in which they can be replayed."""
         keys = [(RecordKind.MEMBER, name) for name in self.members]
         keys += [(RecordKind.REGEX, name) for name in self.regexes]
         keys += [(RecordKind.GROUP, "")]
@@ -213,7 +214,7 @@ class ConsumerGroup:
         return current.state is MemberState.STABLE and current.epoch == self.target_epoch
 
     def topic_names(self, member: MemberRecord) -> tuple[str, ...]:
-        """What a member is subscribed to; a topic it names and matches comes twice."""
+        """A member's subscribed topics; one that it names and matches is there twice."""
         resolved = self.regexes.get(member.regex) if member.regex else None
         return member.topics if resolved is None else member.topics + resolved.topics
 
@@ -228,7 +229,7 @@ class ConsumerGroup:
         return self._owners.get(topic_id, {}).get(index)
 
     def check_owners(self) -> None:
-        """No partition is with two members: the one rule that everything else is there for."""
+        """No partition belongs to two members: the rule that everything else serves."""
         seen: dict[tuple[UUID, int], str] = {}
         for member_id, current in self.currents.items():
             for held in (current.held, current.revoking):
@@ -243,7 +244,7 @@ class ConsumerGroup:
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool, version: int
     ) -> None:
         if generation < 0 and not self.members:
-            return  # From outside of the group, and nobody inside to be in the way of.
+            return  # From outside the group, which has no members.
         if transactional and generation < 0 and not member_id:
             return  # A producer that does not know of members: its transactional id fences it.
         record = self._known(member_id)
@@ -257,7 +258,7 @@ class ConsumerGroup:
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if not member_id and member_epoch < 0:
-            return  # From outside of the group.
+            return  # From outside the group.
         record = self._known(member_id or "")
         self._check_epoch(record, member_id or "", member_epoch, ErrorCode.STALE_MEMBER_EPOCH)
 
@@ -276,7 +277,7 @@ class ConsumerGroup:
         """Only heartbeats count as a sign of life."""
 
     def check_offset_delete(self) -> None:
-        """It is known which topics are read."""
+        """The subscribed topics are known."""
 
     def expires_from_ms(self, committed: Committed) -> int | None:
         return committed.commit_ms
@@ -292,8 +293,8 @@ class ConsumerGroup:
         return [encode(self.group_id, update) for update in gone]
 
     def removed(self, now: Now) -> None:
-        """Whoever waits for it was a member."""
+        """Pending requests come only from members."""
 
     def abandon(self) -> Effects:
-        """Nobody waits for anything but the log."""
+        """Requests wait only for the log."""
         return []

@@ -1,8 +1,8 @@
-"""ConsumerGroupHeartbeat: joining, staying, leaving, and being thrown out.
+"""ConsumerGroupHeartbeat: joining, staying, leaving, and being removed.
 
-A member joins with epoch 0, tells what it owns when that changes, and leaves with -1, or with -2 when it is a
-static member that will be back. Every answer carries its epoch, and its assignment when that changed, when
-the member asked for all of it, or owns something else. Everything is checked before anything changes.
+A member joins with epoch 0, reports what it owns when that changes, and leaves with -1, or with -2 if it is a
+static member that will return. Every response carries its epoch, and its assignment if that changed, if the
+member asked for it, or owns something else. Everything is checked before anything changes.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ _CHOOSES_ITS_ID_FROM = 1  # version from which on a member brings its own id
 
 
 class Heartbeat(NamedTuple):
-    """A request. None (for the timeout: -1) says "as before"."""
+    """A request. None (for the timeout: -1) means "unchanged"."""
 
     member_id: str
     epoch: int
@@ -41,7 +41,7 @@ class Heartbeat(NamedTuple):
 
     @property
     def asks_for_everything(self) -> bool:
-        """A member that joins, or does not know whether our last answer was lost, sends all it has to say."""
+        """A member that joins, or does not know whether the last response was lost, sends all fields."""
         subscribes = self.topics is not None or self.regex is not None
         return self.epoch == JOIN or (
             self.rebalance_timeout_ms != UNCHANGED and subscribes and self.owned is not None
@@ -52,11 +52,11 @@ class HeartbeatAnswer(NamedTuple):
     member_id: str
     epoch: int
     heartbeat_interval_ms: int = 0
-    assignment: Held | None = None  # None: as before
+    assignment: Held | None = None  # None: unchanged
 
 
 def check(request: Heartbeat, version: int, config: BrokerConfig) -> None:
-    """Refuse what makes no sense, whatever the group is like."""
+    """Refuse invalid requests, whatever the group's state."""
     if request.epoch < AWAY:
         raise InvalidRequest(f"there is no member epoch {request.epoch}")
     if not request.member_id and (version >= _CHOOSES_ITS_ID_FROM or request.epoch != JOIN):
@@ -99,15 +99,15 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat, view: View) -> Heartbeat
     progress.advance(group, member_id, request.owned, view)
     _expect_heartbeat(group, member_id, view)
     current = group.current(member_id)
-    # It owns what it must give up: the answer that told it so was lost, with its coordinator perhaps.
+    # It owns what it must revoke: the response that said so was lost, perhaps with its coordinator.
     unaware = request.owned is not None and not within(request.owned, current.held)
     tell = request.asks_for_everything or current.held != held_before or unaware
     return HeartbeatAnswer(member_id, current.epoch, interval_ms(group, view), current.held if tell else None)
 
 
 def interval_ms(group: ConsumerGroup, view: View) -> int:
-    """When to come back: soon while partitions change hands, and a little longer, because members that are
-    started together come one after the other.
+    """The heartbeat interval: short while partitions move, and a little longer, because members that are
+    started together join one after another.
     """
     usual_ms = view.config.group_consumer_heartbeat_interval_ms
     quiet_from_ms = group.retargeted_ms + usual_ms
@@ -117,7 +117,7 @@ def interval_ms(group: ConsumerGroup, view: View) -> int:
 
 
 def expire(group: ConsumerGroup, view: View) -> dict[str, Wait]:
-    """Throw out members that missed a deadline; who, and what they were waited for."""
+    """Remove members that missed a deadline; returns them with the reasons."""
     missed = group.waits.missed(view.now.uptime_ms)
     if missed:
         progress.remove(group, missed, view)
@@ -125,7 +125,7 @@ def expire(group: ConsumerGroup, view: View) -> dict[str, Wait]:
 
 
 def resume(group: ConsumerGroup, view: View) -> None:
-    """The group was read from the log: everyone has a new session to show up in."""
+    """The group was loaded from the log: every member has a new session."""
     for member_id, member in group.members.items():
         if member.classic is None:
             _expect_heartbeat(group, member_id, view)
@@ -146,7 +146,7 @@ def _expect_heartbeat(group: ConsumerGroup, member_id: str, view: View) -> None:
 
 
 def _admit(group: ConsumerGroup, request: Heartbeat, config: BrokerConfig) -> str | None:
-    """Refuse whoever is no member and may not become one; the member id that a static member had before."""
+    """Refuse clients that are not and may not become members; returns the previous id of a static member."""
     if request.epoch != JOIN:
         member_id = known_member(group, request.member_id, request.instance_id)
         _check_epoch(group.current(member_id), request)
@@ -168,7 +168,7 @@ def check_room(group: ConsumerGroup, member_id: str, config: BrokerConfig) -> No
 
 
 def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> str:
-    """The id of a member that exists; refuses others, and a static member that was replaced."""
+    """The id of an existing member; refuses others, and a replaced static member."""
     if instance_id is not None:
         owner = group.instances.get(instance_id)
         if owner is None:
@@ -183,7 +183,7 @@ def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) 
 def _check_epoch(current: CurrentMemberRecord, request: Heartbeat) -> None:
     if request.epoch == current.epoch:
         return
-    # Our last answer may have been lost; then it has the epoch before, and nothing that it should not have.
+    # The last response may have been lost; then it has the epoch before, and nothing that it should not have.
     lost_answer = request.epoch == current.previous_epoch and request.epoch < current.epoch
     if lost_answer and request.owned is not None and within(request.owned, current.held):
         return
@@ -194,8 +194,8 @@ def _check_epoch(current: CurrentMemberRecord, request: Heartbeat) -> None:
 
 
 def _check_released(group: ConsumerGroup, before: str, request: Heartbeat) -> None:
-    """A static member's place is free when it said it would be back, or when it is the same process that
-    joins again. A member that speaks the classic protocol cannot say so: it is replaced.
+    """A static member's place is free if it announced its return, or if the same process joins again. A
+    member of the classic protocol cannot announce it: it is replaced.
     """
     if before == request.member_id or group.members[before].classic is not None:
         return
@@ -217,7 +217,7 @@ def _member_record(old: MemberRecord | None, request: Heartbeat) -> MemberRecord
     if request.topics is not None:
         changes["topics"] = tuple(sorted(set(request.topics)))
     if request.regex is not None:
-        changes["regex"] = request.regex or None  # An empty one takes the subscription back.
+        changes["regex"] = request.regex or None  # An empty one removes the subscription.
     if request.rebalance_timeout_ms != UNCHANGED:
         changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
     return msgspec.structs.replace(old or MemberRecord("", ""), **changes, classic=None)

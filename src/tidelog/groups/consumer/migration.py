@@ -1,8 +1,8 @@
-"""From one protocol to the other while members go on reading.
+"""From one protocol to the other while members continue to read.
 
-Upward when the first member that speaks the consumer protocol joins a classic group: its members stay, with
-the partitions they have, and rejoin one by one. Downward when the last such member has left: what remains is
-a classic group again, and rebalances. ``group.consumer.migration.policy`` says which way is open.
+Upgrade: the first member that speaks the consumer protocol joins a classic group. Its members stay, with
+their partitions, and rejoin one by one. Downgrade: the last such member has left. The rest is a classic group
+again, and rebalances. ``group.consumer.migration.policy`` says which is allowed.
 """
 
 from uuid import UUID
@@ -29,7 +29,7 @@ from tidelog.protocol.wire import Malformed
 
 _UPWARD = ("bidirectional", "upgrade")
 _DOWNWARD = ("bidirectional", "downgrade")
-# What these attach to an assignment is a memory that the broker's assignors do not need.
+# The data that these attach to an assignment is not needed by the broker's assignors.
 _WELL_KNOWN_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
@@ -37,8 +37,8 @@ _WELL_KNOWN_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def upgraded(classic: ClassicGroup, view: View) -> ConsumerGroup:
-    """A consumer group with the members of a classic one; refuses where that cannot be. The classic group
-    stays as it is.
+    """A consumer group with the members of a classic one; refuses if that is not possible. The classic group
+    stays unchanged.
     """
     _check_upgrade(classic, view.config)
     group = ConsumerGroup(classic.group_id)
@@ -48,7 +48,7 @@ def upgraded(classic: ClassicGroup, view: View) -> ConsumerGroup:
             record, assigned = _read_member(classic, member, view)
         except Malformed as error:
             raise _refused(f"what its members say cannot be read ({error.message})") from None
-        # An assignor of the members' own may have given a partition to two of them; only one can keep it.
+        # A custom assignor may have given a partition to two members; only one can keep it.
         target = {
             topic_id: mine
             for topic_id, indexes in assigned.items()
@@ -72,7 +72,7 @@ def _check_upgrade(classic: ClassicGroup, config: BrokerConfig) -> None:
 
 
 def _refused(reason: str) -> TidelogError:
-    # The code that clients of this request know for "there is such a group, but not for you".
+    # The code that clients of this request know for "the group exists, but is of another kind".
     return TidelogError(
         f"the classic group does not become a consumer group: {reason}", ErrorCode.GROUP_ID_NOT_FOUND
     )
@@ -109,7 +109,7 @@ def _add(
 
 
 def must_downgrade(group: ConsumerGroup, config: BrokerConfig) -> bool:
-    """Whether only members of the classic protocol are left, and may be a classic group again."""
+    """Whether only members of the classic protocol are left, and may become a classic group again."""
     return (
         bool(group.members)
         and all(member.classic is not None for member in group.members.values())
@@ -119,13 +119,13 @@ def must_downgrade(group: ConsumerGroup, config: BrokerConfig) -> bool:
 
 
 def downgraded(group: ConsumerGroup, view: View) -> classic_records.GroupState:
-    """The members as a classic group, each with the partitions it has: as if its leader had assigned them."""
+    """The members as a classic group, each with its partitions: as if its leader had assigned them."""
     protocol = _common_protocol(group)
     members = tuple(
         _written(group, member_id, record, protocol, view) for member_id, record in group.members.items()
     )
-    # Of the epoch that the members are in: with a newer generation their heartbeats would be refused, and
-    # they would come back as strangers.
+    # Of the members' epoch: with a newer generation their heartbeats would be refused, and they would join as
+    # new members.
     generation = group.target_epoch
     return classic_records.GroupState(
         embedded.PROTOCOL_TYPE, generation, protocol, members[0].member_id, view.now.wall_ms, members
@@ -133,7 +133,7 @@ def downgraded(group: ConsumerGroup, view: View) -> classic_records.GroupState:
 
 
 def _common_protocol(group: ConsumerGroup) -> str:
-    """The first of a member's that all have; every JoinGroup has made sure that there is one."""
+    """The first of a member's protocols that all support; every JoinGroup has ensured that there is one."""
     offered = [member.classic.protocols for member in group.members.values() if member.classic is not None]
     names = [name for name, _ in offered[0]]
     return next(name for name in names if all(name in dict(protocols) for protocols in offered))

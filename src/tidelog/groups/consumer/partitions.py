@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""Partitions that somebody is meant to have."""
+"""Partitions that a member is meant to have."""
 
 Held = Mapping[UUID, Mapping[int, int]]
 """Partitions that a member has, each with the epoch in which it got it."""
@@ -31,7 +31,7 @@ def held_since(partitions: Partitions, epoch: int) -> Held:
 
 
 def keep(held: Held, wanted: Callable[[UUID, int], bool]) -> Held:
-    """What is held and wanted."""
+    """Held and wanted partitions."""
     result = {}
     for topic_id, epochs in held.items():
         kept = {index: epoch for index, epoch in epochs.items() if wanted(topic_id, index)}
@@ -41,7 +41,7 @@ def keep(held: Held, wanted: Callable[[UUID, int], bool]) -> Held:
 
 
 def merged(left: Held, right: Held) -> Held:
-    """Both; where a partition is in both, as ``right`` has it."""
+    """The union; a partition in both is taken from ``right``."""
     result = dict(left)
     for topic_id, epochs in right.items():
         result[topic_id] = {**result.get(topic_id, {}), **epochs}

@@ -1,7 +1,6 @@
-"""How a group moves on: a new epoch when something changed, a new target for it, one member's next step.
+"""How a group progresses: a new epoch after a change, a new target for it, one member's next step.
 
-What is common to members of both protocols. Whoever calls in here has checked everything; nothing is refused
-any more.
+Shared by members of both protocols. Callers have checked everything; nothing is refused here.
 """
 
 from collections import Counter
@@ -27,7 +26,7 @@ from tidelog.groups.consumer.waits import Wait
 
 
 def set_member(group: ConsumerGroup, member_id: str, record: MemberRecord, view: View) -> None:
-    """A member joined, or changed what it says of itself."""
+    """A member joined, or changed its description."""
     old = group.members.get(member_id)
     group.put(RecordKind.MEMBER, member_id, record)
     subscribed_anew = old is None or (old.topics, old.regex) != (record.topics, record.regex)
@@ -35,18 +34,18 @@ def set_member(group: ConsumerGroup, member_id: str, record: MemberRecord, view:
 
 
 def take_over(group: ConsumerGroup, old_id: str, new_id: str) -> None:
-    """A static member came back under another id: what it had is its own, and nobody else notices."""
+    """A static member returned under another id: it keeps its partitions, without effect on others."""
     member, current, target = group.members[old_id], group.current(old_id), group.target(old_id)
     _drop(group, old_id)
     group.put(RecordKind.MEMBER, new_id, member)
     group.put(RecordKind.TARGET_MEMBER, new_id, TargetMemberRecord(target))
-    # The new process holds nothing yet, so there is nothing to wait for.
+    # The new process holds nothing yet, so nothing has to be waited for.
     back = type(current)(epoch=0, previous_epoch=0, state=current.state, held=current.held)
     group.put(RecordKind.CURRENT_MEMBER, new_id, back)
 
 
 def remove(group: ConsumerGroup, member_ids: Iterable[str], view: View) -> None:
-    """Members leave or are thrown out; what they held is free."""
+    """Members leave or are removed; their partitions are free."""
     for member_id in member_ids:
         _drop(group, member_id)
     follow_topics(group, view, changed=True)
@@ -59,7 +58,7 @@ def _drop(group: ConsumerGroup, member_id: str) -> None:
 
 
 def follow_topics(group: ConsumerGroup, view: View, *, changed: bool = False) -> None:
-    """Begin a new epoch when members or subscriptions have changed, or the topics they are subscribed to."""
+    """Begin a new epoch if members, subscriptions, or the subscribed topics have changed."""
     if not changed and group.seen_topics is view.topics.topics:
         return
     changed = subscriptions.resolve(group, view) or changed
@@ -69,7 +68,7 @@ def follow_topics(group: ConsumerGroup, view: View, *, changed: bool = False) ->
 
 
 def advance(group: ConsumerGroup, member_id: str, owned: Partitions | None, view: View) -> None:
-    """Take a member as far towards the newest target as it can go now."""
+    """Move a member as far towards the newest target as possible now."""
     if group.epoch > group.target_epoch:
         _retarget(group, view)
 
@@ -87,7 +86,7 @@ def advance(group: ConsumerGroup, member_id: str, owned: Partitions | None, view
 
 
 def _retarget(group: ConsumerGroup, view: View) -> None:
-    """A target for the newest epoch; only what differs from the last one is written."""
+    """A target for the newest epoch; only differences from the last one are written."""
     targets = ASSIGNORS[assignor_name(group, view)](_spec(group, view))
     for member_id, partitions in targets.items():
         if partitions != group.target(member_id):
@@ -97,7 +96,7 @@ def _retarget(group: ConsumerGroup, view: View) -> None:
 
 
 def assignor_name(group: ConsumerGroup, view: View) -> str:
-    """The assignor that most members ask for, the one named first in the settings where they differ."""
+    """The assignor that most members ask for; in a tie the first one in the settings."""
     names = view.config.group_consumer_assignors
     votes = Counter(member.assignor for member in group.members.values() if member.assignor in names)
     return max(names, key=lambda name: votes[name])

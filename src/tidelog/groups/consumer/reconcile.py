@@ -1,17 +1,17 @@
-"""One member's next step towards its target: give up first, take afterwards.
+"""One member's next step towards its target: revoke first, assign afterwards.
 
 ==============  =======================================  ================================================
 state           while                                    then
 ==============  =======================================  ================================================
 STABLE          its epoch is the target's                nothing to do
-UNREVOKED       it still owns a partition it must give   waits in its old epoch: nobody else may have the
-                up, or has not told what it owns         partition before it confirms
-UNRELEASED      a partition of its target is with        has the new epoch and what was free; takes the
+UNREVOKED       it still owns a partition it must        waits in its old epoch: no other member may have
+                revoke, or has not sent what it owns     the partition before it confirms
+UNRELEASED      a partition of its target belongs to     has the new epoch and what was free; gets the
                 another member                           rest as it becomes free
 ==============  =======================================  ================================================
 
 A member confirms by listing what it owns. Known gap, of the protocol itself: a member that was assigned a
-partition, does not list it yet, and loses our next answer may begin to read it when another has it already.
+partition, does not list it yet, and loses the next response may begin to read it when another already has it.
 Its epoch is old then, so its next heartbeat or commit is refused, and it gives up everything.
 
 Pure: the records of a member in, its next record out.
@@ -33,7 +33,7 @@ from tidelog.groups.consumer.partitions import (
 from tidelog.groups.consumer.records import CurrentMemberRecord, MemberState
 
 IsFree = Callable[[UUID, int], bool]
-"""Whether nobody but the member itself holds a partition."""
+"""Whether no other member holds a partition."""
 
 
 def next_step(
@@ -43,7 +43,7 @@ def next_step(
     owned: Partitions | None,
     is_free: IsFree,
 ) -> CurrentMemberRecord:
-    """The member's record after it was heard of. ``owned``: what it says it owns; None when it does not say.
+    """The member's record after its heartbeat. ``owned``: what it reports; None if it does not.
 
     The target holds nothing that the member is not subscribed to.
     """
@@ -52,7 +52,8 @@ def next_step(
     kept = keep(current.held, lambda topic_id, index: is_in(target, topic_id, index))
     given_up = keep(current.held, lambda topic_id, index: not is_in(target, topic_id, index))
     if current.state is MemberState.UNREVOKED and _still_owns(owned, current.revoking):
-        # Nothing comes back that it was told to give up, even if a newer target has it: it may be doing so.
+        # A partition that it was told to revoke does not return, even if a newer target has it: it may be
+        # revoking it.
         return _moved(current, current.epoch, MemberState.UNREVOKED, kept, merged(current.revoking, given_up))
     if given_up and _still_owns(owned, given_up):
         return _moved(current, current.epoch, MemberState.UNREVOKED, kept, given_up)
@@ -66,7 +67,7 @@ def _still_owns(owned: Partitions | None, given_up: Held) -> bool:
 
 
 def _free(target: Partitions, kept: Held, is_free: IsFree) -> tuple[Partitions, bool]:
-    """What the member may take now, and whether that is all it waits for."""
+    """What the member may get now, and whether that completes its target."""
     free: dict[UUID, frozenset[int]] = {}
     all_free = True
     for topic_id, indexes in target.items():
@@ -83,5 +84,5 @@ def _moved(
 ) -> CurrentMemberRecord:
     if (current.epoch, current.state, current.held, current.revoking) == (epoch, state, held, revoking):
         return current
-    # The epoch it was heard with: should our answer get lost, it comes back with it.
+    # The epoch of its heartbeat: if the response is lost, it returns with it.
     return CurrentMemberRecord(epoch, current.epoch, state, held, revoking)

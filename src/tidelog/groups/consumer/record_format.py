@@ -42,7 +42,7 @@ _VERSION = INT16.pack(0)
 
 
 def encode(group_id: str, update: Update) -> tuple[bytes, bytes | None]:
-    """(key, value) for the log; the value is None for what is gone."""
+    """(key, value) for the log; the value is None for a deletion."""
     key = INT16.pack(update.kind) + write_string(group_id, False)
     if update.kind in _NAMED:
         key += write_string(update.name, False)
@@ -131,7 +131,7 @@ _NULL, _PRESENT = b"\x00", b"\x01"  # in front of a tagged struct that may be nu
 
 def _write_classic(classic: ClassicProtocols | None) -> bytes:
     if classic is None:
-        # Kafka takes a missing field for a struct of zeros, and that for a member with the classic protocol.
+        # Kafka reads a missing field as a struct of zeros, and that as a member of the classic protocol.
         return _NULL
     protocols = (
         fields.string(name) + fields.binary(metadata) + NO_TAGS for name, metadata in classic.protocols
@@ -216,7 +216,7 @@ def _read_held(reader: FieldReader, epoch: int) -> Held:
         topic_id, indexes = reader.uuid(), reader.array(reader.int32)
         since: list[list[int]] = []
         reader.tags({0: lambda tag: since.append(tag.array(tag.int32))})
-        # Kafka before 4.3 does not tell: the member's epoch is the latest it can have been.
+        # Kafka before 4.3 does not write it: the member's epoch is the latest possible.
         epochs = since[0] if since else [epoch] * len(indexes)
         return topic_id, dict(zip(indexes, epochs, strict=True))
 

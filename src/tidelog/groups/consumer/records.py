@@ -1,8 +1,8 @@
-"""The records of one consumer group: what is kept of it, under which key.
+"""The records of one consumer group, by key.
 
-The kinds are Kafka's, so are their numbers. Each record is the whole of what it tells, and replaces the one
-with the same key; no record at all (None) says that the member, the regular expression or the group is gone.
-The bytes they have in ``__consumer_offsets`` are :mod:`~tidelog.groups.consumer.record_format`'s business.
+Kinds and numbers are Kafka's. Each record is complete, and replaces the one with the same key; no record
+(None) means that the member, the regular expression or the group is gone. Their bytes in
+``__consumer_offsets`` are in :mod:`~tidelog.groups.consumer.record_format`.
 """
 
 from enum import IntEnum
@@ -17,7 +17,7 @@ class RecordKind(IntEnum):
     """Kafka's numbers: the first two bytes of a record's key."""
 
     GROUP = 3
-    SUBSCRIPTION_METADATA = 4  # of older Kafka brokers; the hash in GROUP took its place
+    SUBSCRIPTION_METADATA = 4  # of older Kafka brokers; the hash in GROUP replaced it
     MEMBER = 5
     TARGET = 6
     TARGET_MEMBER = 7
@@ -26,27 +26,27 @@ class RecordKind(IntEnum):
 
 
 class MemberState(IntEnum):
-    """How far a member has come towards its target assignment; Kafka's numbers."""
+    """A member's progress towards its target assignment; Kafka's numbers."""
 
     STABLE = 0
-    UNREVOKED = 1  # still holds partitions it must give up
-    UNRELEASED = 2  # has given up everything, waits for others to do so
+    UNREVOKED = 1  # still holds partitions it must revoke
+    UNRELEASED = 2  # has revoked everything, waits for others to do so
 
 
 class GroupRecord(msgspec.Struct, frozen=True):
     epoch: int  # rises with every change of members, subscriptions or subscribed topics
-    metadata_hash: int  # of the subscribed topics as they were when the epoch began
+    metadata_hash: int  # of the subscribed topics when the epoch began
 
 
 class ClassicProtocols(msgspec.Struct, frozen=True):
-    """What is kept of a member that speaks the classic protocol."""
+    """What is stored of a member that speaks the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]  # (assignor's name, embedded subscription), preferred first
 
 
 class MemberRecord(msgspec.Struct, frozen=True):
-    """Who a member is and what it wants."""
+    """A member's identity and subscription."""
 
     client_id: str
     client_host: str
@@ -75,7 +75,7 @@ class CurrentMemberRecord(msgspec.Struct, frozen=True):
     previous_epoch: int
     state: MemberState = MemberState.STABLE
     held: Held = HELD_NONE
-    revoking: Held = HELD_NONE  # to be given up, and not yet confirmed
+    revoking: Held = HELD_NONE  # to be revoked, not yet confirmed
 
 
 class RegexRecord(msgspec.Struct, frozen=True):

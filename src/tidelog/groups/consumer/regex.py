@@ -1,6 +1,6 @@
-"""Regular expressions over topic names, by RE2: its time grows with the length of what it looks at, whatever
-the expression, so a client cannot keep the broker busy with one. Its syntax is what Kafka's brokers take, too
-(no backreferences, no lookaround).
+"""Regular expressions over topic names, by RE2: its time is linear in the length of the input, whatever the
+expression, so a client cannot keep the broker busy with one. Its syntax is that of Kafka's brokers (no
+backreferences, no lookaround).
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _COMPILED_KEPT = 256
 
 
 def check(pattern: str) -> None:
-    """Refuse what is no regular expression, or too large a one."""
+    """Refuse invalid or too large regular expressions."""
     if len(pattern) > PATTERN_LENGTH_MAX:
         raise _invalid(f"it is longer than {PATTERN_LENGTH_MAX} characters")
     try:
@@ -28,7 +28,7 @@ def check(pattern: str) -> None:
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
-    """The names that match as a whole."""
+    """The names that match completely."""
     match = _compiled(pattern).fullmatch
     return [name for name in names if match(name)]
 

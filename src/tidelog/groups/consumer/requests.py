@@ -1,9 +1,9 @@
 """Consumer groups in a shard: their requests, their records, their deadlines.
 
-A consumer group decides on top of what is still being written, because its members' heartbeats must not wait
-for each other. So it is ahead of the log, and answers wait for the log instead: also those to requests that
-change nothing, as long as a change of their group is being written. When a write fails, the shard is loaded
-again.
+A consumer group decides on top of changes that are still being written, because its members' heartbeats must
+not wait for each other. So it is ahead of the log, and responses wait for the log instead: also those to
+requests that change nothing, while a change of their group is being written. If a write fails, the shard is
+loaded again.
 """
 
 import logging
@@ -71,7 +71,7 @@ class ConsumerRequests(ShardState):
         group, replaced = self._find(group_id, request, view)
         answer = heartbeats.heartbeat(group, request, view)
         records = _fitting(group)
-        self.groups[group_id] = group  # Not before it was let in: a refused member leaves no trace.
+        self.groups[group_id] = group  # Only after it was admitted: a refused member leaves no trace.
         if replaced is None:
             return self._changed(group, records, waiter, answer, view)
         logger.info("group %s uses the consumer protocol now", group_id)
@@ -81,7 +81,7 @@ class ConsumerRequests(ShardState):
     def _find(
         self, group_id: str, request: Heartbeat, view: View
     ) -> tuple[ConsumerGroup, ClassicGroup | None]:
-        """The group, and the classic one whose place it takes when it goes on from here."""
+        """The group, and the classic one that it replaces if it continues from here."""
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group, None
@@ -120,7 +120,7 @@ class ConsumerRequests(ShardState):
     def consumer_classic_heartbeat(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now: Now
     ) -> None:
-        """Returns when all is well, else raises what the member must hear."""
+        """Returns if the member's generation is valid, else raises the error for the member."""
         classic_members.heartbeat(group, member_id, instance_id, generation, self._view(now))
 
     def consumer_leave(
@@ -133,7 +133,7 @@ class ConsumerRequests(ShardState):
     # -- the clock ---------------------------------------------------------------------
 
     def _watch(self, group: ConsumerGroup) -> None:
-        """Look at the group's deadlines when the first of them may have passed."""
+        """Check the group's deadlines when the first of them may have passed."""
         if group.waits.next_check_ms is None:
             return
         if group.alarm is None:
@@ -161,7 +161,7 @@ class ConsumerRequests(ShardState):
         answer: Any,
         view: View,
     ) -> Effects:
-        """Write what the group has put; the answer, if somebody waits for one, follows."""
+        """Write what the group has put; the response, if one is pending, follows."""
         if records and migration.must_downgrade(group, view.config):
             return self._downgrade(group, records, waiter, answer, view)
         self._watch(group)
@@ -175,7 +175,7 @@ class ConsumerRequests(ShardState):
         answer: Any,
         view: View,
     ) -> Effects:
-        """Only members of the classic protocol are left: it is a classic group again."""
+        """Only members of the classic protocol are left: it becomes a classic group again."""
         logger.info("group %s uses the classic protocol again", group.group_id)
         state = migration.downgraded(group, view)
         classic = self._new_classic(group.group_id)
@@ -190,8 +190,8 @@ def _put(group: ConsumerGroup) -> list[KeyValue]:
 
 
 def _fitting(group: ConsumerGroup) -> list[KeyValue]:
-    """The same. Undone and refused where it is more than a batch can hold: a write that is bound to fail
-    would have the whole shard read again, with every try of the client.
+    """The same. Undone and refused if it is more than a batch can hold: a write that always fails would
+    reload the whole shard with every retry of the client.
     """
     records = [encode(group.group_id, update) for update in group.updates]
     size = sum(len(key) + len(value or b"") for key, value in records)
@@ -209,8 +209,8 @@ def _written(
     if not records:
         if group.waiting is None:
             return list(answers)
-        # It tells of the change before: a coordinator that was replaced would give away what it could not
-        # write down, to a member that only asks twice.
+        # It includes the change before: a replaced coordinator would otherwise give away what it could not
+        # write, to a member that asks twice.
         group.waiting += answers
         return []
     group.waiting = answers

@@ -1,8 +1,8 @@
-"""Which topics the members of a group want, and whether those have changed.
+"""The subscribed topics of a group's members, and whether those have changed.
 
 Names may be of topics that do not exist yet; regular expressions are resolved against all topics but the
-internal ones (a group that reads ``__consumer_offsets`` would feed on its own commits). What they resolve to
-is a record of the group; after a change of the cluster only topics that are new are matched.
+internal ones (a group that reads ``__consumer_offsets`` would read its own commits). The result is a record
+of the group; after a change of the cluster only new topics are matched.
 """
 
 from hashlib import blake2b
@@ -17,13 +17,13 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 def topic_ids(group: ConsumerGroup, member: MemberRecord, topics: Topics) -> frozenset[UUID]:
-    """What a member is subscribed to, as far as it exists."""
+    """A member's subscribed topics that exist."""
     known = topics.topics
     return frozenset(known[name].topic_id for name in group.topic_names(member) if name in known)
 
 
 def resolve(group: ConsumerGroup, view: View) -> bool:
-    """Bring what the regular expressions match up to date; whether that changed what members want."""
+    """Resolve the regular expressions again; returns whether subscriptions changed."""
     wanted = {member.regex for member in group.members.values() if member.regex}
     for pattern in group.regexes.keys() - wanted:
         group.put(RecordKind.REGEX, pattern, None)
@@ -47,7 +47,7 @@ def resolve(group: ConsumerGroup, view: View) -> bool:
 
 
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
-    """A number that changes when a subscribed topic appears, goes, is made anew or grows."""
+    """A number that changes when a subscribed topic is created, deleted, recreated or grows."""
     names = {name for member in group.members.values() for name in group.topic_names(member)}
     digest = blake2b(digest_size=8)
     for name in sorted(names):

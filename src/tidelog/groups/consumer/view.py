@@ -1,4 +1,6 @@
-"""What a group sees of the world at the moment of an event. A broker's cluster image is such a ``Topics``."""
+"""What a group knows of its environment at the time of an event. A broker's cluster image is such a
+``Topics``.
+"""
 
 from collections.abc import Mapping, Sized
 from typing import NamedTuple, Protocol
@@ -20,7 +22,7 @@ class Topic(Protocol):
 class Topics(Protocol):
     @property
     def topics(self) -> Mapping[str, Topic]:
-        """By name. Never changes: after a change of the cluster there is another mapping."""
+        """By name. Immutable: after a change of the cluster there is another mapping."""
 
     @property
     def topic_names(self) -> Mapping[UUID, str]: ...

@@ -1,10 +1,10 @@
-"""By when members must show up. Not in the log: whoever takes a group over grants everyone a new deadline."""
+"""Members' deadlines. Not in the log: a new coordinator grants every member a new deadline."""
 
 from enum import Enum
 
 
 class Wait(Enum):
-    """What a member is waited for; the words tell why it is out."""
+    """What is expected of a member; the text is the reason for its removal."""
 
     HEARTBEAT = "it was not heard of for its session timeout"
     REVOCATION = "it did not give up partitions within its rebalance timeout"
@@ -13,16 +13,16 @@ class Wait(Enum):
 
 
 class Waits:
-    """The deadlines of one group's members, on the clock that only goes forward. Those that are missed
-    together are told together, so that they cost one rebalance.
+    """The deadlines of one group's members, on the monotonic clock. Those that expire together are handled
+    together, so that they cost one rebalance.
     """
 
     __slots__ = ("_at_ms", "next_check_ms")
 
     def __init__(self) -> None:
         self._at_ms: dict[tuple[str, Wait], int] = {}
-        # No deadline passes before this; None while there are none. It lags behind deadlines that were moved
-        # later: a look in vain now and then is cheaper than finding the earliest with every heartbeat.
+        # No deadline expires before this; None if there are none. It lags behind postponed deadlines: an
+        # unnecessary check now and then is cheaper than finding the earliest with every heartbeat.
         self.next_check_ms: int | None = None
 
     def set(self, member_id: str, wait: Wait, at_ms: int) -> None:
@@ -42,7 +42,7 @@ class Waits:
             self.cancel(member_id, wait)
 
     def missed(self, uptime_ms: int) -> dict[str, Wait]:
-        """Members that missed a deadline; their deadlines are forgotten."""
+        """Members that missed a deadline; their deadlines are removed."""
         missed = {member_id: wait for (member_id, wait), at_ms in self._at_ms.items() if at_ms <= uptime_ms}
         for member_id in missed:
             self.forget(member_id)

@@ -1,8 +1,9 @@
-"""A lasting way to ask one node: opens a connection when there is something to send, and again when it broke.
+"""A lasting channel to one node: opens a connection when there is something to send, and again after it
+broke.
 
-Questions wait while a connection is being opened, a bounded number of them: what is asked between nodes is
-asked again sooner or later, and an old question is worth less than a new one. Whoever asked is told when no
-answer can come any more. Never calls back from inside of :meth:`Channel.send`.
+Requests wait while a connection is being opened, a bounded number of them: nodes repeat their requests, and
+an old one is worth less than a new one. The sender is told when no response can arrive any more. Never calls
+back from inside :meth:`Channel.send`.
 """
 
 import asyncio
@@ -21,23 +22,23 @@ logger = logging.getLogger(__name__)
 Address = tuple[str, int]
 AddressOf = Callable[[int], Address | None]
 
-BACKOFF_MS = 20  # before the first attempt to open a connection anew; doubles up to
+BACKOFF_MS = 20  # before the first reconnect; doubles up to
 BACKOFF_MAX_MS = 500
 CONNECT_TIMEOUT_S = 2.0
-QUEUE_MAX = 64  # questions that wait for a connection
+QUEUE_MAX = 64  # requests that wait for a connection
 UNANSWERED_MAX = 1000  # of one connection; a node that is this far behind gets no more
 
 _LAST_CORRELATION_ID = (1 << 31) - 1
 
 
 class Question(Protocol):
-    """Who waits for an answer."""
+    """A pending request."""
 
     def answered(self, answer: memoryview) -> None:
-        """The frame, from its correlation id on. Raises ``Malformed`` when it is no answer."""
+        """The frame, from its correlation id on. Raises ``Malformed`` if it is not a response."""
 
     def lost(self, *, sent: bool) -> None:
-        """There will be no answer. A question that was ``sent`` may have arrived all the same."""
+        """There will be no response. A request that was ``sent`` may have arrived."""
 
 
 class Surroundings(NamedTuple):
@@ -64,7 +65,7 @@ class Channel:
         self._queue: deque[tuple[int, bytes | bytearray, Question]] = deque()
         self._unanswered: dict[int, Question] = {}
         self._correlation_id = 0
-        self._heard = False  # Whether the connection brought any answer.
+        self._heard = False  # Whether the connection brought any response.
         self._closed = False
 
     def next_correlation_id(self) -> int:
@@ -87,14 +88,14 @@ class Channel:
         self._services.soon(lambda: question.lost(sent=False))
 
     def hurry(self) -> None:
-        """The node has shown up: no reason to wait any longer before the next attempt."""
+        """The node is reachable again: reconnect without further delay."""
         self._not_before_ms = 0
         if self._timer is not None:
             self._timer.cancel()
             self._open()
 
     def forget(self, correlation_id: int) -> None:
-        """Nobody waits for this answer any more."""
+        """The response is no longer needed."""
         self._unanswered.pop(correlation_id, None)
 
     def close(self) -> None:
@@ -167,7 +168,7 @@ class Channel:
             self.send(correlation_id, frame, question)
 
     def take(self, answer: memoryview) -> None:
-        # Only an answer shows that it is a node of ours that took the connection.
+        # Only a response shows that the connection was accepted by one of our nodes.
         self._backoff_ms = BACKOFF_MS
         self._heard = True
         question = self._unanswered.pop(INT32.unpack_from(answer, 0)[0], None)

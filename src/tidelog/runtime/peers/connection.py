@@ -1,4 +1,4 @@
-"""One connection of ours to another node: request frames out, answer frames in."""
+"""One connection of ours to another node: request frames out, response frames in."""
 
 import asyncio
 import logging
@@ -17,8 +17,8 @@ class Owner(Protocol):
     def connected(self, connection: "PeerConnection") -> None: ...
 
     def take(self, answer: memoryview) -> None:
-        """A whole answer frame, from its correlation id on. It may be overwritten as soon as nobody holds a
-        view of it.
+        """A whole response frame, from its correlation id on. It may be overwritten as soon as no view of it
+        is left.
         """
 
     def disconnected(self, connection: "PeerConnection", reason: str) -> None: ...
@@ -26,14 +26,14 @@ class Owner(Protocol):
 
 class AnswerReceiver(Receiver):
     LEAST_BYTES = 5
-    # What a leader sends in one answer when it is busy; and it sends what it claims.
+    # The size of a busy leader's response; it sends what it claims.
     SPARE_BYTES_MAX = 4 * 1024 * 1024
     LAZY_FROM_BYTES = 16 * 1024 * 1024
 
     __slots__ = ()
 
     def _check_kind(self, size: int) -> None:
-        """Any answer may be as large as its limit."""
+        """Any response may be as large as its limit."""
 
 
 class PeerConnection(asyncio.BufferedProtocol):
@@ -60,7 +60,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._owner.disconnected(self, str(error) if error else self._reason)
 
     def close(self, reason: str) -> None:
-        """The owner is told later, when the transport is gone: never from inside of a call of its own."""
+        """The owner is notified later, when the transport is closed: never from inside a call of its own."""
         if self._transport is not None:
             self._reason = reason
             self._transport.abort()
@@ -107,13 +107,13 @@ class PeerConnection(asyncio.BufferedProtocol):
                 return
 
     def _use_again(self, answer: memoryview) -> None:
-        """Clearing fresh memory for each large answer would cost as much as checking it."""
+        """Clearing fresh memory for each large response would cost as much as checking it."""
         buffer = answer.obj
         if not isinstance(buffer, bytearray):
             return
         try:
             answer.release()
-            buffer.pop()  # Refused while somebody still has a view of it.
+            buffer.pop()  # Refused while a view of it exists.
         except BufferError:
             return
         buffer.append(0)

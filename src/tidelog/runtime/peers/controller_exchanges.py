@@ -1,4 +1,4 @@
-"""What brokers ask of the active controller: to be let in, to be kept, and to change in-sync sets."""
+"""Brokers' requests to the active controller: registration, heartbeats, and in-sync set changes."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import zip_longest
@@ -26,12 +26,12 @@ from tidelog.protocol.wire import Malformed
 from tidelog.runtime.peers.exchange import UNANSWERED, Exchange, by_topic
 
 PLAINTEXT = 0
-# Kafka knows of a leader that was chosen uncleanly here; between our brokers the field says more.
+# In Kafka this marks an unclean leader; between our brokers the field has more meanings.
 ELECTED, SEALED = 1, 2
-LOST = UUID(int=1)  # Kafka's id for a directory that cannot be used any more
-HERE = UUID(int=2)  # and for one that needs no name because there is one only
-UNWRITABLE = UUID(int=3)  # None of Kafka's: it cannot be used any more, but what was synced is there.
-# No directory of Kafka's: what is kept there, and since which promise epoch, in its lower bits.
+LOST = UUID(int=1)  # Kafka's id for a directory that has failed
+HERE = UUID(int=2)  # and for the only directory, which needs no name
+UNWRITABLE = UUID(int=3)  # Not one of Kafka's: it has failed, but synced records are there.
+# Not a directory of Kafka's: what is kept there, and since which promise epoch, in its lower bits.
 KEPT, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
 
 
@@ -91,7 +91,7 @@ class Registering(Exchange[Asked, Answered]):
 
 
 def _memory_of(ask: RegisterAsk) -> int:
-    """Whether something is forgotten (below 0), and which registration is known: 1 more than its epoch."""
+    """Whether data was lost (below 0), and which registration is known: 1 more than its epoch."""
     known = 0 if ask.known_epoch is None else ask.known_epoch + 1
     return -1 - known if ask.forgot else known
 
@@ -136,7 +136,7 @@ class Heartbeats(Exchange[Asked, Answered]):
     def gots(self, peer: int, asks: Sequence[Asked], answer: Any) -> Iterator[Answered]:
         ask = cast(HeartbeatAsk, asks[0].ask)
         error = ErrorCode(answer.error_code)
-        # The wire has no room for the number, and needs none: an answer finds its request.
+        # The wire has no room for the number, and needs none: a response belongs to its request.
         got = HeartbeatGot(
             ask.broker_id, ask.broker_epoch, error, answer.is_fenced, answer.should_shut_down, ask.number
         )
@@ -231,8 +231,8 @@ class InSyncChanges(Exchange[Asked, Answered]):
 
 
 class FailedLogs(Exchange[Asked, Answered]):
-    """Kafka's brokers tell with this request on which of their disks a replica lies; ours have one, and tell
-    what is lost, and what is kept there as the topic's settings promise.
+    """Kafka's brokers report with this request the disk of each replica; ours have one, and report what is
+    lost, and what is kept there as the topic's settings promise.
     """
 
     api_key = 73

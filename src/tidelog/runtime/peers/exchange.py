@@ -1,4 +1,4 @@
-"""One kind of question between nodes, at both ends: what each exchange has to know."""
+"""One kind of request between nodes, at both ends."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar, cast
@@ -22,26 +22,26 @@ UNANSWERED = ErrorCode.REQUEST_TIMED_OUT
 class Exchange(Generic[A, G]):
     api_key: int
     at_once_max = 1  # questions in one request
-    one_way = False  # nobody answers
+    one_way = False  # no response in time
 
     def body(self, to: int, cluster_id: str, asks: Sequence[A]) -> Fields:
-        """The request, at the asker's."""
+        """The request, on the sender's side."""
         raise NotImplementedError
 
     def asks(self, request: Any) -> list[A]:
-        """What is asked, at the answerer's."""
+        """The questions, on the receiver's side."""
         raise NotImplementedError
 
     def answer(self, asks: Sequence[A], gots: Sequence[G | None]) -> Fields:
-        """The answer, at the answerer's; None for a question nobody answered in time."""
+        """The response, on the receiver's side; None for a question without an answer in time."""
         raise NotImplementedError
 
     def gots(self, peer: int, asks: Sequence[A], answer: Any) -> Iterable[G]:
-        """What was answered, at the asker's."""
+        """The answers, on the sender's side."""
         raise NotImplementedError
 
     def token(self, message: A | G) -> Hashable:
-        """The same of a question and of its answer."""
+        """The same for a question and its answer."""
         raise NotImplementedError
 
 
@@ -72,7 +72,7 @@ def topic_of(name: str) -> UUID:
 def by_topic(
     items: Iterable[X], key_of: Callable[[X], PartitionKey], make: Callable[[X], Fields]
 ) -> list[tuple[UUID, list[Fields]]]:
-    """Grouped as Kafka's requests are; the order of topics and partitions is kept."""
+    """Grouped like Kafka's requests; the order of topics and partitions is kept."""
     topics: dict[UUID, list[Fields]] = {}
     for item in items:
         topics.setdefault(topic_id_of(key_of(item)), []).append(make(item))

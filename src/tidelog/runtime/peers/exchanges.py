@@ -1,17 +1,17 @@
-"""How the messages between nodes look as Kafka requests: all but fetches, which have a hand-made form.
+"""The messages between nodes as Kafka requests: all but fetches, which are encoded by hand.
 
 =================== ====================== ===============================================================
-message             request                where Kafka has no field of its own for it
+message             request                if Kafka has no field of its own for it
 =================== ====================== ===============================================================
-VoteAsked           Vote                   topics have names there, not ids: a topic's id stands for its name,
-                                           but for the metadata log, which has a name
+VoteAsked           Vote                   topics have names there, not ids: a topic's id is used as its name,
+                                           except for the metadata log, which has a name
 LeaderBegan         BeginQuorumEpoch       as for votes
-StandNow            EndQuorumEpoch         as for votes; whoever gets it is the preferred candidate
-RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is below 0 when the broker forgot
-                                           something, and holds the registration that it knows of; settings
+StandNow            EndQuorumEpoch         as for votes; the receiver is the preferred candidate
+RegisterAsk         BrokerRegistration     ``previous_broker_epoch`` is below 0 if the broker lost
+                                           data, and holds the registration that it knows of; settings
                                            that must be the same everywhere are "features"
 HeartbeatAsk        BrokerHeartbeat        –
-InSyncAsk           AlterPartition         "recovering" when a leader that was voted in tells so
+InSyncAsk           AlterPartition         "recovering" if an elected leader reports itself
 OfflineAsk          AssignReplicasToDirs   the directory is Kafka's "lost"
 KeptAsk             AssignReplicasToDirs   the directory says what is kept there
 SnapshotAsk         FetchSnapshot          as for votes
@@ -19,7 +19,7 @@ TailAsk             OffsetForLeaderEpoch   as for votes; the end of any epoch is
 =================== ====================== ===============================================================
 
 Each exchange knows both ends. A request may carry several questions of its kind (votes and in-sync sets of
-many partitions); each is answered by a message of its own, found again by its ``token``.
+many partitions); each is answered by a message of its own, matched by its ``token``.
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
-"""Where a server's connections hand over what is not for a handler of its own: requests of other nodes, and
-clients' requests that only the active controller can carry out.
+"""Takes requests that are not for a local handler: those of other nodes, and clients' requests that only the
+active controller can handle.
 """
 
 from tidelog.broker.requests.request import RequestContext
@@ -16,7 +16,7 @@ class Gate:
         self.fetch = inbound.fetch
 
     def serves(self, api_key: int, version: int) -> bool:
-        """Requests that clients are not told of."""
+        """APIs that are not announced to clients."""
         return self._inbound.serves(api_key, version) or self._relay.serves(api_key, version)
 
     def wants(self, api_key: int, version: int, *, known: bool, by_node: bool) -> bool:
@@ -40,5 +40,5 @@ class Gate:
         return self._relay.wants(api_key)
 
     def relay(self, request: memoryview, position: int, context: RequestContext, reply: Reply) -> Waiting:
-        """A client's request that is for the controller, which is not here."""
+        """A client's request for the controller, which is not here."""
         return self._relay.pass_on(request, position, context, lambda frame: reply((frame,)))

@@ -1,9 +1,7 @@
-"""What other nodes ask of this one: their requests become messages, and the messages that answer them become
-the answers.
+"""Requests of other nodes: they become messages, and the messages that answer them become the responses.
 
-A request waits here until the node has answered every question in it. An answer finds its request by the
-sender and by what it is about; a question that is not answered in time is answered with an error, so that
-nothing piles up.
+A request waits here until the node has answered every question in it. An answer is matched to its request by
+the sender and the subject; a question that is not answered in time gets an error, so that nothing piles up.
 """
 
 import logging
@@ -28,8 +26,8 @@ logger = logging.getLogger(__name__)
 
 Reply = Callable[[Sequence[Part | bytes]], None]
 
-FOREIGN_MAX = 64  # clusters that are worth a line in the log; anybody can make up more
-ANSWER_WITHIN_MS = 15_000  # more than the controllers give themselves to decide
+FOREIGN_MAX = 64  # clusters that get a line in the log; clients can invent more
+ANSWER_WITHIN_MS = 15_000  # more than the controllers allow themselves for a decision
 
 
 class Waiting(Protocol):
@@ -49,7 +47,7 @@ class Inbound:
         self._presence = presence
         self._cluster_id = cluster_id
         self.receive: Callable[[NodeMessage], None] = lambda message: None
-        self._foreign: set[str] = set()  # clusters whose nodes came to us by mistake; one log line each
+        self._foreign: set[str] = set()  # clusters whose nodes connected to us by mistake; one log line each
         self._fetches: dict[tuple[int, int], WaitingFetch] = {}  # by sender and generation
         self._newest: dict[int, WaitingFetch] = {}  # of each sender
         self._waiting: dict[Hashable, deque[tuple[WaitingRequest, int]]] = {}  # request and place in it
@@ -95,7 +93,7 @@ class Inbound:
             waiting.cancel()
             raise
         if previous is not None:
-            # A sender has one ask that stands; whatever became of the one before, nobody waits for it.
+            # A sender has one pending fetch; the one before is obsolete.
             previous.finish_now()
         return waiting
 
@@ -172,7 +170,7 @@ class Inbound:
 
 
 def _asks(exchange: Exchange[Any, Any], decoded: Any) -> list[Any]:
-    """What is asked; anybody can send a request that has the form and makes no sense."""
+    """The questions; any client can send a well-formed request that makes no sense."""
     try:
         return list(exchange.asks(decoded))
     except (AttributeError, TypeError, ValueError) as error:
@@ -201,7 +199,7 @@ class WaitingFetch:
         pieces = follower_fetch.encode_answer(
             self._correlation_id, error, cast("list[follower_fetch.Part[Readable]]", parts)
         )
-        # Regions go to the sender as they are; whatever lies in memory, as its bytes.
+        # Regions are passed to the sender unchanged; buffers in memory as bytes.
         self._reply(
             [
                 piece if isinstance(piece, bytearray | Region) else cast(bytes, piece.read())

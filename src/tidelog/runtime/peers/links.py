@@ -45,7 +45,7 @@ class WireLinks(LocalLinks):
 
 
 class LinkQuestion:
-    """Is done once: by the answer, by the loss of the connection, or by time."""
+    """Completed once: by the response, by the loss of the connection, or by a timeout."""
 
     __slots__ = ("_api_key", "_channel", "_correlation_id", "_done", "timer")
 

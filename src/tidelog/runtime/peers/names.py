@@ -1,7 +1,7 @@
-"""The client id by which nodes know each other's requests: who asks, and whom.
+"""The client id of requests between nodes: the sender, and the intended receiver.
 
-A node that has moved may be looked for at an address where another one listens by now. Without the second
-name that one would answer in its place.
+A node that has moved may be searched at an address where another one listens by now. Without the second name
+that one would respond in its place.
 """
 
 _PREFIX = "tidelog-node-"
@@ -16,7 +16,7 @@ _DIGITS_MAX = 10  # of a node's id, which has 31 bits
 
 
 def parties(client_id: str | None) -> tuple[int, int] | None:
-    """The node that asks and the one that is asked; None for a client."""
+    """The sending and the intended node; None for a client."""
     if client_id is None or not client_id.startswith(_PREFIX):
         return None
     asker, _, asked = client_id.removeprefix(_PREFIX).partition(_TO)

@@ -1,9 +1,8 @@
-"""The nodes' messages over sockets: what :class:`~tidelog.broker.node.node.NodePeers` asks for.
+"""The nodes' messages over sockets: implements :class:`~tidelog.broker.node.node.NodePeers`.
 
-A question leaves as a request on a connection of ours: fetches on one, everything else that keeps the cluster
-together on another, so that votes and heartbeats never wait behind data, and requests between brokers on a
-third. Questions of one kind to one node that come up together leave together. Its answer, whichever way it
-comes, is handed to the node as a message.
+A question is sent as a request on a connection of ours: fetches on one, cluster membership on another, so
+that votes and heartbeats never wait behind data, and requests between brokers on a third. Questions of one
+kind to one node that come up together are sent together. The answer is handed to the node as a message.
 """
 
 import asyncio
@@ -41,13 +40,14 @@ from tidelog.types import SnapshotId
 logger = logging.getLogger(__name__)
 
 Question = VoteAsked | Asked | SnapshotAsk | LeaderBegan | StandNow | TailAsk
-"""What is asked or told, but for fetches; everything else answers somebody."""
+"""Questions and notices, except fetches; all other messages are answers."""
 
-FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # what a channel is for
+FETCHING, CONTROL, REQUESTS = "fetching", "control", "requests"  # the purposes of channels
 
-PROBE_PAUSES_S = (0.0, 0.003, 0.01, 0.03)  # before each look whether anybody listens at a lost node's address
+# before each check whether a lost node's address still has a listener
+PROBE_PAUSES_S = (0.0, 0.003, 0.01, 0.03)
 
-SEVERAL_BATCHES = 16 << 20  # what an answer may carry besides the largest batch
+SEVERAL_BATCHES = 16 << 20  # what a response may carry besides the largest batch
 
 
 class WirePeers:
@@ -60,23 +60,23 @@ class WirePeers:
         cluster_id: Callable[[], str],
         max_bytes: int,
     ) -> None:
-        """``max_bytes``: of the largest batch there can be."""
+        """``max_bytes``: of the largest possible batch."""
         self._me = me
         self._services = services
         self._cluster_id = cluster_id
         self.presence = Presence(services, self._found, self._lost)
         self._around = Surroundings(loop, services, self.presence, address_of, max_bytes + SEVERAL_BATCHES)
         self._channels: dict[tuple[int, str], Channel] = {}
-        self._asker_of = ""  # the cluster id that the askers name
+        self._asker_of = ""  # the cluster id that senders name
         self._askers: dict[int, follower_fetch.Asker] = {}  # by whom it asks
-        self._together: dict[tuple[int, int], list[NodeMessage]] = {}  # (to, api) → questions of this moment
+        self._together: dict[tuple[int, int], list[NodeMessage]] = {}  # (to, api) → questions of this turn
         self.inbound = Inbound(me, services, self.presence, cluster_id)
         self._receive: Callable[[NodeMessage], None] = lambda message: None
         self._peer_lost: Callable[[int], None] = lambda peer: None
         self._peer_dead: Callable[[int], None] = lambda peer: None
-        self.on_foreign: Callable[[int], None] = lambda peer: None  # to which we are strangers
+        self.on_foreign: Callable[[int], None] = lambda peer: None  # which does not recognise our cluster
         self._probes: set[asyncio.Task[None]] = set()
-        # All places where a node may be, for whoever must be sure that it is nowhere.
+        # All possible addresses of a node, to be sure that it is nowhere.
         self.addresses_of: Callable[[int], Sequence[Address]] = self._one_address
 
     def connect(
@@ -85,7 +85,7 @@ class WirePeers:
         peer_lost: Callable[[int], None],
         peer_dead: Callable[[int], None],
     ) -> None:
-        """Whom to tell. The node needs its peers first, so it comes later."""
+        """Set the receiver. The node needs its peers first, so it is set later."""
         self._receive = self.inbound.receive = receive
         self._peer_lost = peer_lost
         self._peer_dead = peer_dead
@@ -111,9 +111,9 @@ class WirePeers:
         return [] if address is None else [address]
 
     async def _probe(self, peer: int) -> None:
-        """All connections of a node have closed. If nobody listens at its address any more, its process is
-        dead: no need to wait whether it shows up again. Asked several times: a process that is ending closes
-        one descriptor after the other, and its listening socket may outlive the connections.
+        """All connections of a node have closed. If nothing listens at its address, its process is dead: no
+        need to wait for its return. Checked several times: an ending process closes one descriptor after
+        another, and its listening socket may outlive the connections.
         """
         for pause_s in PROBE_PAUSES_S:
             await asyncio.sleep(pause_s)
@@ -200,14 +200,14 @@ class WirePeers:
     def fetch_answered(self, peer: int, generation: int, answer: memoryview) -> None:
         error, parts = follower_fetch.decode_answer(answer, skip_tags(answer, 4), _part)
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            # Not told to the node, which would only ask again at once.
+            # Not reported to the node, which would only retry at once.
             self.on_foreign(peer)
             return
         self._receive(FetchGot(peer, generation, error, parts))
 
     def fetch_lost(self, peer: int, generation: int) -> None:
-        """When only this connection broke, the fetch goes on with a new one, from the beginning. When the
-        node is gone altogether, all of them break within a moment, and that is told as such.
+        """If only this connection broke, the fetch restarts on a new one. If the node is gone, all of them
+        break within a moment, and that is reported separately.
         """
 
         def tell() -> None:
@@ -256,7 +256,7 @@ class ExchangeQuestion:
         self._peers.exchange_answered(self._peer, self._exchange, self._asks, answer)
 
     def lost(self, *, sent: bool) -> None:
-        """Whoever asked asks again when it still matters."""
+        """The sender retries if it still matters."""
 
 
 def _part(

@@ -1,7 +1,8 @@
-"""Who is there: counts the connections with each peer, both ways, and tells when the last one closes.
+"""Which peers are connected: counts the connections with each peer, both ways, and reports when the last one
+closes.
 
-A process that dies closes all of its connections at once, so the last one to go is told without delay: this
-is how a killed broker is noticed in a millisecond and not after a session. One connection of several may
+A dying process closes all of its connections at once, so the loss of the last one is reported without delay:
+this is how a killed broker is noticed in a millisecond and not after a session. One connection of several may
 close for many reasons, and means nothing.
 """
 
@@ -12,7 +13,7 @@ from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
 
-QUIET_MS = 200  # between two reports that nobody answers at a peer's address
+QUIET_MS = 200  # between two reports that a peer's address does not respond
 
 
 class Presence:
@@ -23,18 +24,18 @@ class Presence:
         self._open: dict[int, int] = {}  # peer → open connections with it
         self._told_ms: dict[int, int] = {}
         self._failed_attempts: dict[int, int] = {}
-        self._logged: dict[int, str] = {}  # why a peer is not there: a line in the log when that changes
+        self._logged: dict[int, str] = {}  # why a peer is unreachable: a line in the log when that changes
         self._stopped = False
 
     def stop(self) -> None:
-        """From here on connections close because we want them to."""
+        """From here on connections are closed by us."""
         self._stopped = True
 
     def is_there(self, peer: int) -> bool:
         return peer in self._open
 
     def failed_attempts(self, peer: int) -> int:
-        """How often a connection to it could not be opened, or was of no use, ever."""
+        """How often a connection to it could not be opened, or was useless, in total."""
         return self._failed_attempts.get(peer, 0)
 
     def opened(self, peer: int) -> None:
@@ -55,7 +56,7 @@ class Presence:
             self._tell(peer)
 
     def unreachable(self, peer: int, address: str, reason: str) -> None:
-        """An attempt to connect has failed. While the peer itself holds a connection to us, the way there is
+        """A connection attempt has failed. While the peer itself holds a connection to us, the path is
         broken, not the peer.
         """
         self._failed_attempts[peer] = self.failed_attempts(peer) + 1
@@ -66,7 +67,7 @@ class Presence:
         self._tell(peer)
 
     def turned_away(self, peer: int) -> None:
-        """A connection closed before anything was answered: somebody else may have its address by now."""
+        """A connection closed before any response: another process may have its address by now."""
         self._failed_attempts[peer] = self.failed_attempts(peer) + 1
 
     def _log(self, peer: int, why: str) -> None:

@@ -1,10 +1,10 @@
 """Clients' requests for the active controller, at both ends: into an envelope here, and out of it there.
 
-A broker that is not the active controller passes such a request on as it came, again when the controller has
-changed or its connection broke, until the time that the client gave is up. A controller that is not active
-says so; it does not pass an envelope on, or two brokers that take each other for the controller would never
-end. A client that was told "created" and turns to the same broker must find what it made: so the answer waits
-until that broker's own metadata is as new as the controller's was.
+A broker that is not the active controller forwards such a request unchanged, and retries when the controller
+has changed or its connection broke, until the client's timeout. A controller that is not active refuses; it
+does not forward an envelope, or two brokers that take each other for the controller would loop. A client that
+was told "created" and asks the same broker must find what it created: so the response waits until that
+broker's own metadata is as new as the controller's was.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,8 +31,8 @@ class Relay:
     ) -> None:
         self.broker = broker
         self.peers = peers
-        self.controller = controller  # where it is, as far as we know; -1 when we do not
-        self.active = active  # whether it is here, and knows everything
+        self.controller = controller  # the known active controller; -1 if unknown
+        self.active = active  # whether it is here, and up to date
 
     # --- at the broker the client asked ---------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Relayed:
         self._position = position
         self._context = context
         self._finish = finish
-        # Checked here: what nobody can parse is not worth a way through the cluster.
+        # Checked here: an unparsable request is not worth forwarding.
         self._decoded = messages.decode(context.api_key, context.version, request, position)
         self._done = False
         self._retry: Timer | None = None
@@ -135,7 +135,7 @@ class Relayed:
         self._again()
 
     def _again(self) -> None:
-        """No controller, not that one, or nobody knows whether it got the request."""
+        """No controller, not that one, or it is unknown whether it got the request."""
         if not self._done and self._retry is None:
             self._retry = self._services.later(RETRY_MS, self.attempt)
 
@@ -148,7 +148,7 @@ class Relayed:
         self.finish_now()
 
     def finish_now(self) -> None:
-        """Time is up."""
+        """The client's timeout has expired."""
         context = self._context
         message = "no active controller answered in time"
         fields = RELAYED[context.api_key](self._decoded, ErrorCode.REQUEST_TIMED_OUT, message)

@@ -1,4 +1,4 @@
-"""What replicas say to each other besides records: votes, who leads, and pieces of snapshots."""
+"""Messages of replicas besides records: votes, new leaders, and pieces of snapshots."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any

@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 _KEEP_ALIVE = (
-    # A machine that lost power says nothing: after some ten seconds its connections are given up.
+    # A machine that lost power says nothing: after some ten seconds its connections are closed.
     ("TCP_KEEPIDLE", 4),
     ("TCP_KEEPINTVL", 2),
     ("TCP_KEEPCNT", 3),
@@ -21,7 +21,7 @@ def keep_alive(connected: socket.socket) -> None:
 
 
 async def nobody_listens(host: str, port: int, timeout_s: float = 1.0) -> bool:
-    """Whether the machine itself says that no process listens there. Silence says nothing: the way may be
+    """Whether the machine itself reports that no process listens there. Silence says nothing: the path may be
     broken.
     """
     try:

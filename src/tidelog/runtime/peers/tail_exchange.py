@@ -1,4 +1,4 @@
-"""How far the logs of other replicas go, asked by who is to lead."""
+"""The log ends of other replicas, requested by a future leader."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any

@@ -142,7 +142,7 @@ def all_killed() -> Story:
 
 
 def all_killed_unclean() -> Story:
-    """6. All are killed, unclean elections allowed: the first one back leads, and the others truncate to it."""
+    """6. All are killed, unclean elections allowed: the first one back leads, the others truncate to it."""
     story = _all_killed(Story(min_insync_replicas="1", unclean_leader_election_enable="true"))
     story.until(lambda: story.leader() == "C", "an unclean election")
     expect(story.write(), ErrorCode.NONE)
@@ -225,7 +225,7 @@ def all_lose_power() -> Story:
 
 
 def all_lose_power_flushed() -> Story:
-    """9. All three lose power at once, flush.messages=1: an acknowledgement means synced, so nothing is lost."""
+    """9. All three lose power at once, flush.messages=1: an acknowledgement means synced; nothing is lost."""
     story = _all_lose_power(Story(flush_messages="1"))
     expect(story.read(), ["r1", "r2", "r3"])
     return story

@@ -103,7 +103,7 @@ def double_primary_loses_power() -> Story:
 
 
 def double_primary_loses_its_disk() -> Story:
-    """10. The primary returns with an empty disk: it copies all records back from the backup before it leads."""
+    """10. The primary returns with an empty disk: it copies all records back from the backup, then leads."""
     story = group(2)
     for _ in range(2):
         expect(story.write(), ErrorCode.NONE)

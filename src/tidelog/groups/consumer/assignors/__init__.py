@@ -1,4 +1,4 @@
-"""Who gets which partitions: the assignors a group can have, by name."""
+"""The assignors of consumer groups, by name."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,8 @@
 """The range assignor: of each topic, every subscribed member gets one run of consecutive partitions.
 
-Members stand in one order for all topics, so topics with as many partitions and the same subscribers are
-co-partitioned: partition n of each goes to the same member. Where all want the same topics, who had something
-keeps its place in the order and who is new comes last, so that ranges do not shift far.
+Members have one order for all topics, so topics with as many partitions and the same subscribers are
+co-partitioned: partition n of each goes to the same member. If all are subscribed to the same topics,
+existing members keep their place in the order and new ones come last, so that ranges do not shift far.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from uuid import UUID
 from tidelog.groups.consumer.assignors.spec import GroupSpec
 from tidelog.groups.consumer.partitions import Partitions
 
-_LAST = 1 << 31  # behind every partition number
+_LAST = 1 << 31  # after every partition number
 
 
 def assign(spec: GroupSpec) -> dict[str, Partitions]:
@@ -36,5 +36,5 @@ def _order(spec: GroupSpec) -> list[str]:
         return min((min(indexes) for indexes in spec.members[member_id].had.values()), default=_LAST)
 
     order = spec.in_order()
-    # Where they want different topics, what somebody had does not tell its place.
+    # If subscriptions differ, a previous assignment does not tell the place.
     return sorted(order, key=first_partition) if spec.all_alike else order

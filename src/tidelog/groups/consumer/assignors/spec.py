@@ -1,4 +1,4 @@
-"""What an assignor is given and what it gives."""
+"""Input and output of an assignor."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from tidelog.groups.consumer.partitions import Partitions
 class MemberSpec(NamedTuple):
     instance_id: str | None
     topics: frozenset[UUID]  # subscribed and existing
-    had: Partitions  # its part of the target before
+    had: Partitions  # its part of the previous target
 
 
 class GroupSpec(NamedTuple):
@@ -19,11 +19,11 @@ class GroupSpec(NamedTuple):
 
     @property
     def all_alike(self) -> bool:
-        """Whether all want the same topics."""
+        """Whether all are subscribed to the same topics."""
         return len({member.topics for member in self.members.values()}) <= 1
 
     def in_order(self) -> list[str]:
-        """The members in an order that does not depend on who joined when; static ones keep their place over
+        """The members in an order that does not depend on when they joined; static ones keep their place over
         restarts.
         """
         members = self.members

@@ -1,11 +1,11 @@
-"""The uniform assignor: as evenly as subscriptions allow, with as few moves as that needs.
+"""The uniform assignor: as even as subscriptions allow, with as few moves as possible.
 
-Where all members are subscribed to the same topics, everyone gets the same number of partitions, or one more.
-Everybody keeps what they had up to that number.
+If all members are subscribed to the same topics, each gets the same number of partitions, or one more. Each
+keeps what it had up to that number.
 
-Where subscriptions differ, everybody keeps everything first, what is left goes to whoever has least, and then
+If subscriptions differ, each keeps everything first, the rest goes to the least loaded member, and then
 partitions are passed on: a member that has at least two more than another gives one away, directly or through
-others in between, as long as there is such a way. When there is none, no assignment is more even (it is an
+others in between, as long as there is such a path. When there is none, no assignment is more even (it is an
 optimal semi-matching: A. Harvey et al., 2006).
 """
 
@@ -63,13 +63,13 @@ def _alike(spec: GroupSpec) -> dict[str, list[_Slot]]:
     taken: set[_Slot] = set()
     owned = {member_id: _kept(spec, member_id, taken) for member_id in order}
     for slots in owned.values():
-        # One more than the others for those who have it already.
+        # One more than the others for those that already have it.
         allowed = each + 1 if more and len(slots) > each else each
         more -= allowed > each
         del slots[allowed:]
     placed = {slot for slots in owned.values() for slot in slots}
     left = deque(slot for slot in everything if slot not in placed)
-    # In turns, so that a topic's partitions do not all end up with one member.
+    # Round robin, so that a topic's partitions do not all go to one member.
     wanting = [member_id for member_id in order if len(owned[member_id]) < each]
     while wanting:
         for member_id in wanting:
@@ -122,7 +122,7 @@ class _Balance:
         self._load[member_id] += 1
 
     def _hand_out(self, taken: set[_Slot]) -> None:
-        """Topics that few want first: the others have more ways to go."""
+        """Topics with few subscribers first: the others have more choices."""
         for topic_id in sorted(self._subscribers, key=lambda topic_id: len(self._subscribers[topic_id])):
             members = self._subscribers[topic_id]
             least = [(self._load[member_id], place) for place, member_id in enumerate(members)]
@@ -141,12 +141,12 @@ class _Balance:
             for step in way:
                 self._pass_on(step)
             if not way:
-                # Whoever can be reached from here has at most one less, and nothing can leave this circle: it
-                # is done, for everybody who has less as well.
+                # Every reachable member has at most one less, and no partition can leave this set: it is
+                # done, also for all members that have less.
                 open_members -= reached
 
     def _way_from(self, giver: str, open_members: set[str]) -> tuple[list[_Pass], set[str]]:
-        """The shortest way to a member that has at least two less, or whom one can reach at all."""
+        """The shortest path to a member that has at least two less, or all reachable members."""
         came_by: dict[str, _Pass] = {}
         reached = {giver}
         topics_seen: set[UUID] = set()
