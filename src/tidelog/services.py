@@ -37,3 +37,7 @@ class Services(Protocol):
         """Do ``work`` where it blocks nobody; ``done`` gets its result or its exception, back in order
         with events.
         """
+
+
+def ignore(*_: object) -> None:
+    """For a port that nobody listens at."""
