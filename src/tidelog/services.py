@@ -33,3 +33,7 @@ class Services(Protocol):
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run ``work`` in a thread; ``done`` gets its result or its exception, in order with events."""
+
+
+def ignore(*_: object) -> None:
+    """For a port without a listener."""

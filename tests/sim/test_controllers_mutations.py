@@ -11,7 +11,7 @@ import pytest
 
 from tidelog.broker.metadata import opening as metadata_opening
 from tidelog.broker.metadata.quorum import MetadataQuorum
-from tidelog.broker.metadata.snapshots import MetadataSnapshots
+from tidelog.broker.metadata.snapshots import Applied, MetadataSnapshots
 from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.controller.snapshot_store import SnapshotStore
 from tidelog.errors import InvariantViolation, TidelogError
@@ -117,10 +117,11 @@ def snapshot_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     original = MetadataSnapshots._write
 
     def write(self: MetadataSnapshots) -> None:
-        quorum: MetadataQuorum = self.on_installed.__self__  # type: ignore[attr-defined]
-        honest, self.image = self.image, lambda: (quorum._decided, quorum.hosted.log.end_offset)
+        quorum: MetadataQuorum = self._ports.on_installed.__self__  # type: ignore[attr-defined]
+        honest = self._ports
+        self._ports = honest._replace(applied=lambda: Applied(quorum._decided, quorum.hosted.log.end_offset))
         original(self)
-        self.image = honest
+        self._ports = honest
 
     patch.setattr(MetadataSnapshots, "_write", write)
 

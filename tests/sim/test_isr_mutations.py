@@ -209,13 +209,13 @@ def lead_an_old_epoch_again(patch: pytest.MonkeyPatch) -> None:
     """A process acts on metadata from before it registered, and so leads what an earlier run of it led."""
 
     def changed(self: Node, image: ClusterImage) -> None:
-        self.on_metadata(image)
+        self.follow(image)
         me = image.brokers.get(self.me)
         if me is not None:
             self.membership.metadata_says(me.broker_epoch, fenced=me.fenced)
         self.membership.hurry()
 
-    patch.setattr(Node, "_metadata_changed", changed)
+    patch.setattr(Node, "_act_on", changed)
 
 
 def reuse_the_epoch(patch: pytest.MonkeyPatch) -> None:

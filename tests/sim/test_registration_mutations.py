@@ -82,7 +82,7 @@ def take_fetches_of_any_process(patch: pytest.MonkeyPatch) -> None:
     original = Serving.ask
 
     def ask(self: Serving, ask: FetchAsk) -> None:
-        newest = self.broker_epoch_of(ask.sender)
+        newest = self._broker_epoch_of(ask.sender)
         original(self, ask._replace(broker_epoch=newest, since=0) if ask.broker_epoch < newest else ask)
 
     patch.setattr(Serving, "ask", ask)

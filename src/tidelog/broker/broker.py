@@ -17,7 +17,7 @@ from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.store import MetadataStore
 from tidelog.controller.successions import elects_itself
-from tidelog.services import Services
+from tidelog.services import Services, ignore
 
 T = TypeVar("T")
 
@@ -35,8 +35,14 @@ class Broker:
         partitions: PartitionTable,
         services: Services,
         links: "Callable[[Broker], Links]",
+        compute: Compute | None = None,
+        lost_brokers: AbstractSet[int] = frozenset(),
+        on_config: Callable[[BrokerConfig], None] = ignore,
     ) -> None:
-        """``links``: makes the ways to other brokers, and to this one's own handlers."""
+        """``links``: makes the ways to other brokers, and to this one's own handlers; ``compute``: where
+        there are threads for what keeps a processor busy; ``lost_brokers``: whose connections have just
+        closed, the metadata may still call them leaders.
+        """
         self.broker_id = config.node_id
         self.config = config  # replaced when a dynamic setting changes
         # As the client wrote them: the config's own are respelled, and would differ with every change.
@@ -44,14 +50,12 @@ class Broker:
         self.store = store
         self.partitions = partitions
         self.services = services
-        # Replaced where there are threads for what keeps a processor busy.
-        self.compute: Compute = services.offload
+        self.compute: Compute = services.offload if compute is None else compute
         self.links = links(self)
         self.producer_ids = ProducerIds(self)
-        # Whose connections have just closed: the metadata may still call them leaders.
-        self.lost_brokers: AbstractSet[int] = frozenset()
+        self.lost_brokers = lost_brokers
         self.reachable = Reachable(services)
-        self.on_config: Callable[[BrokerConfig], None] = lambda config: None
+        self._on_config = on_config
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, services.new_uuid().int & 0x7FFFFFFF
         )
@@ -84,6 +88,6 @@ class Broker:
         if dynamic != self._dynamic:
             self._dynamic = dynamic
             self.config = self.config.with_dynamic(*dynamic)
-            self.on_config(self.config)
+            self._on_config(self.config)
         self.partitions.follow(image, self.config)
         self.partitions.when_settled(self.coordinators.follow)

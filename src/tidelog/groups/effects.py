@@ -1,45 +1,10 @@
-"""What comes out of a group: responses, and records to write.
+"""What comes out of a group: responses, and records to write."""
 
-The response to a change is sent when its record is committed: it comes out of ``Write.then``.
-"""
+from typing import NamedTuple
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from tidelog.shard_effects import NO_PRODUCER_ID, Answer, KeyValue, Now, Waiter, Write
 
-from tidelog.errors import ErrorCode
-
-KeyValue = tuple[bytes, bytes | None]
-"""A record for the log; no value is a tombstone."""
-
-NO_PRODUCER_ID = -1
-
-Waiter = Any
-"""Identifies a pending request. A group only keeps it and returns it."""
-
-
-class Now(NamedTuple):
-    """The current time, on both clocks."""
-
-    uptime_ms: int  # monotonic: for all timeouts
-    wall_ms: int  # for what is written, and outlives the process
-
-
-class Answer(NamedTuple):
-    waiter: Waiter
-    answer: Any  # or the TidelogError that refuses
-
-
-class Write(NamedTuple):
-    """Append these records as one batch; ``then`` says what follows.
-
-    ``then`` gets NONE once they are committed, else the coordinator's error. Until then the records have no
-    effect, and no response mentions them.
-    """
-
-    records: Sequence[KeyValue]
-    then: "Callable[[ErrorCode, Now], Effects]"
-    producer_id: int = NO_PRODUCER_ID  # of the transaction they belong to
-    producer_epoch: int = -1
+__all__ = ["NO_PRODUCER_ID", "Answer", "Effect", "Effects", "KeyValue", "Now", "Reload", "Waiter", "Write"]
 
 
 class Reload(NamedTuple):

@@ -9,6 +9,7 @@ the time.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
 from tidelog.replication.effects import ProposeInSync
@@ -35,22 +36,61 @@ from tidelog.replication.serving import Serving
 from tidelog.replication.syncing import Syncer
 from tidelog.replication.votes import AnswerVote, AskVote, TellLeader
 from tidelog.replication.voting import TICK_MS, Voting
-from tidelog.services import Services, Timer
+from tidelog.services import Services, Timer, ignore
 from tidelog.types import NO_BROKER
 
 STALL_MS = 100  # A tick that comes so much too late means that this process stood still.
 GENERATIONS = 1 << 30
 
 
+Contradicted = Callable[[Hosted, int, InvariantViolation], None]
+"""A replica and its leader, whose number follows, cannot both be right."""
+
+
+def raise_contradiction(hosted: Hosted, leader: int, error: InvariantViolation) -> None:
+    """A simulation must not go on; a process stops that replica only."""
+    raise error
+
+
+def _unregistered(*_: object) -> int:
+    return -1
+
+
+class HostPorts(NamedTuple):
+    """Whoever embeds a host hears here of its replicas, and tells what only the cluster knows."""
+
+    broker_epoch: Callable[[], int] = _unregistered  # of this node
+    # What the controllers say about a broker's registration; older asks than that do not count.
+    broker_epoch_of: Callable[[int], int] = _unregistered
+    on_committed: Callable[[Hosted], None] = ignore
+    on_role: Callable[[Hosted], None] = ignore
+    on_proposal: Callable[[Hosted, ProposeInSync], None] = ignore
+    on_failed: Callable[[Hosted, StorageError], None] = ignore
+    on_damaged: Callable[[Hosted], None] = ignore
+    on_contradiction: Contradicted = raise_contradiction
+
+
+ALONE = HostPorts()
+"""Nobody listens, and nobody is registered."""
+
+
 class Host:
-    def __init__(self, me: int, services: Services, peers: Peers, chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        me: int,
+        services: Services,
+        peers: Peers,
+        chance: Callable[[], float],
+        ports: HostPorts = ALONE,
+    ) -> None:
         self.me = me
         self._services = services
         self._peers = peers
         self._chance = chance
         self.hosted: dict[PartitionKey, Hosted] = {}
         self.syncer = Syncer(services)
-        self.serving = Serving(me, self.hosted, services, peers)
+        self.ports = ports
+        self.serving = Serving(me, self.hosted, services, peers, ports.broker_epoch_of)
         self._loops: dict[int, FetchLoop] = {}
         self.voting = Voting(me, self.hosted, self._loops, self.serving, services, peers, chance)
         self._restless: dict[Hosted, None] = {}  # the clock has to look at them
@@ -58,16 +98,6 @@ class Host:
         self._ticker: Timer | None = None
         self._ticked_ms = 0
         self._stopped = False
-        # Whoever embeds the host listens here, and tells what only the cluster knows.
-        self.broker_epoch: Callable[[], int] = lambda: -1
-        self.on_committed: Callable[[Hosted], None] = lambda hosted: None
-        self.on_role: Callable[[Hosted], None] = lambda hosted: None
-        self.on_proposal: Callable[[Hosted, ProposeInSync], None] = lambda hosted, proposal: None
-        self.on_failed: Callable[[Hosted, StorageError], None] = lambda hosted, error: None
-        self.on_damaged: Callable[[Hosted], None] = lambda hosted: None
-        # A replica and its leader cannot both be right. A simulation must not go on, a process stops that
-        # replica only.
-        self.on_contradiction: Callable[[Hosted, int, InvariantViolation], None] = _raise
 
     def start(self) -> None:
         self._ticked_ms = self._services.uptime_ms()
@@ -229,14 +259,14 @@ class Host:
     def committed(self, hosted: Hosted) -> None:
         if hosted.replica.role is Role.LEADER:
             self.serving.grown(hosted)
-        self.on_committed(hosted)
+        self.ports.on_committed(hosted)
 
     def role_changed(self, hosted: Hosted) -> None:
         for loop in self._loops.values():
             loop.forget(hosted)
         self.serving.grown(hosted)
         self._go_on(hosted)
-        self.on_role(hosted)
+        self.ports.on_role(hosted)
 
     def _go_on(self, hosted: Hosted) -> None:
         replica = hosted.replica
@@ -245,9 +275,8 @@ class Host:
         loop = self._loops.get(replica.leader)
         if loop is None:
             loop = FetchLoop(
-                self.me, replica.leader, self._services, self._peers, lambda: self.broker_epoch(),
-                self.voting.leader_named, lambda *what: self.on_contradiction(*what),
-                int(self._chance() * GENERATIONS) + 1,
+                self.me, replica.leader, self._services, self._peers, self.ports.broker_epoch,
+                self.voting.leader_named, self.ports.on_contradiction, int(self._chance() * GENERATIONS) + 1,
             )  # fmt: skip
             self._loops[replica.leader] = loop
         loop.want(hosted)
@@ -263,7 +292,7 @@ class Host:
         self._go_on(hosted)
 
     def proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
-        self.on_proposal(hosted, proposal)
+        self.ports.on_proposal(hosted, proposal)
 
     def election_moved(self, hosted: Hosted) -> None:
         self.voting.moved(hosted)
@@ -278,11 +307,7 @@ class Host:
         self._peers.send(effect.voter, LeaderBegan(self.me, hosted.key, effect.epoch))
 
     def damaged(self, hosted: Hosted) -> None:
-        self.on_damaged(hosted)
+        self.ports.on_damaged(hosted)
 
     def failed(self, hosted: Hosted, error: StorageError) -> None:
-        self.on_failed(hosted, error)
-
-
-def _raise(hosted: Hosted, leader: int, error: InvariantViolation) -> None:
-    raise error
+        self.ports.on_failed(hosted, error)

@@ -70,7 +70,9 @@ class Serving:
         hosted: Mapping[PartitionKey, Hosted],
         services: Services,
         peers: Peers,
+        broker_epoch_of: Callable[[int], int],
     ) -> None:
+        """``broker_epoch_of``: what the controllers say about a broker's registration."""
         self._me = me
         self._hosted = hosted
         self._services = services
@@ -81,8 +83,7 @@ class Serving:
         # Led here, maybe: its election is told when each voter is known to have followed. None: nobody asks.
         self.confirming: Hosted | None = None
         self._hurry_until_ms = -1
-        # What the controllers say about a broker's registration; older asks than that do not count.
-        self.broker_epoch_of: Callable[[int], int] = lambda broker: -1
+        self._broker_epoch_of = broker_epoch_of
 
     def stop(self) -> None:
         self._standing.clear()
@@ -178,7 +179,7 @@ class Serving:
     def _count(self, standing: Standing, ask: FetchAsk, now_ms: int) -> list[FetchPart]:
         """An item acknowledges everything before its offset. What cannot stand is refused."""
         refusals = []
-        stale = ask.broker_epoch < self.broker_epoch_of(ask.sender)
+        stale = ask.broker_epoch < self._broker_epoch_of(ask.sender)
         for item in ask.items:
             hosted = self._hosted.get(item.key)
             if hosted is None or hosted.closed:

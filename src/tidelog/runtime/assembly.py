@@ -4,16 +4,20 @@ Only wiring: nothing here decides, and nothing outlives its process.
 """
 
 import asyncio
+import logging
 import random
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
+from tidelog.broker.node.ports import NodePorts
 from tidelog.config import BrokerConfig, Listener
 from tidelog.controller import alike
 from tidelog.controller.controller import SessionTiming
+from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import RegisterAsk
 from tidelog.log.directory import DataDirectory
 from tidelog.replication.voters import Voter
@@ -39,7 +43,9 @@ class Assembly:
         services: LoopServices,
         loop: asyncio.AbstractEventLoop,
         address: Listener,
+        turn_away: Callable[[str], None],
     ) -> None:
+        """``turn_away``: told why, when the cluster does not want this node."""
         self._config = config
         self._data = data
         directory.same_boot = boot.stayed_on(data)
@@ -50,6 +56,8 @@ class Assembly:
             self._address_of,
             lambda: self.node.metadata.image.cluster_id or directory.cluster_id or "",
             config.socket_request_max_bytes,
+            self._addresses_of,
+            self._refused_by,
         )
         me = Voter(config.node_id, directory.directory_id, address.host, address.port)
         self.node = Node(
@@ -63,21 +71,33 @@ class Assembly:
             self.peers,
             random.random,
             SessionTiming(session_ms=config.broker_session_timeout_ms),
+            NodePorts(
+                on_metadata=self._metadata_changed,
+                on_registered=lambda: boot.note_use(data),
+                on_turned_away=turn_away,
+                on_contradiction=lambda hosted, leader, error: hosted.contradicted(leader, error),
+            ),
         )
         self.peers.connect(self.node.receive, self.node.peer_lost, self.node.peer_dead)
-        self.peers.addresses_of = self._addresses_of
-        self.peers.on_foreign = lambda peer: self.node.membership.refused(
-            f"node {peer} belongs to another cluster than the data in {data}"
-        )
         metadata = self.node.metadata
-        self.broker = Broker(config, metadata, self.node.partitions, services, self._links)
-        self.server = Server(self.broker, loop, services=services)
+        self.broker = Broker(
+            config, metadata, self.node.partitions, services, self._links, services.compute,
+            self.node.lost_peers, self._configure,
+        )  # fmt: skip
         relay = Relay(self.broker, self.peers, lambda: metadata.leader, lambda: self.node.controller.active)
-        self.server.gate = Gate(self.peers.inbound, relay)
-        self.broker.lost_brokers = self.node.lost_peers
-        self.node.on_metadata = self.broker.metadata_changed
-        self.node.host.on_contradiction = lambda hosted, leader, error: hosted.contradicted(leader, error)
-        self.node.on_registered = lambda: boot.note_use(data)
+        self.server = Server(self.broker, loop, Gate(self.peers.inbound, relay), services)
+
+    def _metadata_changed(self, image: ClusterImage) -> None:
+        self.broker.metadata_changed(image)
+
+    def _configure(self, config: BrokerConfig) -> None:
+        """Settings have changed while running."""
+        self.node.configure(config)
+        logging.getLogger().setLevel(config.logging_level.upper())
+        self.server.configure(config)
+
+    def _refused_by(self, peer: int) -> None:
+        self.node.membership.refused(f"node {peer} belongs to another cluster than the data in {self._data}")
 
     def _links(self, broker: Broker) -> WireLinks:
         return WireLinks(broker, self.peers, lambda: broker.store.leader)

@@ -118,13 +118,14 @@ class BrokerProcess:
         # Bound and listening before registering: the port must be known, and the others must reach us.
         sockets = [_bind(listener, config) for listener in config.listeners]
         advertised = _advertised(config, sockets)
-        assembly = Assembly(config, self._path, directory, services, loop, advertised[0])
+        turned_away: list[str] = []
+        assembly = Assembly(
+            config, self._path, directory, services, loop, advertised[0],
+            lambda reason: _turn_away(turned_away, reason, stop),
+        )  # fmt: skip
         node, broker, server = assembly.node, assembly.broker, assembly.server
-        broker.on_config = lambda changed: self._configure(node, server, changed)
         for bound in sockets:
             await server.listen(bound)
-        turned_away: list[str] = []
-        node.membership.on_turned_away = lambda reason: _turn_away(turned_away, reason, stop)
         node.start()
         if not await _until_ready(node, loop, stop):
             assembly.stop()
@@ -167,12 +168,6 @@ class BrokerProcess:
         directory.close(housekeeping.high_watermarks(), run_all=_run_in_threads)
         logger.info("stopped")
         return _exit_code(config, turned_away)
-
-    @staticmethod
-    def _configure(node: Node, server: Server, config: BrokerConfig) -> None:
-        node.configure(config)
-        logging.getLogger().setLevel(config.logging_level.upper())
-        server.configure(config)
 
     async def _serve_metrics(self, server: Server, lag: LagMeter, syncer: Syncer) -> "MetricsServer | None":
         if not self._config.http_port:

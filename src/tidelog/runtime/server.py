@@ -33,8 +33,6 @@ class Server:
         self.gate = gate  # to the other nodes; None if there are none
         self.loop = loop
         compute = services.compute if services is not None else None
-        if services is not None:
-            broker.compute = services.compute
         self.produce = ProduceHandler(broker, compute, give_way)
         self.encode: EncodeElsewhere | None = compute
         self.fetch = FetchHandler(broker)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-WATCHED = ("tidelog.replication", "tidelog.controller", "tidelog.broker.quorum_*")
+WATCHED = ("tidelog.replication", "tidelog.controller", "tidelog.broker.quorum")
 """Packages, and modules by the beginning of their name."""
 
 CONDITION_SHOWN = 90  # characters

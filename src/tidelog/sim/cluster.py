@@ -9,6 +9,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.housekeeping.housekeeping import SCRUBBING, Housekeeping
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.node import Node
+from tidelog.broker.node.ports import NodePorts
 from tidelog.config import BrokerConfig
 from tidelog.controller import topics
 from tidelog.controller.controller import SessionTiming
@@ -79,11 +80,6 @@ class BrokerMachine(Machine):
             cluster.checker.power_lost(self.node_id, self.disk, {})
         node = self.node = self._make_node(config, directory, services)
         self.broker = Broker(config, node.metadata, node.partitions, services, self._make_links)
-        node.on_metadata = self._metadata_changed
-        act, node.metadata.on_change = node.metadata.on_change, lambda image: self._applied(node, image, act)
-        node.on_role = cluster.checker.role_changed
-        node.on_committed = cluster.checker.committed
-        node.on_registered = self._came_back
         node.start()
         self._housekeeping = Housekeeping(
             self.broker, directory, node.host.syncer, self.disk, scrub_idle_ms=SCRUB_IDLE_MS
@@ -112,16 +108,23 @@ class BrokerMachine(Machine):
         return Node(
             config, registration, metadata, metadata_log, self.disk, directory, services, self, chance,
             SessionTiming(session_ms=config.broker_session_timeout_ms),
+            NodePorts(
+                on_metadata=self._metadata_changed,
+                on_applied=self._applied,
+                on_registered=self._came_back,
+                on_role=self.cluster.checker.role_changed,
+                on_committed=self.cluster.checker.committed,
+            ),
         )  # fmt: skip
 
     def _make_links(self, broker: Broker) -> SimLinks:
         self.links = SimLinks(broker, self.send, lambda: broker.store.leader)
         return self.links
 
-    def _applied(self, node: Node, image: ClusterImage, act: Callable[[ClusterImage], None]) -> None:
+    def _applied(self, image: ClusterImage) -> None:
         """Before the node acts on new metadata, the checkers look at it."""
-        self.cluster.checker.applied(node, image)
-        act(image)
+        if self.node is not None:
+            self.cluster.checker.applied(self.node, image)
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         if self.broker is not None:

@@ -10,14 +10,14 @@ from typing import Any
 from uuid import UUID
 
 from tidelog.broker.metadata.opening import MetadataSettings, open_metadata
-from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.metadata.quorum import MetadataPorts, MetadataQuorum
 from tidelog.config import TopicConfig
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged
 from tidelog.controller.snapshot_file import snapshot_named
 from tidelog.errors import TidelogError
 from tidelog.log.log import Log
-from tidelog.replication.host import Host
+from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, PartitionKey, VoteAnswered
 from tidelog.replication.replica import Role
@@ -61,20 +61,21 @@ class ControllerMachine(Machine):
         log = Log.open(self.disk, DIRECTORY, CONFIG, clean=False, now_ms=now_ms, same_boot=not self.rebooted)
         self.rebooted = False
         chance = self.world.chance.random
-        host = Host(self.node_id, services, self, chance)
+        ports = HostPorts(on_role=cluster.role_changed, on_committed=cluster.replicas.committed)
+        host = Host(self.node_id, services, self, chance, ports)
         settings = MetadataSettings(
             Voter(self.node_id), VoterSet.of(cluster.founders), cluster.timing, cluster.snapshot_bytes, 5000
         )
-        quorum = open_metadata(self.disk, log, settings, services, host, chance)
+        hears = MetadataPorts(on_change=self._applied)
+        quorum = open_metadata(self.disk, log, settings, services, host, chance, hears)
         self.host, self.quorum = host, quorum
-        quorum.on_change = lambda image: cluster.metadata.applied(
-            self.node_id, quorum.committed_offset, image
-        )
         quorum.voters.on_change = lambda voters: cluster.check_voters(quorum)
-        host.on_role = cluster.role_changed
-        host.on_committed = cluster.replicas.committed
         host.start()
         services.later(TICK_MS, lambda: self._tick(services))
+
+    def _applied(self, image: ClusterImage) -> None:
+        if self.quorum is not None:
+            self.cluster.metadata.applied(self.node_id, self.quorum.committed_offset, image)
 
     def _tick(self, services: SimServices) -> None:
         if self.quorum is not None:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
 import tidelog.replication
-from tidelog.broker.node.node import NodeMessage
+from tidelog.broker.node.ports import NodeMessage
 from tidelog.controller import brokers, controller, elections, leadership, logs, reassignment, records
 from tidelog.controller.messages import ControllerAsk, ControllerGot
 from tidelog.errors import ErrorCode, TidelogError

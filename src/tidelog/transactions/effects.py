@@ -1,38 +1,13 @@
-"""What comes out of a shard: responses, records to write, markers to send, and requests for a producer id.
+"""What comes out of a shard: answers, records to write, markers to send, and the wish for a producer id."""
 
-The response to a change is sent when its record is committed: it comes out of ``Write.then``.
-"""
+from collections.abc import Callable
+from typing import NamedTuple
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-from tidelog.errors import ErrorCode, TidelogError
-from tidelog.transactions.records import KeyValue
+from tidelog.errors import TidelogError
+from tidelog.shard_effects import Answer, Now, Waiter, Write
 from tidelog.types import TopicPartition
 
-Waiter = Any
-"""Identifies a pending request. A shard only keeps it and returns it."""
-
-
-class Now(NamedTuple):
-    """A moment, on both clocks."""
-
-    uptime_ms: int  # Monotonic: for all timeouts.
-    wall_ms: int  # For what is written, and outlives the process.
-
-
-class Answer(NamedTuple):
-    waiter: Waiter
-    answer: Any  # Or the TidelogError that refuses.
-
-
-class Write(NamedTuple):
-    """Append these records; ``then`` gets NONE once they are committed, else the coordinator's error. Until
-    then they have no effect, and no response mentions them.
-    """
-
-    records: Sequence[KeyValue]
-    then: "Callable[[ErrorCode, Now], Effects]"
+__all__ = ["Answer", "Effect", "Effects", "Now", "SendMarkers", "TakeProducerId", "Waiter", "Write"]
 
 
 class TakeProducerId(NamedTuple):

@@ -29,13 +29,13 @@ from tidelog.protocol.wire import (
     write_string,
     write_uvarint,
 )
+from tidelog.shard_effects import KeyValue
 from tidelog.transactions.states import State
 from tidelog.transactions.transaction import NO_PRODUCER_ID, Transaction, last_epoch_of
 from tidelog.types import TopicPartition
 
 KIND = 0
 VERSION = 1
-KeyValue = tuple[bytes, bytes | None]
 
 _HEAD = Struct(">qhib")  # Producer id, epoch, timeout, state.
 _PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION = range(3)

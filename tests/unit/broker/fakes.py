@@ -163,9 +163,17 @@ class FakeBroker:
         self.disk = SimulatedDisk()
         self.directory = DataDirectory.open(self.disk, "data", node_id=ME, now_ms=NOW_MS)
         self.store = MemoryStore()
+        self.configs: list[BrokerConfig] = []  # as they were changed while it runs
         self.host = Host(ME, self.services, NoPeers(), lambda: 0.5)
         self.partitions = PartitionTable(self.host, self.directory, self.services)
-        self.broker = Broker(self.config, self.store, self.partitions, self.services, local_links)
+        self.broker = Broker(
+            self.config,
+            self.store,
+            self.partitions,
+            self.services,
+            local_links,
+            on_config=self.configs.append,
+        )
         self.store.on_change = self.broker.metadata_changed
         self.submit(ClusterFounded("cluster"), BrokerRegistered(ME, UUID(int=1), "localhost", 9092))
         self.producing = ProduceHandler(self.broker)

@@ -8,6 +8,7 @@ from test_standing_asks import FOLLOWER, LEADER, Pair
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
 from tidelog.replication.fetching import BACKOFF_MS, BROKEN_MS, MAX_WAIT_MS
+from tidelog.replication.host import HostPorts
 from tidelog.replication.hosted import SYNC_AGAIN_MS
 from tidelog.replication.replica import Limits
 from tidelog.replication.voting import TICK_MS
@@ -63,7 +64,7 @@ def test_a_sync_that_cannot_begin_now_begins_later(monkeypatch: pytest.MonkeyPat
     leader = pair.at(LEADER, pair.keys[0])
     leader.set_limits(Limits(min_in_sync=1, durable=True))
     failed: list[object] = []
-    pair.hosts[LEADER].on_failed = lambda *what: failed.append(what)
+    pair.hosts[LEADER].ports = HostPorts(on_failed=lambda *what: failed.append(what))
     answers: list[ErrorCode] = []
 
     def too_many_files(*args: object) -> None:
@@ -115,8 +116,8 @@ def test_a_replica_that_its_leader_contradicts_stops_alone(caplog: pytest.LogCap
     pair = contradicting_pair()
     failed: list[object] = []
     host = pair.hosts[FOLLOWER]
-    host.on_contradiction = lambda hosted, leader, error: hosted.contradicted(leader, error)
-    host.on_failed = lambda hosted, error: failed.append(hosted.key)
+    host._loops[LEADER]._contradicted = lambda hosted, leader, error: hosted.contradicted(leader, error)
+    host.ports = host.ports._replace(on_failed=lambda hosted, error: failed.append(hosted.key))
     with caplog.at_level(logging.WARNING):
         pair.begin_epoch(1)
         pair.append(0)

@@ -10,7 +10,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.host import Host
+from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, TailGot
 from tidelog.replication.policies import BY_NAME
@@ -31,8 +31,8 @@ class Group:
         self.proposals: list[ProposeInSync] = []
         self.hosts = {}
         for me, name in enumerate("abc"[: len(logs)], 1):
-            host = self.hosts[me] = Host(me, self.clock, _Peers(self), lambda: 0.5)
-            host.on_proposal = lambda hosted, proposal: self.proposals.append(proposal)
+            ports = HostPorts(on_proposal=lambda hosted, proposal: self.proposals.append(proposal))
+            host = self.hosts[me] = Host(me, self.clock, _Peers(self), lambda: 0.5, ports)
             disk = SimulatedDisk()
             disk.make_directory("data")
             log = Log.open(disk, "data/t-0", TopicConfig(), clean=False, now_ms=NOW_MS)
@@ -320,7 +320,7 @@ def test_a_primary_that_lost_records_unnoticed_steps_back() -> None:
     group = Group(a="00", b="0000")
     group.at(B).replica.high_watermark = 4
     damaged: list[Hosted] = []
-    group.hosts[A].on_damaged = damaged.append
+    group.hosts[A].ports = HostPorts(on_damaged=damaged.append)
     group.at(A).lead(9, group.replicas, (A,), 0)
     group.at(B).follow(9, A, group.replicas, 0)
     group.clock.settle()

@@ -11,7 +11,7 @@ from tidelog.log.log import Log
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.election import Election
-from tidelog.replication.host import Host
+from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.replica import Limits, Replica
@@ -35,8 +35,8 @@ class Voter:
     def __init__(self, mode: str = "quorum", **limits: Any) -> None:
         self.clock = Clock()
         self.proposed: list[ProposeInSync] = []
-        host = Host(1, self.clock, Silent(), lambda: 0.5)
-        host.on_proposal = lambda hosted, proposal: self.proposed.append(proposal)
+        ports = HostPorts(on_proposal=lambda hosted, proposal: self.proposed.append(proposal))
+        host = Host(1, self.clock, Silent(), lambda: 0.5, ports)
         disk = SimulatedDisk()
         disk.make_directory("data")
         self.log = Log.open(disk, "data/t-0", TopicConfig(), clean=False, now_ms=NOW_MS)

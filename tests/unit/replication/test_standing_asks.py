@@ -11,7 +11,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
-from tidelog.replication.host import Host
+from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchPart, Message
 from tidelog.replication.policies import BY_NAME
@@ -83,11 +83,13 @@ class Pair:
         self.one_way_ms = 0
         self.bytes_per_ms = 0  # 0: as many as you like. One answer after the other.
         self._line_free_ms = 0
-        self.hosts = {me: Host(me, self.clock, _Peers(self, me), lambda: 0.5) for me in (LEADER, FOLLOWER)}
+        self.epochs = {LEADER: 7, FOLLOWER: 7}  # as each of them says
+        self.registered = -1  # as the controllers say of everybody
+        self.begins: list[int] = []  # where the follower's log begins when it commits
+        self.hosts = {me: self._host(me) for me in (LEADER, FOLLOWER)}
         self.keys = [("t", index) for index in range(partitions)]
         self.disks = {me: SimulatedDisk() for me in self.hosts}
         for me, host in self.hosts.items():
-            host.broker_epoch = lambda: 7
             self.disks[me].make_directory("data")
             for key in self.keys:
                 log = Log.open(self.disks[me], f"data/t-{key[1]}", TopicConfig(), clean=False, now_ms=NOW_MS)
@@ -95,6 +97,14 @@ class Pair:
                 host.add(Hosted(key, log, replica, self.clock, host))
             host.start()
         self.begin_epoch(0)
+
+    def _host(self, me: int) -> Host:
+        def committed(hosted: Hosted) -> None:
+            if me == FOLLOWER:
+                self.begins.append(hosted.log.start_offset)
+
+        ports = HostPorts(lambda: self.epochs[me], lambda broker: self.registered, committed)
+        return Host(me, self.clock, _Peers(self, me), lambda: 0.5, ports)
 
     def begin_epoch(self, epoch: int) -> None:
         for key in self.keys:
@@ -313,11 +323,11 @@ def test_a_former_leader_tells_who_still_waits() -> None:
 
 def test_what_an_earlier_run_of_the_follower_says_does_not_count() -> None:
     pair = Pair()
-    pair.hosts[LEADER].serving.broker_epoch_of = lambda broker: 8
+    pair.registered = 8
     pair.append()
     pair.clock.advance(500)
     assert pair.at(LEADER, pair.keys[0]).replica.high_watermark == 0
-    pair.hosts[FOLLOWER].broker_epoch = lambda: 8
+    pair.epochs[FOLLOWER] = 8
     pair.clock.advance(500)
     assert pair.at(LEADER, pair.keys[0]).replica.high_watermark == 1
 
@@ -586,13 +596,12 @@ def test_a_follower_begins_where_its_leader_does_before_it_commits() -> None:
         pair.append()
     pair.clock.settle()
     leader, follower = pair.at(LEADER, pair.keys[0]), pair.at(FOLLOWER, pair.keys[0])
-    begins: list[int] = []
-    pair.hosts[FOLLOWER].on_committed = lambda hosted: begins.append(hosted.log.start_offset)
+    pair.begins.clear()
     leader.log.advance_start(2)
     pair.append()
     pair.clock.settle()
     assert follower.replica.high_watermark == 4
-    assert begins == [2]
+    assert pair.begins == [2]
 
 
 def test_where_replicas_vote_a_deletion_is_a_record() -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidelog.errors import ErrorCode, TidelogError
+from tidelog.shard_effects import KeyValue
 from tidelog.transactions.effects import Answer, Effects, Now, SendMarkers, TakeProducerId, Write
-from tidelog.transactions.records import KeyValue
 from tidelog.transactions.rules import EndWish, Producer
 from tidelog.transactions.shard import COMPLETION_DELAY_MS, TransactionShard
 from tidelog.transactions.states import State

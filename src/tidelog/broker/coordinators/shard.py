@@ -30,6 +30,7 @@ from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.produce import VERSIONS
 from tidelog.protocol.records import ControlType, Record, control_type, decode_batch, encode_batch
 from tidelog.services import Services, Timer
+from tidelog.shard_effects import KeyValue
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +39,6 @@ BATCH_BYTES = 16 << 10  # of records that share a batch; those of one append may
 COMMIT_POLL_MS = 20.0
 LOAD_RETRY_MS = 1000.0
 COMMIT_TIMEOUT_MS = 10_000  # well below the time clients give a request
-
-KeyValue = tuple[bytes, bytes | None]
-"""A record to append; no value is a tombstone."""
 
 Done = Callable[[ErrorCode], None]
 

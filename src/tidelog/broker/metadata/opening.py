@@ -20,10 +20,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidelog.broker.metadata.quorum import MetadataQuorum
-from tidelog.broker.metadata.snapshots import MetadataSnapshots
+from tidelog.broker.metadata.quorum import MetadataPorts, MetadataQuorum
+from tidelog.broker.metadata.snapshots import Applied, MetadataSnapshots, SnapshotPorts
 from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.config import BrokerConfig
+from tidelog.controller.image import ClusterImage
 from tidelog.controller.snapshot_file import Contents
 from tidelog.controller.snapshot_store import SnapshotStore
 from tidelog.errors import StorageError
@@ -48,6 +49,9 @@ logger = logging.getLogger(__name__)
 METADATA_KEY: PartitionKey = (METADATA_TOPIC_ID, 0)
 READ_AT_ONCE_BYTES = 1 << 20
 FOUNDING_MS = 3000
+
+UNHEARD = MetadataPorts()
+"""Nobody listens."""
 
 
 class MetadataSettings(NamedTuple):
@@ -86,6 +90,7 @@ def open_metadata(
     services: Services,
     host: Host,
     chance: Callable[[], float],
+    ports: MetadataPorts = UNHEARD,
 ) -> MetadataQuorum:
     """Raises StorageError when the files do not tell what the cluster is."""
     try:
@@ -123,12 +128,13 @@ def open_metadata(
     hosted.snapshots = Snapshots(METADATA_KEY, me.voter_id, store, services)
     voters = MetadataVoters(hosted, election, history, me, services)
     hosted.tail_listener = voters
-    snapshots = MetadataSnapshots(
-        hosted, store, voters, services, settings.snapshot_bytes, settings.snapshot_interval_ms
-    )
-    quorum = MetadataQuorum(hosted, election, services, voters, snapshots)
-    if contents is not None:
-        quorum.load(contents.image, applied_offset)
+
+    def make_snapshots(owner: SnapshotPorts) -> MetadataSnapshots:
+        between, interval_ms = settings.snapshot_bytes, settings.snapshot_interval_ms
+        return MetadataSnapshots(hosted, store, voters, services, between, interval_ms, owner)
+
+    applied = Applied(ClusterImage() if contents is None else contents.image, applied_offset)
+    quorum = MetadataQuorum(hosted, election, services, voters, make_snapshots, applied, ports)
     hosted.observer = quorum
     host.add(hosted)
     return quorum

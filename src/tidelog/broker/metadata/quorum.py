@@ -6,8 +6,9 @@ everything from before its epoch is committed and applied: then it knows all tha
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from tidelog.broker.metadata.snapshots import MetadataSnapshots
+from tidelog.broker.metadata.snapshots import Applied, MetadataSnapshots, SnapshotPorts
 from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.controller import records
 from tidelog.controller.image import ClusterImage
@@ -20,12 +21,19 @@ from tidelog.protocol.records import Record, decode_batch, encode_batch
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
-from tidelog.services import Services
+from tidelog.services import Services, ignore
 
 logger = logging.getLogger(__name__)
 
 READ_AT_ONCE_BYTES = 1 << 20
 SUBMIT_TIMEOUT_MS = 10_000
+
+
+class MetadataPorts(NamedTuple):
+    """Who acts on the metadata hears here of it."""
+
+    on_change: Callable[[ClusterImage], None] = ignore
+    on_active: Callable[[bool], None] = ignore  # whether this node is the active controller from now on
 
 
 class MetadataQuorum:
@@ -37,20 +45,20 @@ class MetadataQuorum:
         election: Election,
         services: Services,
         voters: MetadataVoters,
-        snapshots: MetadataSnapshots,
+        make_snapshots: Callable[[SnapshotPorts], MetadataSnapshots],
+        applied: Applied,
+        ports: MetadataPorts,
     ) -> None:
+        """``applied``: what a snapshot on this node's disk tells."""
         self.hosted = hosted
         self.election = election
         self.voters = voters
         self._services = services
-        self._snapshots = snapshots
-        snapshots.image = lambda: (self._image, self._applied_offset)
-        snapshots.on_installed = self.load
-        self._image = self._decided = ClusterImage()
-        self._applied_offset = hosted.log.start_offset  # Exclusive: the image holds everything before.
+        self._ports = ports
+        self._image, self._applied_offset = applied  # Exclusive: the image holds everything before.
+        self._decided = self._image
         self.active = False
-        self.on_change: Callable[[ClusterImage], None] = lambda image: None
-        self.on_active: Callable[[bool], None] = lambda active: None
+        self._snapshots = make_snapshots(SnapshotPorts(self._applied, self.load))
 
     @property
     def image(self) -> ClusterImage:
@@ -64,6 +72,9 @@ class MetadataQuorum:
     def leader(self) -> int:
         """Where the active controller is; -1 when nobody knows."""
         return self.election.leader
+
+    def _applied(self) -> Applied:
+        return Applied(self._image, self._applied_offset)
 
     def tick(self) -> None:
         """Now and then: changes of the voters that wait for something."""
@@ -79,7 +90,7 @@ class MetadataQuorum:
         invariant(end_offset >= self._applied_offset, "a snapshot from the past", end_offset)
         self._image = self._decided = image
         self._applied_offset = end_offset
-        self.on_change(image)
+        self._ports.on_change(image)
 
     def committed(self) -> None:
         """The high watermark has moved."""
@@ -88,7 +99,7 @@ class MetadataQuorum:
         found, size, self._applied_offset = self._read_committed()
         if found:
             self._image = self._image.apply(found)
-            self.on_change(self._image)
+            self._ports.on_change(self._image)
         if self._applied_offset > before:
             self._snapshots.applied(size)
         self._maybe_activate()
@@ -113,7 +124,7 @@ class MetadataQuorum:
     def role_changed(self) -> None:
         if self.hosted.replica.role is not Role.LEADER and self.active:
             self.active = False
-            self.on_active(False)
+            self._ports.on_active(False)
         self.voters.role_changed()
 
     def _maybe_activate(self) -> None:
@@ -126,7 +137,7 @@ class MetadataQuorum:
             return
         self.active = True
         self._decided = self._image
-        self.on_active(True)
+        self._ports.on_active(True)
 
     # --- deciding -------------------------------------------------------------------------------------------
 

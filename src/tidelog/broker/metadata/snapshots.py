@@ -7,6 +7,7 @@ behind it say the same; and a node that is only a little behind gets records, no
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.controller.image import ClusterImage
@@ -23,6 +24,18 @@ logger = logging.getLogger(__name__)
 RETRY_MS = 60_000  # After a snapshot could not be written.
 
 
+class Applied(NamedTuple):
+    image: ClusterImage
+    end_offset: int  # Exclusive: the image holds everything before.
+
+
+class SnapshotPorts(NamedTuple):
+    """Who owns the image."""
+
+    applied: Callable[[], Applied]
+    on_installed: Callable[[ClusterImage, int], None]  # (image, end offset) of a snapshot that was sent
+
+
 class MetadataSnapshots:
     def __init__(
         self,
@@ -32,6 +45,7 @@ class MetadataSnapshots:
         services: Services,
         bytes_between: int,
         interval_ms: int,
+        ports: SnapshotPorts,
     ) -> None:
         self._hosted = hosted
         self._store = store
@@ -43,9 +57,7 @@ class MetadataSnapshots:
         self._writing = False
         self._timer: Timer | None = None
         self._failed = False  # The last one could not be written: the next try is the timer's.
-        # Who owns the image listens and answers here.
-        self.image: Callable[[], tuple[ClusterImage, int]] = lambda: (ClusterImage(), 0)
-        self.on_installed: Callable[[ClusterImage, int], None] = lambda image, end_offset: None
+        self._ports = ports
         if hosted.snapshots is not None:
             hosted.snapshots.on_received = self._received
 
@@ -75,7 +87,7 @@ class MetadataSnapshots:
 
     def _write(self) -> None:
         log = self._hosted.log
-        image, end_offset = self.image()
+        image, end_offset = self._ports.applied()
         if self._writing or log.failure is not None or end_offset <= log.start_offset:
             return
         snapshot = SnapshotId(end_offset, log.epochs.epoch_at(end_offset - 1))
@@ -118,13 +130,13 @@ class MetadataSnapshots:
 
     def _received(self, snapshot: SnapshotId, contents: Contents) -> None:
         """A snapshot of the leader is on our disk: it takes the place of our log."""
-        _, applied_offset = self.image()
+        _, applied_offset = self._ports.applied()
         self._store.written(snapshot)
         if snapshot.end_offset >= applied_offset and self._hosted.install(snapshot):
             if contents.voters:
                 self._voters.restarted(decode_set(contents.voters))
             self._bytes = 0
-            self.on_installed(contents.image, snapshot.end_offset)
+            self._ports.on_installed(contents.image, snapshot.end_offset)
             try:
                 self._store.remove_old()
             except OSError as error:

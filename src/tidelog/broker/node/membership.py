@@ -18,7 +18,7 @@ from tidelog.controller.messages import (
     RegisterGot,
 )
 from tidelog.errors import ErrorCode
-from tidelog.services import Services, Timer
+from tidelog.services import Services, Timer, ignore
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,9 @@ class Membership:
         metadata_offset: Callable[[], int],
         session_ms: int,
         heartbeat_ms: int = HEARTBEAT_MS,
+        on_turned_away: Callable[[str], None] = ignore,
     ) -> None:
+        """``on_turned_away``: told why, when there is no point in asking again."""
         self._registration = registration
         self._services = services
         self._ask = ask
@@ -55,8 +57,7 @@ class Membership:
         self._stopped = False
         self._left: Callable[[], None] | None = None  # told when this broker may stop
         self._refused_ms: int | None = None  # since when the cluster does not want it
-        # Told why, when there is no point in asking again.
-        self.on_turned_away: Callable[[str], None] = lambda reason: None
+        self._on_turned_away = on_turned_away
 
     @property
     def incarnation(self) -> UUID:
@@ -163,7 +164,7 @@ class Membership:
             self._refused_ms = now_ms
             logger.warning("broker %s is not let in: %s", self._registration.broker_id, reason)
         elif self.alone() and now_ms - self._refused_ms >= self._session_ms + TURNED_AWAY_MS:
-            self.on_turned_away(reason)
+            self._on_turned_away(reason)
 
     def _heartbeat_answered(self, got: HeartbeatGot) -> None:
         if got.error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):

@@ -9,68 +9,51 @@ import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple, Protocol, cast
+from functools import partial
 from uuid import UUID
 
 from tidelog.broker.metadata.opening import MetadataSettings, open_metadata
-from tidelog.broker.metadata.quorum import MetadataQuorum
+from tidelog.broker.metadata.quorum import MetadataPorts, MetadataQuorum
 from tidelog.broker.node.failed_logs import FailedLogs
 from tidelog.broker.node.heartbeat_gate import HeartbeatGate
 from tidelog.broker.node.kept_promises import KeptPromises
 from tidelog.broker.node.membership import Membership
+from tidelog.broker.node.ports import Answered, Asked, NodeMessage, NodePeers, NodePorts
+from tidelog.broker.node.proposals import Proposals
+from tidelog.broker.node.sightings import Sightings
 from tidelog.broker.partitions.table import Logs, PartitionTable
-from tidelog.broker.quorum.partitions import QuorumPartitions
+from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
 from tidelog.config import BrokerConfig
-from tidelog.controller import elections
 from tidelog.controller.controller import Controller, SessionTiming
-from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
     ControllerGot,
     HeartbeatGot,
-    InSyncAsk,
     InSyncGot,
     KeptGot,
     OfflineGot,
     RegisterAsk,
 )
 from tidelog.controller.records import ClusterFounded, MetadataRecord
-from tidelog.errors import ErrorCode, StorageError
+from tidelog.errors import StorageError
 from tidelog.log.directory import METADATA_PARTITION
 from tidelog.log.log import Log
 from tidelog.log.storage import Storage
 from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.host import Host
+from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import LeaderBegan, Message, PartitionKey, Peers
+from tidelog.replication.messages import LeaderBegan
 from tidelog.services import Services
 from tidelog.types import NO_BROKER
 
 logger = logging.getLogger(__name__)
 
-PROPOSAL_REPEAT_MS = 500
 TICK_MS = 50
 KEEP_IN_ORDER_MS = 500
 
-
-class Asked(NamedTuple):
-    """A broker's question to the node it takes for the active controller."""
-
-    sender: int
-    ask: ControllerAsk
-
-
-class Answered(NamedTuple):
-    sender: int
-    got: ControllerGot
-
-
-NodeMessage = Message | Asked | Answered
-
-
-class NodePeers(Peers, Protocol):
-    def send(self, to: int, message: NodeMessage) -> None: ...
+UNHEARD = NodePorts()
+"""Nobody listens."""
 
 
 class Node:
@@ -86,15 +69,16 @@ class Node:
         peers: NodePeers,
         chance: Callable[[], float],
         session: SessionTiming,
+        ports: NodePorts = UNHEARD,
     ) -> None:
         self.me = config.node_id
         self.config = config
+        self.ports = ports
         self._services = services
         self._peers = peers
         self.host = self._new_host(chance)
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance)
-        self.metadata.on_change = self._metadata_changed
-        self.metadata.on_active = self._activity_changed
+        self.metadata.hosted.before_cut = partial(logs.lower_claims, METADATA_PARTITION)
         self._heartbeats = HeartbeatGate(self.metadata.hosted, self.host.serving)
         self.controller = Controller(self.metadata, config, session)
         self.membership = self._new_membership(registration, session)
@@ -104,57 +88,46 @@ class Node:
         self.quorum = self.partitions.quorum = QuorumPartitions(
             self.host, storage, logs.path, services, peers, chance,
             metadata.timing._replace(founding_ms=0), self.metadata.election.directory,
+            ClusterPorts(lambda: self.image, self._broker_epoch, self._ask_controller),
             written_survives=logs.written_survives,
         )  # fmt: skip
-        self.quorum.image = lambda: self.image
-        self.quorum.broker_epoch = lambda: self.membership.broker_epoch
-        self.quorum.ask_controller = self._ask_controller
-        self.host.broker_epoch = lambda: self.membership.broker_epoch
-        self.host.serving.broker_epoch_of = self._registered_epoch
-        self.host.on_committed = lambda hosted: self.on_committed(hosted)
-        self.host.on_role = self._role_changed
-        self.host.on_proposal = self._proposed
         self._failed_logs = FailedLogs(self, services, self._ask_controller)
         self._kept_promises = KeptPromises(self, self.host.hosted.get, services, self._ask_controller)
-        self.host.on_failed = self._failed
-        self.host.on_damaged = self._damaged
+        self._proposals = Proposals(self, self.host.hosted, services, self._ask_controller)
         self.partitions.on_offline = self._failed_logs.went_offline
         self.partitions.on_lost = self._failed_logs.lost
         self._failed_logs.before_drop = self.partitions.before_drop
-        self.metadata.hosted.before_cut = lambda offset: logs.lower_claims(METADATA_PARTITION, offset)
-        self._proposals: dict[PartitionKey, InSyncWish] = {}
+        self.sightings = Sightings(self.me, services, lambda: self.metadata.voters.latest, session.session_ms)
         self.serving: set[int] = set()  # brokers that are not fenced
         self._able: set[tuple[int, int]] = set()  # of them, with their runs, those that may become members
         self._broker_epochs: dict[int, int] = {}
-        # When their connections closed; nothing was heard of them since.
-        self._silent_since_ms: dict[int, int] = {}
-        self._heard_ms: dict[int, int] = {}  # when each peer last said anything
         self._last_active: int = NO_BROKER  # the last other node that was the active controller
-        # Those of them for which that was a moment ago: what the metadata says of them may be over. Later it
-        # is not: the controllers have had their time, and know more than who may just have no business with
-        # that broker. Where there are no controllers, those that have ended stay among them.
-        self.lost_peers: set[int] = set()
-        self._dead_ms: dict[int, int] = {}  # peers that had ended then, for sure; not heard of since
-        self._lost_for_ms = 2 * session.session_ms
-        self._session_ms = session.session_ms
         self.stopped = False
-        # Whoever embeds the node listens here.
         self._ordered_ms = 0  # when leadership was last looked after
         self._registered = False
-        self.on_registered: Callable[[], None] = lambda: None  # And all logs are open.
-        self.on_metadata: Callable[[ClusterImage], None] = self._follow
-        self.on_committed: Callable[[Hosted], None] = lambda hosted: None
-        self.on_role: Callable[[Hosted], None] = lambda hosted: None
 
     # --- parts that a smaller world replaces ----------------------------------------------------------------
 
     def _new_host(self, chance: Callable[[], float]) -> Host:
-        return Host(self.me, self._services, self._peers, chance)
+        return Host(self.me, self._services, self._peers, chance, self._host_ports())
+
+    def _host_ports(self) -> HostPorts:
+        return HostPorts(
+            broker_epoch=self._broker_epoch,
+            broker_epoch_of=self._registered_epoch,
+            on_committed=self.ports.on_committed,
+            on_role=self._role_changed,
+            on_proposal=self._proposed,
+            on_failed=self._failed,
+            on_damaged=self._damaged,
+            on_contradiction=self.ports.on_contradiction,
+        )
 
     def _open_metadata(
         self, storage: Storage, log: Log, settings: MetadataSettings, chance: Callable[[], float]
     ) -> MetadataQuorum:
-        return open_metadata(storage, log, settings, self._services, self.host, chance)
+        ports = MetadataPorts(self._metadata_changed, self._activity_changed)
+        return open_metadata(storage, log, settings, self._services, self.host, chance, ports)
 
     def _new_membership(self, registration: RegisterAsk, session: SessionTiming) -> Membership:
         return Membership(
@@ -164,6 +137,7 @@ class Node:
             self._offset_caught_up_with,
             session.session_ms,
             self.config.broker_heartbeat_interval_ms,
+            self.ports.on_turned_away,
         )
 
     # --- life -----------------------------------------------------------------------------------------------
@@ -180,6 +154,14 @@ class Node:
     @property
     def broker_epoch(self) -> int:
         return self.membership.broker_epoch
+
+    def _broker_epoch(self) -> int:
+        return self.membership.broker_epoch
+
+    @property
+    def lost_peers(self) -> AbstractSet[int]:
+        """Whose connections have just closed. It is the same set all the time."""
+        return self.sightings.lost
 
     def start(self) -> None:
         self.host.start()
@@ -215,12 +197,9 @@ class Node:
         self.quorum.tick(now_ms)
         if self.metadata.election.is_mistaken_for_leader and self.metadata.leader != self.me:
             self.membership.refused(f"another node {self.me} is the active controller")
-        orphaning = self._orphaning()
+        orphaning = self.sightings.orphaning()
         self.partitions.stand_in_for(orphaning)
-        self.lost_peers.update(orphaning)  # In place: others hold on to it.
-        for peer in self.lost_peers - orphaning:
-            if now_ms - self._silent_since_ms[peer] >= self._lost_for_ms:
-                self.lost_peers.discard(peer)
+        self.sightings.look(now_ms, orphaning)
 
     @property
     def ready(self) -> bool:
@@ -242,39 +221,16 @@ class Node:
     @property
     def has_deciders(self) -> bool:
         """Whether enough controllers are there to decide anything, as far as closed connections tell."""
-        voters = self.metadata.voters.latest.ids
-        return 2 * len(voters - self._silent_since_ms.keys()) > len(voters)
+        return self.sightings.has_deciders
 
     def _may_be_decided(self) -> bool:
-        """Whether the other controllers may decide something without this node: not when so many of them have
-        ended that the rest is no majority. One that started since gives this broker a whole session before it
-        takes it for dead; so long what was seen holds.
-        """
-        others = self._deciders() - {self.me}
-        return 2 * len(others) > len(self.metadata.voters.latest)
-
-    def _deciders(self) -> AbstractSet[int]:
-        """Controllers, but for those that were seen to have ended."""
-        seen_ms = self._services.uptime_ms() - self._session_ms
-        dead = {peer for peer, dead_ms in self._dead_ms.items() if dead_ms > seen_ms}
-        return self.metadata.voters.latest.ids - dead
-
-    def _orphaning(self) -> AbstractSet[int]:
-        """Brokers that have ended while most of the controllers had, too: nobody is there to say so. They
-        lead nothing any more, and will not before a controller has let them in.
-        """
-        if not self._dead_ms or 2 * len(self._deciders()) > len(self.metadata.voters.latest):
-            return frozenset()
-        return self._dead_ms.keys()
+        """Whether the other controllers may decide something without this node."""
+        return self.sightings.may_be_decided()
 
     # --- messages -------------------------------------------------------------------------------------------
 
     def receive(self, message: NodeMessage) -> None:
-        self._heard_ms[message.sender] = self._services.uptime_ms()
-        if message.sender in self._silent_since_ms:
-            del self._silent_since_ms[message.sender]
-            self.lost_peers.discard(message.sender)
-            self._dead_ms.pop(message.sender, None)
+        self.sightings.heard(message.sender)
         match message:
             case Asked(sender, ask):
                 self._decide(ask, lambda got: self._answer(sender, got))
@@ -289,17 +245,13 @@ class Node:
                     self._heartbeats.look()
 
     def peer_lost(self, peer: int) -> None:
-        now_ms = self._services.uptime_ms()
-        if peer not in self._silent_since_ms:
-            self._silent_since_ms[peer] = now_ms
-            self.lost_peers.add(peer)
+        self.sightings.went_silent(peer)
         self.host.peer_lost(peer)
-        self.controller.broker_lost(peer, now_ms)
+        self.controller.broker_lost(peer, self._services.uptime_ms())
 
     def peer_dead(self, peer: int) -> None:
         """Nobody listens at its address: its process has ended for sure."""
-        if peer in self._silent_since_ms:
-            self._dead_ms[peer] = self._services.uptime_ms()
+        if self.sightings.ended(peer):
             self.controller.broker_lost(peer, self._services.uptime_ms(), dead=True)
 
     def _ask_controller(self, ask: ControllerAsk) -> None:
@@ -326,7 +278,7 @@ class Node:
 
     def _controller_answered(self, got: ControllerGot) -> None:
         if isinstance(got, InSyncGot):
-            self._proposal_answered(got)
+            self._proposals.answered(got)
         elif isinstance(got, OfflineGot):
             self._failed_logs.answered(got)
         elif isinstance(got, KeptGot):
@@ -348,23 +300,23 @@ class Node:
     # --- the metadata log -----------------------------------------------------------------------------------
 
     def _role_changed(self, hosted: Hosted) -> None:
-        self._proposals.pop(hosted.key, None)
+        self._proposals.forget(hosted)
         self.quorum.role_changed(hosted)
         if hosted is self.metadata.hosted and self.metadata.leader >= 0:
             if self.metadata.leader != self.me:
                 self._last_active = self.metadata.leader
             self.membership.show_life()
-        self.on_role(hosted)
+        self.ports.on_role(hosted)
 
     def _activity_changed(self, active: bool) -> None:
         if active:
             now_ms = self._services.uptime_ms()
-            heard_ms = self._heard_ms.get(self._last_active, now_ms)
+            heard_ms = self.sightings.last_heard_ms(self._last_active, now_ms)
             self.controller.activate(now_ms, {self._last_active: heard_ms})
             self._found_cluster()
             # Who died together with the last controller, or was it, is not given a whole session.
-            for peer in sorted(self._silent_since_ms):
-                self.controller.broker_lost(peer, now_ms, dead=peer in self._dead_ms)
+            for peer, dead in self.sightings.silent():
+                self.controller.broker_lost(peer, now_ms, dead=dead)
             self.membership.hurry()
         else:
             self.controller.deactivate()
@@ -388,12 +340,16 @@ class Node:
     # --- the replicas the metadata gives us -----------------------------------------------------------------
 
     def _metadata_changed(self, image: ClusterImage) -> None:
+        self.ports.on_applied(image)
+        self._act_on(image)
+
+    def _act_on(self, image: ClusterImage) -> None:
         self._forget_earlier_runs(image)
         me = image.brokers.get(self.me)
         # What was decided before this process registered was told to an earlier one: to lead an epoch again,
         # perhaps with a shorter log, would be a second leader in it.
         if me is not None and me.incarnation == self.membership.incarnation:
-            self.on_metadata(image)
+            self.follow(image)
             if not self._registered:
                 self._registered = True
                 self._come_back()
@@ -407,12 +363,12 @@ class Node:
     def _come_back(self) -> None:
         """The controllers have heard what this process said of its disk; now every log is looked at."""
         if self.partitions.is_settled:
-            self.on_registered()
+            self.ports.on_registered()
         else:
             self.partitions.when_settled(self._came_back)
 
     def _came_back(self) -> None:
-        self.on_registered()
+        self.ports.on_registered()
         self.membership.hurry()
 
     def _forget_earlier_runs(self, image: ClusterImage) -> None:
@@ -440,8 +396,15 @@ class Node:
                 if not returned.isdisjoint(hosted.replica.progress):
                     hosted.run(hosted.replica.invite())
 
-    def _follow(self, image: ClusterImage) -> None:
-        self.partitions.follow(image, self.config)
+    def follow(self, image: ClusterImage) -> None:
+        """Take up the replicas that the metadata gives this process."""
+        if self.ports.on_metadata is not None:
+            self.ports.on_metadata(image)
+        else:
+            self.partitions.follow(image, self.config)
+
+    def _proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
+        self._proposals.proposed(hosted, proposal, self._broker_epochs)
 
     def _failed(self, hosted: Hosted, error: StorageError) -> None:
         if hosted is not self.metadata.hosted:
@@ -454,94 +417,6 @@ class Node:
     def _registered_epoch(self, broker_id: int) -> int:
         broker = self.metadata.image.brokers.get(broker_id)
         return -1 if broker is None else broker.broker_epoch
-
-    # --- in-sync sets ---------------------------------------------------------------------------------------
-
-    def _proposed(self, hosted: Hosted, proposal: ProposeInSync) -> None:
-        topic_id, index = cast(tuple[UUID, int], hosted.key)
-        wish = InSyncWish(
-            self.me,
-            self.membership.broker_epoch,
-            topic_id,
-            index,
-            proposal.leader_epoch,
-            proposal.partition_epoch,
-            proposal.members,
-            # As of now, however often it is asked: what is known of a member was said by this run of it.
-            tuple(self._broker_epochs.get(member, -1) for member in proposal.members),
-            sealed=proposal.sealed,
-        )
-        self._proposals[hosted.key] = wish
-        if self._asks_in_vain(hosted, wish):
-            # It would be refused; but every write would wait for that member until the controller has said
-            # so, and when the controller is the one that is stopping, until there is another one.
-            self._services.soon(lambda: self._think_again(hosted, wish))
-        else:
-            self._ask_for_members(hosted, wish)
-
-    def _asks_in_vain(self, hosted: Hosted, wish: InSyncWish) -> bool:
-        """Whether a new member cannot be one, as far as the metadata is known here."""
-        image, newcomers = (
-            self.metadata.image,
-            set(wish.members).difference(hosted.replica.in_sync, (self.me,)),
-        )
-        topic = image.topic_by_id(wish.topic_id)
-        if topic is None or wish.sealed:
-            return False
-        partition = topic.partitions[wish.partition]
-        return any(elections.why_ineligible(image, partition, wish, member) for member in newcomers)
-
-    def _think_again(self, hosted: Hosted, wish: InSyncWish) -> None:
-        # Whoever has come back in this very moment was not invited, because it was proposed already.
-        if self._asks_in_vain(hosted, wish):
-            self._give_up_proposal(hosted, wish)
-        else:
-            self._ask_for_members(hosted, wish)
-
-    def _give_up_proposal(self, hosted: Hosted, wish: InSyncWish, *, recorded: bool = False) -> None:
-        if self._proposals.get(hosted.key) is wish:
-            del self._proposals[hosted.key]
-            hosted.run(hosted.replica.proposal_refused(recorded=recorded))
-
-    def _ask_for_members(self, hosted: Hosted, wish: InSyncWish) -> None:
-        """Until there is an answer or new metadata, again and again: either may be lost on its way."""
-        if self.stopped or self._proposals.get(hosted.key) is not wish:
-            return
-        replica = hosted.replica
-        if (replica.proposed, replica.partition_epoch) != (wish.members, wish.partition_epoch):
-            del self._proposals[hosted.key]
-            self._invite_again(hosted)
-            return
-        # It may have been made before the controllers' answer to our registration, or before a later one:
-        # what an earlier run of the broker wants is refused for ever.
-        present = wish._replace(broker_epoch=self.membership.broker_epoch)
-        self._proposals[hosted.key] = present
-        if not self._services.perturb("proposal skipped"):
-            self._ask_controller(InSyncAsk(present))
-        if self._services.perturb("proposal doubled"):
-            self._ask_controller(InSyncAsk(present))
-        self._services.later(PROPOSAL_REPEAT_MS, lambda: self._ask_for_members(hosted, present))
-
-    def _proposal_answered(self, got: InSyncGot) -> None:
-        """Only a refusal that was judged on the present state ends a proposal. It is committed, and has moved
-        the partition on: no earlier copy of this proposal can be taken any more.
-
-        When the state has moved on (INVALID_UPDATE_VERSION), an earlier copy of this very proposal may have
-        been taken: the leader keeps waiting for the proposed members until the metadata log tells what holds.
-        """
-        key = (got.wish.topic_id, got.wish.partition)
-        hosted = self.host.hosted.get(key)
-        if hosted is None or self._proposals.get(key) != got.wish:
-            return
-        if got.error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
-            self._give_up_proposal(hosted, self._proposals[key], recorded=True)
-            # What made the controller refuse may have been over before its answer came: then nobody else
-            # would bring that follower up again.
-            self._services.later(PROPOSAL_REPEAT_MS, lambda: self._invite_again(hosted))
-
-    def _invite_again(self, hosted: Hosted) -> None:
-        if not self.stopped and self.host.hosted.get(hosted.key) is hosted:
-            hosted.run(hosted.replica.invite())
 
 
 def _short_id(uuid: UUID) -> str:

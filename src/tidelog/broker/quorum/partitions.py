@@ -8,7 +8,7 @@ clients find their leaders, while no controller decides anything.
 
 import logging
 from collections.abc import Callable
-from typing import cast
+from typing import NamedTuple, cast
 from uuid import UUID
 
 import msgspec
@@ -43,6 +43,14 @@ STEP_MS = 50
 FIRST_STAND_MS = 250  # between one replica of a new partition and the next
 
 
+class ClusterPorts(NamedTuple):
+    """What only the cluster knows, and the way to its controllers."""
+
+    image: Callable[[], ClusterImage]
+    broker_epoch: Callable[[], int]  # of this node
+    ask_controller: Callable[[ControllerAsk], None]
+
+
 class QuorumPartitions:
     def __init__(
         self,
@@ -54,6 +62,7 @@ class QuorumPartitions:
         chance: Callable[[], float],
         timing: Timing,
         disk: UUID | None,
+        cluster: ClusterPorts,
         *,
         written_survives: bool = False,
     ) -> None:
@@ -79,10 +88,7 @@ class QuorumPartitions:
         self._hand_overs: dict[Key, HandOver] = {}
         self._leaderless: dict[UUID, set[int]] = {}  # of our replicas, those that know no leader
         self._stepped_ms = 0
-        # Whoever embeds this tells what only the cluster knows.
-        self.image: Callable[[], ClusterImage] = ClusterImage
-        self.broker_epoch: Callable[[], int] = lambda: -1
-        self.ask_controller: Callable[[ControllerAsk], None] = lambda ask: None
+        self._cluster = cluster
 
     # --- following the metadata -----------------------------------------------------------------------------
 
@@ -257,8 +263,10 @@ class QuorumPartitions:
         hosted, partition = self._host.hosted[key], self._images[key]
         self._ahead[key] = now_ms + REPEAT_MS
         epoch, known = hosted.replica.epoch, partition.partition_epoch
-        wish = InSyncWish(self._me, self.broker_epoch(), key[0], key[1], epoch, known, (), elected=True)
-        self.ask_controller(InSyncAsk(wish))
+        wish = InSyncWish(
+            self._me, self._cluster.broker_epoch(), key[0], key[1], epoch, known, (), elected=True
+        )
+        self._cluster.ask_controller(InSyncAsk(wish))
 
     def forget(self, hosted: Hosted) -> None:
         """The replica goes away."""
@@ -331,7 +339,7 @@ class QuorumPartitions:
     def _tell_brokers(self, hosted: Hosted) -> None:
         """Voters hear of it by the election; all others would only from the controllers."""
         voters = self._voters[_key(hosted)].latest
-        for broker in self.image().brokers.values():
+        for broker in self._cluster.image().brokers.values():
             if broker.broker_id != self._me and broker.broker_id not in voters and not broker.fenced:
                 self._peers.send(broker.broker_id, LeaderBegan(self._me, hosted.key, hosted.replica.epoch))
 
@@ -380,7 +388,7 @@ class QuorumPartitions:
             members = (*((each, -1) for each in known), (NO_BROKER, FORGOT))
         wish = InSyncWish(
             self._me,
-            self.broker_epoch(),
+            self._cluster.broker_epoch(),
             key[0],
             key[1],
             replica.epoch,
@@ -389,7 +397,7 @@ class QuorumPartitions:
             tuple(healed for _, healed in members),
             elected=True,
         )
-        self.ask_controller(InSyncAsk(wish))
+        self._cluster.ask_controller(InSyncAsk(wish))
 
     def tick(self, now_ms: int) -> None:
         """Now and then: go on with what is not done."""
@@ -417,7 +425,7 @@ class QuorumPartitions:
             hosted.seen.clear()  # What is noted no more says nothing when voters change again.
             return
         self._host.voting.refresh(hosted)
-        voters.step(partition, self.image())
+        voters.step(partition, self._cluster.image())
         heir = voters.heir(partition)
         if heir is not None:
             self._hand_over_to(hosted, heir)

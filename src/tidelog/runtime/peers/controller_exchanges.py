@@ -5,7 +5,7 @@ from itertools import zip_longest
 from typing import Any, cast
 from uuid import UUID
 
-from tidelog.broker.node.node import Answered, Asked
+from tidelog.broker.node.ports import Answered, Asked
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.messages import (
     HeartbeatAsk,

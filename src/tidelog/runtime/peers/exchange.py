@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
-from tidelog.broker.node.node import NodeMessage
+from tidelog.broker.node.ports import NodeMessage
 from tidelog.errors import ErrorCode
 from tidelog.protocol.messages import Fields
 from tidelog.protocol.wire import Malformed

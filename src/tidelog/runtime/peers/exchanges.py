@@ -24,7 +24,7 @@ many partitions); each is answered by a message of its own, matched by its ``tok
 
 from typing import Any
 
-from tidelog.broker.node.node import Answered, Asked, NodeMessage
+from tidelog.broker.node.ports import Answered, Asked, NodeMessage
 from tidelog.controller.messages import (
     HeartbeatAsk,
     HeartbeatGot,

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, cast
 
-from tidelog.broker.node.node import NodeMessage
+from tidelog.broker.node.ports import NodeMessage
 from tidelog.broker.requests.request import HangUp, RequestContext
 from tidelog.errors import ErrorCode
 from tidelog.log.storage import Region

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from tidelog.broker.node.node import Asked, NodeMessage
+from tidelog.broker.node.ports import Asked, NodeMessage
 from tidelog.errors import ErrorCode
 from tidelog.protocol import follower_fetch, requests
 from tidelog.protocol.follower_fetch import Key, Pair
@@ -34,7 +34,7 @@ from tidelog.runtime.peers.exchanges import exchange_of
 from tidelog.runtime.peers.inbound import Inbound
 from tidelog.runtime.peers.presence import Presence
 from tidelog.runtime.peers.sockets import nobody_listens
-from tidelog.services import Services
+from tidelog.services import Services, ignore
 from tidelog.types import SnapshotId
 
 logger = logging.getLogger(__name__)
@@ -59,8 +59,13 @@ class WirePeers:
         address_of: AddressOf,
         cluster_id: Callable[[], str],
         max_bytes: int,
+        addresses_of: Callable[[int], Sequence[Address]] | None = None,
+        on_foreign: Callable[[int], None] = ignore,
     ) -> None:
-        """``max_bytes``: of the largest possible batch."""
+        """``address_of``: where to try next; ``addresses_of``: all places where a node may be, for whoever
+        must be sure that it is nowhere; ``max_bytes``: of the largest batch there can be; ``on_foreign``:
+        told of nodes to which we are strangers.
+        """
         self._me = me
         self._services = services
         self._cluster_id = cluster_id
@@ -71,13 +76,12 @@ class WirePeers:
         self._askers: dict[int, follower_fetch.Asker] = {}  # by whom it asks
         self._together: dict[tuple[int, int], list[NodeMessage]] = {}  # (to, api) → questions of this turn
         self.inbound = Inbound(me, services, self.presence, cluster_id)
-        self._receive: Callable[[NodeMessage], None] = lambda message: None
-        self._peer_lost: Callable[[int], None] = lambda peer: None
-        self._peer_dead: Callable[[int], None] = lambda peer: None
-        self.on_foreign: Callable[[int], None] = lambda peer: None  # which does not recognise our cluster
+        self._receive: Callable[[NodeMessage], None] = ignore
+        self._peer_lost: Callable[[int], None] = ignore
+        self._peer_dead: Callable[[int], None] = ignore
+        self._on_foreign = on_foreign
         self._probes: set[asyncio.Task[None]] = set()
-        # All possible addresses of a node, to be sure that it is nowhere.
-        self.addresses_of: Callable[[int], Sequence[Address]] = self._one_address
+        self._addresses_of = addresses_of or self._one_address
 
     def connect(
         self,
@@ -125,7 +129,7 @@ class WirePeers:
                 return
 
     async def _is_nowhere(self, peer: int) -> bool:
-        addresses = self.addresses_of(peer)
+        addresses = self._addresses_of(peer)
         for address in addresses:
             if not await nobody_listens(*address):
                 return False
@@ -200,8 +204,8 @@ class WirePeers:
     def fetch_answered(self, peer: int, generation: int, answer: memoryview) -> None:
         error, parts = follower_fetch.decode_answer(answer, skip_tags(answer, 4), _part)
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            # Not reported to the node, which would only retry at once.
-            self.on_foreign(peer)
+            # Not told to the node, which would only ask again at once.
+            self._on_foreign(peer)
             return
         self._receive(FetchGot(peer, generation, error, parts))
 
@@ -221,7 +225,7 @@ class WirePeers:
     ) -> None:
         decoded = requests.decode_answer(exchange.api_key, answer)
         if getattr(decoded, "error_code", None) == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self.on_foreign(peer)
+            self._on_foreign(peer)
         for got in exchange.gots(peer, asks, decoded):
             self._receive(got)
 

@@ -45,8 +45,8 @@ _TIMES_BY_KEY = frozenset({"_heard", "_untold", "_ahead"})
 _UNTOLD = frozenset(
     {
         "clock_ms", "version", "me", "_me", "_services", "_peers", "_chance", "_storage", "_listener",
-        "_host", "host", "mail", "timing", "throttle", "syncer", "directory", "_directory", "_path", "_write",
-        "_size",
+        "_host", "host", "mail", "ports", "_ports", "_cluster", "timing", "throttle", "syncer", "directory",
+        "_directory", "_path", "_write", "_size",
     }
 )  # fmt: skip
 

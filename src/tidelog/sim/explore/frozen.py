@@ -8,7 +8,7 @@ search is most often a look into a table.
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeVar
 
-from tidelog.broker.node.node import NodeMessage
+from tidelog.broker.node.ports import NodeMessage
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import RegisterAsk, RegisterGot

@@ -15,7 +15,8 @@ from uuid import UUID
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.node.membership import Membership
-from tidelog.broker.node.node import Asked, Node, NodeMessage
+from tidelog.broker.node.node import Node
+from tidelog.broker.node.ports import Asked, NodeMessage
 from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
@@ -26,7 +27,7 @@ from tidelog.log.storage import Storage
 from tidelog.protocol.records import Record, encode_batch
 from tidelog.replication.election import State
 from tidelog.replication.fetching import MAX_BYTES, FetchLoop, _item
-from tidelog.replication.host import Host
+from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchAsk, FetchPart, Message
 from tidelog.replication.replica import Role
@@ -129,8 +130,8 @@ class _Voting(Voting):
 
 
 class _Host(Host):
-    def __init__(self, me: int, services: SmallServices, mail: _Mail) -> None:
-        super().__init__(me, services, mail, _no_chance)
+    def __init__(self, me: int, services: SmallServices, mail: _Mail, ports: HostPorts) -> None:
+        super().__init__(me, services, mail, _no_chance, ports)
         self.syncer = _Syncer(services)
         self.voting = _Voting(me, self.hosted, {}, self.serving, services, mail, _no_chance)
 
@@ -188,7 +189,7 @@ class SmallNode(Node):
         del self.controller  # It is elsewhere.
 
     def _new_host(self, chance: Callable[[], float]) -> Host:
-        return _Host(self.me, self.clock, self.mail)
+        return _Host(self.me, self.clock, self.mail, self._host_ports())
 
     def _open_metadata(
         self, storage: Storage, log: Log, settings: MetadataSettings, chance: Callable[[], float]
@@ -283,8 +284,8 @@ class SmallNode(Node):
         """The leader's answer; an empty one is a sign of life."""
         hosted = cast(Hosted, self.hosted)
         if part is not None:
-            named, epoch = self.host.voting.leader_named, self.host.broker_epoch
-            broken = self.host.on_contradiction
+            named, epoch = self.host.voting.leader_named, self.host.ports.broker_epoch
+            broken = self.host.ports.on_contradiction
             loop = FetchLoop(self.me, leader, self.clock, self.mail, epoch, named, broken, 0)
             loop._take(hosted, part, self.clock.clock_ms)
         if part is None or not part.error:

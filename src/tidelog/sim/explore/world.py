@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tidelog.broker.node.node import Asked, NodeMessage
+from tidelog.broker.node.ports import Asked, NodeMessage
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerGot, RegisterAsk, RegisterGot

@@ -5,7 +5,8 @@ said.
 
 from typing import Any
 
-from tidelog.broker.node.node import Answered, Asked, Node
+from tidelog.broker.node.node import Node
+from tidelog.broker.node.ports import Answered, Asked
 from tidelog.controller import snapshot
 from tidelog.controller.messages import HeartbeatGot, InSyncAsk, InSyncGot
 from tidelog.errors import ErrorCode

@@ -5,7 +5,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.broker.node.node import Asked
+from tidelog.broker.node.ports import Asked
 from tidelog.controller import brokers, reassignment
 from tidelog.controller.image import BrokerImage
 from tidelog.controller.messages import HeartbeatAsk, InSyncAsk, OfflineAsk, RegisterAsk

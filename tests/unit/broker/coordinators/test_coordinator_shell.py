@@ -15,6 +15,7 @@ from tidelog.errors import ErrorCode, TidelogError
 from tidelog.protocol.batch import BatchHeader
 from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.host import HostPorts
 from tidelog.sim.disk import EIO
 
 TOPIC = "__states"
@@ -120,7 +121,7 @@ class TestLoading:
         shell.append("a")
         shell.fake.services.settle()
         damaged: list[object] = []
-        shell.fake.host.on_damaged = damaged.append
+        shell.fake.host.ports = HostPorts(on_damaged=damaged.append)
         partition = shell.fake.partition(TOPIC)
         segment = partition.log.segments[0]
         segment.trusted_from = segment.size

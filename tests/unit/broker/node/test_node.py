@@ -9,7 +9,9 @@ from fakes import ME, NOW_MS, FakeServices
 
 from tidelog.broker.metadata.opening import MetadataSettings
 from tidelog.broker.node.failed_logs import REPEAT_MS
-from tidelog.broker.node.node import PROPOSAL_REPEAT_MS, Node, NodeMessage
+from tidelog.broker.node.node import Node
+from tidelog.broker.node.ports import NodeMessage
+from tidelog.broker.node.proposals import PROPOSAL_REPEAT_MS
 from tidelog.broker.partitions.partition import Partition
 from tidelog.config import BrokerConfig
 from tidelog.controller import configs
@@ -216,7 +218,7 @@ class TestProposals:
     def test_one_that_is_lost_is_made_again(self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch) -> None:
         partition = lone.create((ME,))
         with monkeypatch.context() as patch:
-            patch.setattr(lone.node, "_ask_controller", lambda ask: None)
+            patch.setattr(lone.node._proposals, "_ask_controller", lambda ask: None)
             self.ask(lone, partition, 9, 1)
             lone.services.settle()
         lone.services.advance(2 * PROPOSAL_REPEAT_MS)
@@ -229,10 +231,10 @@ class TestProposals:
         partition = lone.create((ME,))
         with monkeypatch.context() as patch:
             patch.setattr(lone.node.membership, "broker_epoch", -1)
-            patch.setattr(lone.node, "_ask_controller", lambda ask: None)
+            patch.setattr(lone.node._proposals, "_ask_controller", lambda ask: None)
             self.ask(lone, partition, 9, 1)
             lone.services.settle()
-        assert lone.node._proposals[partition.hosted.key].broker_epoch == -1
+        assert lone.node._proposals._open[partition.hosted.key].broker_epoch == -1
         lone.services.advance(2 * PROPOSAL_REPEAT_MS)
         assert lone.image.in_sync == (ME, OTHER)
 
@@ -242,7 +244,7 @@ class TestProposals:
         """It may have lost power meanwhile. As a member it could lead, with nothing."""
         partition = lone.create((ME,))
         with monkeypatch.context() as patch:
-            patch.setattr(lone.node, "_ask_controller", lambda ask: None)
+            patch.setattr(lone.node._proposals, "_ask_controller", lambda ask: None)
             self.ask(lone, partition, 9, 1)
             lone.services.settle()
         lone.decide(BrokerRegistered(OTHER, UUID(int=6), "there", 9092, broker_epoch=10))

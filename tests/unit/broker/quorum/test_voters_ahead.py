@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.broker.quorum.partitions import REPEAT_MS, QuorumPartitions
-from tidelog.controller.image import PartitionImage
+from tidelog.broker.quorum.partitions import REPEAT_MS, ClusterPorts, QuorumPartitions
+from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import InSyncAsk
 from tidelog.replication.votes import Timing
 from tidelog.sim.disk import SimulatedDisk
@@ -26,20 +26,23 @@ class Quiet:
 
 
 @pytest.fixture
-def quorum() -> QuorumPartitions:
+def asked() -> list[Any]:
+    """Of the controllers."""
+    return []
+
+
+@pytest.fixture
+def quorum(asked: list[Any]) -> QuorumPartitions:
     disk = SimulatedDisk()
     disk.make_directory("data")
     voter = SimpleNamespace(key=KEY, replica=SimpleNamespace(epoch=5000))
     host: Any = SimpleNamespace(me=1, hosted={KEY: voter})
     quiet: Any = Quiet()
-    quorum = QuorumPartitions(host, disk, "data", quiet, quiet, lambda: 0.5, Timing(), None)
-    quorum.broker_epoch = lambda: 4
-    return quorum
+    cluster = ClusterPorts(ClusterImage, lambda: 4, asked.append)
+    return QuorumPartitions(host, disk, "data", quiet, quiet, lambda: 0.5, Timing(), None, cluster)
 
 
-def test_they_say_so_until_they_are_overtaken(quorum: QuorumPartitions) -> None:
-    asked: list[Any] = []
-    quorum.ask_controller = asked.append
+def test_they_say_so_until_they_are_overtaken(quorum: QuorumPartitions, asked: list[Any]) -> None:
     voter = quorum._host.hosted[KEY]
     quorum.outvoted(voter, APPOINTED)
     quorum.tick(1000)

@@ -10,7 +10,7 @@ from uuid import UUID
 import uvloop
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.node.node import NodeMessage
+from tidelog.broker.node.ports import NodeMessage
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage

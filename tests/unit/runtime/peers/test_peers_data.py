@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from loopback import LoopbackCluster, on_loop, until
 
-from tidelog.broker.node.node import NodeMessage
+from tidelog.broker.node.ports import NodeMessage
 from tidelog.errors import ErrorCode
 from tidelog.log.storage import Buffer, Region
 from tidelog.replication.messages import Bytes, FetchAsk, FetchGot, FetchItem, FetchPart

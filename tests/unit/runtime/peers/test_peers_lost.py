@@ -11,7 +11,7 @@ import pytest
 from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
 from interop.wire import ConnectionEnded, Wire
-from tidelog.broker.node.node import Answered, Asked
+from tidelog.broker.node.ports import Answered, Asked
 from tidelog.controller.messages import HeartbeatAsk, HeartbeatGot
 from tidelog.errors import ErrorCode
 from tidelog.protocol import follower_fetch

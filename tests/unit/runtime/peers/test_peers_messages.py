@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopback import LoopbackCluster, LoopbackNode, on_loop, until
 
-from tidelog.broker.node.node import Answered, Asked, NodeMessage
+from tidelog.broker.node.ports import Answered, Asked, NodeMessage
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.messages import (
     ControllerAsk,

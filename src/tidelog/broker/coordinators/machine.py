@@ -1,0 +1,121 @@
+"""The state of one partition of an internal topic, alive: carries out what the pure part of it decides.
+
+Answers go to the promises that wait for them, records to the log, deadlines to one alarm. What only groups or
+only transactions ask for is carried out by :mod:`~tidelog.broker.coordinators.group_machine` and
+:mod:`~tidelog.broker.coordinators.transaction_machine`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from tidelog.broker.coordinators.alarm import Alarm
+from tidelog.broker.coordinators.shard import Shard
+from tidelog.broker.promise import Promise
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.shard_effects import NO_PRODUCER_ID, Answer, Now, Write
+
+E = TypeVar("E")
+T = TypeVar("T")
+
+
+class Decider(Protocol):
+    """The pure part: requests and time in, effects out."""
+
+    @property
+    def next_ms(self) -> int | None:
+        """When :meth:`pass_to` wants to be called next."""
+
+    def pass_to(self, now: Now) -> Sequence[Any]: ...
+
+    def start(self, now: Now) -> Sequence[Any]: ...
+
+    def stop(self) -> Sequence[Any]: ...
+
+
+class CoordinatorMachine(Generic[E]):
+    """``E``: the effects besides answers and writes."""
+
+    def __init__(self, shard: Shard[Any], decider: Decider) -> None:
+        self._shard = shard
+        self._decider = decider
+        self._services = shard.services
+        self._alarm = Alarm(shard.services, self._time_passed)
+        self._stopped = False
+
+    # -- requests ----------------------------------------------------------------------
+
+    def now(self) -> Now:
+        return Now(self._services.uptime_ms(), self._services.now_ms())
+
+    def ask(self, request: Callable[[Promise[Any], Now], Iterable[Answer | Write | E]]) -> Promise[Any]:
+        """Do something that is answered later. The promise is of the answer, or of the TidelogError that
+        refuses it.
+        """
+        answer: Promise[Any] = Promise()
+        try:
+            effects = request(answer, self.now())
+        except TidelogError as refusal:
+            answer.keep(refusal)
+            return answer
+        self._perform(effects)
+        return answer
+
+    def tell(self, request: Callable[[Now], tuple[T, Iterable[Answer | Write | E]]]) -> T:
+        """Do something that is answered at once, whatever follows from it. Raises the refusal."""
+        answer, effects = request(self.now())
+        self._perform(effects)
+        return answer
+
+    @property
+    def is_sure(self) -> bool:
+        return self._shard.partition.is_sure
+
+    def when_sure(self, then: Callable[[bool], None]) -> None:
+        """Tell whether nobody coordinated in our place when this was asked."""
+        self._shard.when_sure(then)
+
+    # -- effects -----------------------------------------------------------------------
+
+    def _perform(self, effects: Iterable[Answer | Write | E], *, written: bool = False) -> None:
+        """``written``: they follow from a write that is committed, or refused."""
+        for effect in effects:
+            if isinstance(effect, Answer):
+                if written:
+                    effect.waiter.keep(effect.answer)
+                else:
+                    self._shard.answer(effect.waiter, effect.answer)
+            elif isinstance(effect, Write):
+                self._write(effect)
+            else:
+                self._carry_out(effect)
+        if not self._stopped:
+            self._alarm.set(self._decider.next_ms)
+
+    def _carry_out(self, effect: E) -> None:
+        """What only this kind of machine does."""
+        raise NotImplementedError
+
+    def _write(self, write: Write) -> None:
+        def done(error: ErrorCode) -> None:
+            self._perform(write.then(error, self.now()), written=True)
+
+        self._shard.append(
+            write.records,
+            done,
+            producer_id=write.producer_id,
+            epoch=write.producer_epoch,
+            transactional=write.producer_id != NO_PRODUCER_ID,
+        )
+
+    def _time_passed(self) -> None:
+        self._perform(self._decider.pass_to(self.now()))
+
+    # -- what the shard tells ----------------------------------------------------------
+
+    def start(self) -> None:
+        self._perform(self._decider.start(self.now()))
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._alarm.cancel()
+        self._perform(self._decider.stop())
