@@ -7,6 +7,7 @@ the metadata store), and settings that are handed in.
 
 from collections import deque
 from collections.abc import Hashable, Iterator
+from enum import Enum
 from typing import Any, ClassVar, Self
 
 Data = tuple[tuple[str, Hashable], ...]
@@ -67,7 +68,7 @@ def _copied(value: Any) -> Any:
 def _is_value(value: Any) -> bool:
     """Whether it is compared by what it says, and not by which object it is."""
     of: Any = type(value)
-    return of.__eq__ is not object.__eq__ or isinstance(value, type)
+    return of.__eq__ is not object.__eq__ or isinstance(value, Enum | type | None)
 
 
 def _fields(value: Any) -> Iterator[tuple[str, Any]]:
