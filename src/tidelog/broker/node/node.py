@@ -22,7 +22,8 @@ from tidelog.broker.partitions.table import Logs, PartitionTable
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.config import BrokerConfig
 from tidelog.controller import elections
-from tidelog.controller.controller import Controller, SessionTiming
+from tidelog.controller.controller import SessionTiming
+from tidelog.controller.driver import ControllerDriver
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import (
@@ -96,7 +97,7 @@ class Node:
         self.metadata.on_change = self._metadata_changed
         self.metadata.on_active = self._activity_changed
         self._heartbeats = HeartbeatGate(self.metadata.hosted, self.host.serving)
-        self.controller = Controller(self.metadata, config, session)
+        self.controller = ControllerDriver.of(self.metadata, config, session)
         self.membership = self._new_membership(registration, session)
         self.partitions = PartitionTable(
             self.host, logs, services, self.membership.alone, self._may_be_decided
