@@ -38,12 +38,12 @@ class Driver:
 
     def execute(self, name: str, words: Mapping[str, str]) -> Iterator[str]:
         own = getattr(self, f"do_{name}", None)
-        before = dict(self.machine.as_data())
+        before = self.machine.copied()
         yield from call(own, words, {}) if own is not None else self.event(name, words)
-        after = dict(self.machine.as_data())
         for field in self.shown:
-            if after[field] != before[field]:
-                yield f"  {field.lstrip('_')}: {told(before[field])} -> {told(after[field])}"
+            old, new = getattr(before, field), getattr(self.machine, field)
+            if old != new:
+                yield f"  {field.lstrip('_')}: {told(old)} -> {told(new)}"
 
     def event(self, name: str, words: Mapping[str, str]) -> Iterator[str]:
         return self.outcome(lambda machine: call(getattr(machine, name), words, self.given))

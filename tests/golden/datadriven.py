@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_type_hints
+from uuid import UUID
 
 import msgspec
 
@@ -95,6 +96,8 @@ def told(value: Any) -> str:
     if isinstance(value, msgspec.Struct):
         defaults = {each.name: each.default for each in msgspec.structs.fields(value)}
         return _fields(value, {name: getattr(value, name) for name in value.__struct_fields__}, defaults)
+    if isinstance(value, UUID):
+        return f"#{value.int}"
     if isinstance(value, Tail):
         return f"{value.last_epoch}@{value.end_offset}"
     if hasattr(value, "_asdict"):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
+from core_controller import ControllerDriver
 from core_machines import Driver, ElectionDriver, ReplicaDriver
 from datadriven import call, parse, run
 
@@ -43,6 +44,9 @@ class Stage:
     ) -> None:  # fmt: skip
         limits = Limits(min_in_sync, lag_max_ms, durable, degrade_after_ms=degrade_after_ms)
         self._add(me, ReplicaDriver(mode, limits, me))
+
+    def do_controller(self, me: int = 9) -> None:
+        self._add(me, ControllerDriver())
 
     def do_election(self, voters: tuple[int, ...], me: int = 1, epoch: int = 0) -> None:
         self._add(me, ElectionDriver(me, voters, epoch))
