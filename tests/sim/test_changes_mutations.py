@@ -24,7 +24,7 @@ def seal_in_memory_only(patch: pytest.MonkeyPatch) -> None:
 
     def write(self: Sealing) -> None:
         replica = self._hosted.replica
-        replica.sealed_end_offset = replica.log.end_offset
+        replica.seal(replica.log.end_offset)
 
     patch.setattr(Sealing, "_write", write)
 
@@ -41,7 +41,7 @@ def commit_behind_the_seal(patch: pytest.MonkeyPatch) -> None:
     def found(self: Sealing) -> None:
         original(self)
         if self._hosted.replica.sealed_end_offset is not None:
-            self._hosted.replica.sealed_end_offset = 1 << 60
+            self._hosted.replica.seal(1 << 60)
 
     patch.setattr(Sealing, "found", found)
 

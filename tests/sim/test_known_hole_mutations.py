@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from tidelog.broker.node.kept_promises import KeptPromises
-from tidelog.broker.partitions.partition import Partition
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.promises import Kept
 from tidelog.controller.successions import isr, primary_backup
@@ -15,6 +14,7 @@ from tidelog.errors import InvariantViolation
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
+from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import known_holes
 from tidelog.sim.telling import StoryFailed
@@ -91,13 +91,7 @@ def go_on_while_members_follow(patch: pytest.MonkeyPatch) -> None:
 
 def commit_in_doubt(patch: pytest.MonkeyPatch) -> None:
     """A leader that may have a successor takes no more records, but commits what it has."""
-    original = Partition.__init__
-
-    def init(self: Partition, *args: Any, **named: Any) -> None:
-        original(self, *args, **named)
-        self.replica.is_doubted = lambda: False
-
-    patch.setattr(Partition, "__init__", init)
+    patch.setattr(Replica, "ask_before_commit", lambda self, is_doubted: None)
 
 
 class Mutation(NamedTuple):

@@ -10,9 +10,10 @@ import pytest
 from tidelog.broker.node.heartbeat_gate import HeartbeatGate
 from tidelog.broker.node.membership import Membership
 from tidelog.controller import elections
-from tidelog.controller.controller import Controller
+from tidelog.controller.driver import ControllerDriver
+from tidelog.controller.effects import Reply, Submit
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.messages import InSyncGot
+from tidelog.controller.messages import InSyncAsk, InSyncGot
 from tidelog.errors import ErrorCode, InvariantViolation
 from tidelog.replication.replica import Replica
 from tidelog.replication.serving import Serving
@@ -21,8 +22,6 @@ from tidelog.sim.checkers.replicas import ReplicaChecker
 from tidelog.sim.stories import proposals as stories
 from tidelog.sim.story import Story
 from tidelog.sim.telling import StoryFailed
-
-NONE = ErrorCode.NONE
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -35,16 +34,27 @@ def refuse_without_a_trace(patch: pytest.MonkeyPatch) -> None:
 def refuse_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """A leader is told that its proposal is refused before the controllers agree."""
 
-    def change(self: Controller, wish: Any, answer: Any) -> None:
+    original = ControllerDriver._submit
+
+    def submit(self: ControllerDriver, effect: Submit) -> None:
+        ask, token = effect
+        if not isinstance(ask, InSyncAsk) or token is None:
+            original(self, effect)
+            return
+
+        def tell(error: ErrorCode) -> None:
+            if token in self._waiting:
+                self.run([Reply(token, InSyncGot(ask.wish, error))])
+
         def decide(image: ClusterImage) -> Any:
-            records, error = elections.change_in_sync(image, wish, self._rules.at(image), self._rank)
+            records, error = self._controller.decide(ask, image)
             if error:
-                answer(InSyncGot(wish, error))
+                tell(ErrorCode(error))
             return records
 
-        self._store.submit(decide, lambda error: answer(InSyncGot(wish, error.code if error else NONE)))
+        self._store.submit(decide, lambda error: tell(error.code if error else ErrorCode.NONE))
 
-    patch.setattr(Controller, "_change_in_sync", change)
+    patch.setattr(ControllerDriver, "_submit", submit)
 
 
 def begin_again_with_a_snapshot(patch: pytest.MonkeyPatch) -> None:

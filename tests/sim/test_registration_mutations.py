@@ -10,6 +10,7 @@ import pytest
 from tidelog.broker.node.membership import Membership
 from tidelog.controller import brokers, elections, logs
 from tidelog.controller.controller import Controller
+from tidelog.controller.effects import Effects
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import HeartbeatAsk
 from tidelog.errors import ErrorCode, InvariantViolation
@@ -54,9 +55,9 @@ def take_heartbeats_of_any_process(patch: pytest.MonkeyPatch) -> None:
     """What one process of a broker says counts for the next."""
     original = Controller._heartbeat
 
-    def heartbeat(self: Controller, ask: HeartbeatAsk, now_ms: int, answer: Any) -> None:
+    def heartbeat(self: Controller, ask: HeartbeatAsk, now_ms: int, token: int) -> Effects:
         broker_epoch = self._store.image.registration_epoch(ask.broker_id)
-        original(self, ask._replace(broker_epoch=broker_epoch, metadata_offset=1 << 40), now_ms, answer)
+        return original(self, ask._replace(broker_epoch=broker_epoch, metadata_offset=1 << 40), now_ms, token)
 
     patch.setattr(Controller, "_heartbeat", heartbeat)
 

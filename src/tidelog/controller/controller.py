@@ -1,5 +1,7 @@
 """The active controller: registers brokers, notices their silence, and decides through the metadata log.
 
+A state machine: events go in, and what is to be decided and answered comes out (:mod:`.effects`).
+
 Only sessions (when a broker was last heard of) live here and not in the log: a new controller begins with a
 full session for everybody, and so fences nobody for its predecessor's death.
 
@@ -9,13 +11,25 @@ may stop. Both steps may be asked for any number of times.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from tidelog.config import BrokerConfig
 from tidelog.controller import alike, brokers, elections, leadership, logs, promises
 from tidelog.controller.configs import EVERY_BROKER
-from tidelog.controller.elections import InSyncWish
+from tidelog.controller.effects import (
+    Balance,
+    Decided,
+    Decision,
+    Effects,
+    Fence,
+    Keep,
+    Reconsider,
+    Register,
+    Relieve,
+    Reply,
+    Submit,
+)
 from tidelog.controller.image import BrokerImage, ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
@@ -31,19 +45,16 @@ from tidelog.controller.messages import (
     RegisterAsk,
     RegisterGot,
 )
-from tidelog.controller.records import BrokerRegistered, MetadataRecord
+from tidelog.controller.records import BrokerRegistered
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.standing import NEWCOMER, UNHEARD, Standing
-from tidelog.controller.store import Decide, MetadataStore
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.machine import Machine
 
 logger = logging.getLogger(__name__)
 
-Answer = Callable[[ControllerGot], None]
-
 NEWCOMER_MS = 20_000
-NOBODY: Mapping[int, int] = {}
+NO_TIMES: Mapping[int, int] = {}
 STANDSTILL_MS = 500  # Between two ticks. Nobody could be heard for the rest, so nobody is judged by it.
 
 
@@ -52,10 +63,20 @@ class SessionTiming(NamedTuple):
     grace_ms: int = 100  # after its connection closed
 
 
+class MetadataView(Protocol):
+    """What a controller may ask the metadata store."""
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def committed_offset(self) -> int: ...
+
+
 class Controller(Machine):
     SURROUNDINGS = frozenset({"_store", "_timing", "_rules", "_alike", "_balance_interval_ms", "_me"})
 
-    def __init__(self, store: MetadataStore, config: BrokerConfig, timing: SessionTiming) -> None:
+    def __init__(self, store: MetadataView, config: BrokerConfig, timing: SessionTiming) -> None:
         self._store = store
         self._timing = timing
         self._deadlines: dict[int, int] = {}  # broker → when it is taken for dead
@@ -82,7 +103,7 @@ class Controller(Machine):
         seconds = config.leader_imbalance_check_interval_seconds if config.auto_leader_rebalance_enable else 0
         self._balance_interval_ms = 1000 * seconds
 
-    def activate(self, now_ms: int, silent_since_ms: Mapping[int, int] = NOBODY) -> None:
+    def activate(self, now_ms: int, silent_since_ms: Mapping[int, int] = NO_TIMES) -> None:
         """This node leads the metadata log now, and everything earlier leaders decided is applied.
 
         Everybody gets a whole session to be heard of, for they spoke to another controller until now. Not so
@@ -107,44 +128,31 @@ class Controller(Machine):
         self.active = False
         self._deadlines.clear()
 
-    def _submit(self, decide: Decide) -> None:
-        self._store.submit(decide, lambda error: None)
-
     # --- silence --------------------------------------------------------------------------------------------
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> Effects:
         away_ms = now_ms - self._now_ms - STANDSTILL_MS
         self._now_ms = now_ms
         if not self.active:
-            return
+            return []
         if away_ms > 0:
             self._deadlines = {broker: deadline + away_ms for broker, deadline in self._deadlines.items()}
-        for broker_id in [broker for broker, deadline in self._deadlines.items() if deadline <= now_ms]:
-            # A disk that fails while the first one is fenced ends the activity, and with it all sessions.
-            if self._deadlines.pop(broker_id, None) is not None:
-                self._fence(broker_id)
+        silent = [broker for broker, deadline in self._deadlines.items() if deadline <= now_ms]
+        for broker_id in silent:
+            del self._deadlines[broker_id]
+            self._must_know.pop(broker_id, None)
+        return [Submit(Fence(broker_id)) for broker_id in silent]
 
-    def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> None:
+    def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> Effects:
         """Its connections closed: probably its process is dead. It has a short time to show that it is not,
         unless it is known to be ``dead``.
         """
-        if self.active and broker_id in self._deadlines:
-            self._doubt_all()
-            deadline = now_ms if dead else now_ms + self._timing.grace_ms
-            self._deadlines[broker_id] = min(self._deadlines[broker_id], deadline)
-            if dead:
-                self.tick(now_ms)
-
-    def _fence(self, broker_id: int) -> None:
-        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
-            broker = image.brokers.get(broker_id)
-            if broker is None or broker.fenced:
-                return []
-            logger.warning("broker %s is fenced: nothing was heard of it", broker_id)
-            return brokers.fence(image, broker_id, self._rules.at(image), self._rank)
-
-        self._must_know.pop(broker_id, None)
-        self._submit(decide)
+        if not self.active or broker_id not in self._deadlines:
+            return []
+        self._doubt_all()
+        deadline = now_ms if dead else now_ms + self._timing.grace_ms
+        self._deadlines[broker_id] = min(self._deadlines[broker_id], deadline)
+        return self.tick(now_ms) if dead else []
 
     def _rank(self, broker_id: int) -> int:
         """Who has just come back leads only if nobody else can: its caches are cold, and clients that lost it
@@ -162,92 +170,124 @@ class Controller(Machine):
         self._events += 1
         self._doubt = self._events
 
-    def _hear(self, broker_id: int) -> None:
+    def _hear(self, broker_id: int) -> Effects:
         unheard = not self._is_heard(broker_id)
         self._events += 1
         self._heard[broker_id] = self._events
-        if unheard:
-            self._submit(lambda latest: [*elections.settle_all(latest, self._rules.at(latest), self._rank)])
+        return [Submit(Reconsider())] if unheard else []
 
     # --- order ----------------------------------------------------------------------------------------------
 
-    def keep_in_order(self, now_ms: int) -> None:
+    def keep_in_order(self, now_ms: int) -> Effects:
         """Leadership where it belongs: away from brokers that are drained, and now and then back to the
         preferred replicas.
         """
+        effects: Effects = []
         if not self.active:
-            return
+            return effects
         image = self._store.image
         standing = Standing.of(image)
         if next(leadership.strays(image, standing), None) is not None:
-            self._submit(lambda latest: [*elections.settle_all(latest, self._rules.at(latest), self._rank)])
+            effects.append(Submit(Reconsider()))
         interval_ms = self._balance_interval_ms
         if interval_ms and now_ms - self._balanced_ms >= interval_ms:
             self._balanced_ms = now_ms
             if next(leadership.misplaced(image, standing), None) is not None:
-                self._submit(lambda latest: leadership.balance(latest, self._rank))
+                effects.append(Submit(Balance()))
+        return effects
 
     # --- requests -------------------------------------------------------------------------------------------
 
-    def handle(self, ask: ControllerAsk, now_ms: int, answer: Answer) -> None:
-        match ask:
-            case RegisterAsk():
-                self._register(ask, now_ms, answer)
-            case HeartbeatAsk():
-                self._heartbeat(ask, now_ms, answer)
-            case InSyncAsk(wish):
-                self._change_in_sync(wish, answer)
-            case KeptAsk(broker_id, broker_epoch, kept):
-                self._store.submit(
-                    lambda image: promises.confirm(
-                        image, broker_id, broker_epoch, kept, self._rules.at(image)
-                    ),
-                    lambda error: answer(KeptGot(broker_id, broker_epoch, kept, _code(error))),
-                )
-            case OfflineAsk(broker_id, broker_epoch, partitions, healed, unwritable):
-                decide = logs.bring_online if healed else logs.fail if unwritable else logs.take_offline
-                self._store.submit(
-                    lambda image: decide(
-                        image, broker_id, broker_epoch, partitions, self._rules.at(image), self._rank
-                    ),
-                    lambda error: answer(
-                        OfflineGot(broker_id, broker_epoch, partitions, _code(error), healed, unwritable)
-                    ),
-                )
+    def handle(self, ask: ControllerAsk, now_ms: int, token: int) -> Effects:
+        """The answer comes as a :class:`.Reply` with ``token``."""
+        if isinstance(ask, HeartbeatAsk):
+            return self._heartbeat(ask, now_ms, token)
+        return [Submit(Register(ask, now_ms) if isinstance(ask, RegisterAsk) else ask, token)]
 
-    def _change_in_sync(self, wish: InSyncWish, answer: Answer) -> None:
-        verdict = ErrorCode.NONE
+    def _heartbeat(self, ask: HeartbeatAsk, now_ms: int, token: int) -> Effects:
+        broker = self._store.image.brokers.get(ask.broker_id)
+        error = self._check_sender(ask, broker)
+        if error is not ErrorCode.NONE or broker is None:
+            got = HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced=True, number=ask.number)
+            return [Reply(token, got)]
+        self._deadlines[ask.broker_id] = now_ms + self._timing.session_ms
+        effects = self._hear(ask.broker_id)
+        if ask.leaving:
+            return [*effects, Submit(Relieve(ask), token)]
+        may_return = False
+        if broker.fenced:
+            must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
+            # It knows what ended its leaderships, so it will not act on an old picture.
+            may_return = ask.metadata_offset >= must_know
+        return [*effects, Submit(Keep(ask, may_return), token)]
 
-        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
-            nonlocal verdict
-            records, verdict = elections.change_in_sync(image, wish, self._rules.at(image), self._rank)
-            return records
+    def _check_sender(self, ask: HeartbeatAsk, broker: BrokerImage | None) -> ErrorCode:
+        if not self.active:
+            return ErrorCode.NOT_CONTROLLER
+        if broker is None:
+            return ErrorCode.BROKER_ID_NOT_REGISTERED
+        return ErrorCode.NONE if broker.broker_epoch == ask.broker_epoch else ErrorCode.STALE_BROKER_EPOCH
 
+    # --- decisions ------------------------------------------------------------------------------------------
+
+    def decide(self, decision: Decision, image: ClusterImage) -> Decided:
+        """What to write, by all that was decided before, committed or not. Refuses by raising a
+        ``TidelogError``.
+        """
+        return _DECIDE[type(decision)](self, decision, image)
+
+    def _reconsider(self, decision: Reconsider, image: ClusterImage) -> Decided:
+        return Decided([*elections.settle_all(image, self._rules.at(image), self._rank)])
+
+    def _balance(self, decision: Balance, image: ClusterImage) -> Decided:
+        return Decided(leadership.balance(image, self._rank))
+
+    def _fence(self, decision: Fence, image: ClusterImage) -> Decided:
+        broker_id = decision.broker_id
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return Decided([])
+        logger.warning("broker %s is fenced: nothing was heard of it", broker_id)
+        return Decided(brokers.fence(image, broker_id, self._rules.at(image), self._rank))
+
+    def _change_in_sync(self, ask: InSyncAsk, image: ClusterImage) -> Decided:
         # A refusal counts when it is committed, too. Told before, the leader would give up a member that the
         # next controller, which knows nothing of it, may take.
-        self._store.submit(decide, lambda error: answer(InSyncGot(wish, _code(error) or verdict)))
+        return Decided(*elections.change_in_sync(image, ask.wish, self._rules.at(image), self._rank))
 
-    def _register(self, ask: RegisterAsk, now_ms: int, answer: Answer) -> None:
-        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
-            known = image.brokers.get(ask.broker_id)
-            if known is not None and known.incarnation == ask.incarnation:
-                return []  # The same process asks again: its answer was lost.
-            # A data directory is locked by the process that uses it: the same one shows that the old process
-            # is dead. Another one may belong to a second broker with this id.
-            same = known is not None and known.directory in (None, ask.directory)
-            lives = self._deadlines.get(ask.broker_id, 0) > now_ms
-            if known is not None and not known.fenced and lives and not same:
-                raise TidelogError(
-                    f"broker {ask.broker_id} is registered and alive", ErrorCode.DUPLICATE_BROKER_REGISTRATION
-                )
-            brokers.check_newest(image, ask.broker_id, ask.known_epoch)
-            if known is not None and not known.fenced:
-                self._doubt_all()  # Its end went unnoticed, so others' may have.
-            empty = known is not None and not same
-            if empty:
-                logger.warning("broker %s has come back with another disk", ask.broker_id)
-            self._compare_settings(ask, image)
-            return brokers.register(
+    def _confirm(self, ask: KeptAsk, image: ClusterImage) -> Decided:
+        return Decided(
+            promises.confirm(image, ask.broker_id, ask.broker_epoch, ask.kept, self._rules.at(image))
+        )
+
+    def _change_logs(self, ask: OfflineAsk, image: ClusterImage) -> Decided:
+        decide = logs.bring_online if ask.healed else logs.fail if ask.unwritable else logs.take_offline
+        return Decided(
+            decide(image, ask.broker_id, ask.broker_epoch, ask.partitions, self._rules.at(image), self._rank)
+        )
+
+    def _register(self, decision: Register, image: ClusterImage) -> Decided:
+        ask, now_ms = decision
+        known = image.brokers.get(ask.broker_id)
+        if known is not None and known.incarnation == ask.incarnation:
+            return Decided([])  # The same process asks again: its answer was lost.
+        # A data directory is locked by the process that uses it: the same one shows that the old process is
+        # dead. Another one may belong to a second broker with this id.
+        same = known is not None and known.directory in (None, ask.directory)
+        lives = self._deadlines.get(ask.broker_id, 0) > now_ms
+        if known is not None and not known.fenced and lives and not same:
+            raise TidelogError(
+                f"broker {ask.broker_id} is registered and alive", ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            )
+        brokers.check_newest(image, ask.broker_id, ask.known_epoch)
+        if known is not None and not known.fenced:
+            self._doubt_all()  # Its end went unnoticed, so others' may have.
+        empty = known is not None and not same
+        if empty:
+            logger.warning("broker %s has come back with another disk", ask.broker_id)
+        self._compare_settings(ask, image)
+        return Decided(
+            brokers.register(
                 image,
                 _registration(image, ask),
                 self._rules.at(image),
@@ -255,22 +295,7 @@ class Controller(Machine):
                 forgot=ask.forgot,
                 empty=empty,
             )
-
-        def done(error: TidelogError | None) -> None:
-            code, image = _code(error), self._store.image
-            broker = image.brokers.get(ask.broker_id)
-            if code is ErrorCode.NONE and (broker is None or broker.incarnation != ask.incarnation):
-                code = ErrorCode.STALE_BROKER_EPOCH  # Another process registered before this was committed.
-            if code is ErrorCode.NONE:
-                self._registered_ms[ask.broker_id] = now_ms
-                self._must_know[ask.broker_id] = self._store.committed_offset
-            # Who must ask again is told an epoch that is committed, too: any other one may be given to its
-            # successor, and a late copy of what it asks next would know of that.
-            told = code in (ErrorCode.NONE, ErrorCode.STALE_BROKER_EPOCH)
-            epoch = image.registration_epoch(ask.broker_id) if told else -1
-            answer(RegisterGot(ask.broker_id, ask.incarnation, code, epoch))
-
-        self._store.submit(decide, done)
+        )
 
     def _compare_settings(self, ask: RegisterAsk, image: ClusterImage) -> None:
         for name, ours, theirs in alike.differences(
@@ -283,86 +308,96 @@ class Controller(Machine):
                 ask.broker_id, name, theirs, ours,
             )  # fmt: skip
 
-    def _heartbeat(self, ask: HeartbeatAsk, now_ms: int, answer: Answer) -> None:
-        broker = self._store.image.brokers.get(ask.broker_id)
-        error = self._check_sender(ask, broker)
-        if error is not ErrorCode.NONE or broker is None:
-            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced=True, number=ask.number))
-            return
-        self._deadlines[ask.broker_id] = now_ms + self._timing.session_ms
-        self._hear(ask.broker_id)
-        if ask.leaving:
-            self._relieve(ask, answer)
-            return
-        may_return = False
-        if broker.fenced:
-            must_know = self._must_know.setdefault(ask.broker_id, self._store.committed_offset)
-            # It knows what ended its leaderships, so it will not act on an old picture.
-            may_return = ask.metadata_offset >= must_know
-        self._keep(ask, answer, may_return=may_return)
-
-    def _check_sender(self, ask: HeartbeatAsk, broker: BrokerImage | None) -> ErrorCode:
-        if not self.active:
-            return ErrorCode.NOT_CONTROLLER
-        if broker is None:
-            return ErrorCode.BROKER_ID_NOT_REGISTERED
-        return ErrorCode.NONE if broker.broker_epoch == ask.broker_epoch else ErrorCode.STALE_BROKER_EPOCH
-
-    def _keep(self, ask: HeartbeatAsk, answer: Answer, *, may_return: bool) -> None:
-        """Tell a broker whether it is fenced, by all that was decided: that it is not is worth a session to
-        it, and must not be said while the decision that ends its leaderships is being committed.
+    def _keep(self, decision: Keep, image: ClusterImage) -> Decided:
+        """Whether a broker is fenced, by all that was decided: that it is not is worth a session to it, and
+        must not be said while the decision that ends its leaderships is being committed.
         """
-        fenced = True
+        ask = decision.ask
+        broker = image.brokers.get(ask.broker_id)
+        if broker is None or broker.broker_epoch != ask.broker_epoch:
+            return Decided([], verdict=True)
+        fenced = broker.fenced and not decision.may_return
+        if fenced or not broker.fenced:
+            return Decided([], verdict=fenced)
+        logger.info("broker %s is back", ask.broker_id)
+        unfenced = brokers.unfence(image, ask.broker_id, self._rules.at(image), self._rank)
+        return Decided(unfenced, verdict=False)
 
-        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
-            nonlocal fenced
-            broker = image.brokers.get(ask.broker_id)
-            if broker is None or broker.broker_epoch != ask.broker_epoch:
-                return []
-            fenced = broker.fenced and not may_return
-            if fenced or not broker.fenced:
-                return []
-            logger.info("broker %s is back", ask.broker_id)
-            return brokers.unfence(image, ask.broker_id, self._rules.at(image), self._rank)
+    def _relieve(self, decision: Relieve, image: ClusterImage) -> Decided:
+        """Others take over first, then it may go; whether it may is the verdict."""
+        ask, broker_id = decision.ask, decision.ask.broker_id
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.broker_epoch != ask.broker_epoch:
+            return Decided([], verdict=True)
+        rules_of = self._rules.at(image)
+        if not broker.leaving:
+            logger.info("broker %s wants to stop", broker_id)
+            return Decided(brokers.leave(image, broker_id, rules_of, self._rank), verdict=False)
+        # It asks again, so it has had time to hear that others lead. It serves on for those that others could
+        # lead when they have caught up; how long that is worth waiting for is its own decision.
+        if brokers.is_needed(image, broker_id):
+            return Decided([], verdict=False)
+        return Decided(brokers.fence(image, broker_id, rules_of, self._rank), verdict=True)
 
-        def done(error: TidelogError | None) -> None:
-            answer(HeartbeatGot(ask.broker_id, ask.broker_epoch, _code(error), fenced, number=ask.number))
+    # --- answers --------------------------------------------------------------------------------------------
 
-        self._store.submit(decide, done)
+    def committed(self, submitted: Submit, verdict: ErrorCode | bool | None, error: ErrorCode) -> Effects:
+        """What was decided is committed and applied; or it is not, and ``error`` says why. ``verdict``: what
+        :meth:`decide` said, None where it was not asked.
+        """
+        got = self._answer(submitted.decision, verdict, error)
+        return [] if submitted.token is None or got is None else [Reply(submitted.token, got)]
 
-    def _relieve(self, ask: HeartbeatAsk, answer: Answer) -> None:
-        """A broker wants to stop: others take over first, then it may go."""
-        broker_id = ask.broker_id
-        may_stop = False
+    def _answer(
+        self, decision: Decision, verdict: ErrorCode | bool | None, error: ErrorCode
+    ) -> ControllerGot | None:
+        match decision:
+            case Register():
+                return self._registered(decision, error)
+            case Keep(ask):
+                fenced = verdict is not False
+                return HeartbeatGot(ask.broker_id, ask.broker_epoch, error, fenced, number=ask.number)
+            case Relieve(ask):
+                granted = verdict is True and error is ErrorCode.NONE
+                if granted:
+                    self._deadlines.pop(ask.broker_id, None)
+                return HeartbeatGot(ask.broker_id, ask.broker_epoch, error, granted, granted, ask.number)
+            case InSyncAsk(wish):
+                refusal = verdict if isinstance(verdict, ErrorCode) else ErrorCode.NONE
+                return InSyncGot(wish, error or refusal)
+            case KeptAsk(broker_id, broker_epoch, kept):
+                return KeptGot(broker_id, broker_epoch, kept, error)
+            case OfflineAsk(broker_id, broker_epoch, partitions, healed, unwritable):
+                return OfflineGot(broker_id, broker_epoch, partitions, error, healed, unwritable)
+        return None  # A decision of its own.
 
-        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
-            nonlocal may_stop
-            broker = image.brokers.get(broker_id)
-            if broker is None or broker.fenced or broker.broker_epoch != ask.broker_epoch:
-                may_stop = True
-                return []
-            rules_of = self._rules.at(image)
-            if not broker.leaving:
-                logger.info("broker %s wants to stop", broker_id)
-                return brokers.leave(image, broker_id, rules_of, self._rank)
-            # It asks again, so it has had time to hear that others lead. It serves on for those that others
-            # could lead when they have caught up; how long that is worth waiting for is its own decision.
-            if brokers.is_needed(image, broker_id):
-                return []
-            may_stop = True
-            return brokers.fence(image, broker_id, rules_of, self._rank)
-
-        def done(error: TidelogError | None) -> None:
-            granted = may_stop and error is None
-            if granted:
-                self._deadlines.pop(broker_id, None)
-            answer(HeartbeatGot(broker_id, ask.broker_epoch, _code(error), granted, granted, ask.number))
-
-        self._store.submit(decide, done)
+    def _registered(self, decision: Register, code: ErrorCode) -> RegisterGot:
+        ask, now_ms = decision
+        image = self._store.image
+        broker = image.brokers.get(ask.broker_id)
+        if code is ErrorCode.NONE and (broker is None or broker.incarnation != ask.incarnation):
+            code = ErrorCode.STALE_BROKER_EPOCH  # Another process registered before this was committed.
+        if code is ErrorCode.NONE:
+            self._registered_ms[ask.broker_id] = now_ms
+            self._must_know[ask.broker_id] = self._store.committed_offset
+        # Who must ask again is told an epoch that is committed, too: any other one may be given to its
+        # successor, and a late copy of what it asks next would know of that.
+        told = code in (ErrorCode.NONE, ErrorCode.STALE_BROKER_EPOCH)
+        epoch = image.registration_epoch(ask.broker_id) if told else -1
+        return RegisterGot(ask.broker_id, ask.incarnation, code, epoch)
 
 
-def _code(error: TidelogError | None) -> ErrorCode:
-    return error.code if error else ErrorCode.NONE
+_DECIDE: Mapping[type, Callable[[Controller, Any, ClusterImage], Decided]] = {
+    Fence: Controller._fence,
+    Reconsider: Controller._reconsider,
+    Balance: Controller._balance,
+    Register: Controller._register,
+    Keep: Controller._keep,
+    Relieve: Controller._relieve,
+    InSyncAsk: Controller._change_in_sync,
+    KeptAsk: Controller._confirm,
+    OfflineAsk: Controller._change_logs,
+}
 
 
 def _registration(image: ClusterImage, ask: RegisterAsk) -> BrokerRegistered:

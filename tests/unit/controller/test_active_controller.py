@@ -8,7 +8,8 @@ import pytest
 
 from tidelog.config import BrokerConfig
 from tidelog.controller.alike import values_of
-from tidelog.controller.controller import NEWCOMER_MS, STANDSTILL_MS, Controller, SessionTiming
+from tidelog.controller.controller import NEWCOMER_MS, STANDSTILL_MS, SessionTiming
+from tidelog.controller.driver import ControllerDriver
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import (
@@ -59,7 +60,7 @@ class Cluster:
 
     def __init__(self, **settings: Any) -> None:
         self.store = Store()
-        self.controller = Controller(
+        self.controller = ControllerDriver.of(
             self.store, BrokerConfig.parse(settings), SessionTiming(SESSION_MS, GRACE_MS)
         )
         self.now_ms = 1000

@@ -7,7 +7,8 @@ import pytest
 
 from tidelog.config import BrokerConfig
 from tidelog.controller import brokers, snapshot
-from tidelog.controller.controller import Controller, SessionTiming
+from tidelog.controller.controller import SessionTiming
+from tidelog.controller.driver import ControllerDriver
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import RegisterAsk, RegisterGot
 from tidelog.controller.records import BrokerUnregistered
@@ -48,7 +49,7 @@ class Registrations:
 
     def __init__(self) -> None:
         self.store = Store()
-        self.controller = Controller(self.store, BrokerConfig.parse({}), SessionTiming())
+        self.controller = ControllerDriver.of(self.store, BrokerConfig.parse({}), SessionTiming())
         self.controller.activate(0)
         self.got: list[Any] = []
 

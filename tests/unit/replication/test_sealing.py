@@ -225,9 +225,8 @@ class TestLeadersThatNobodyVotedFor:
 
     @pytest.fixture
     def election(self) -> Election:
-        election = Election(1, VoterSet.of([1, 2, 3]), Ballot(4), Timing(), now_ms=0, chance=0.0)
-        election.hearsay_max = 500
-        return election
+        voters = VoterSet.of([1, 2, 3])
+        return Election(1, voters, Ballot(4), Timing(), now_ms=0, chance=0.0, hearsay_max=500)
 
     def test_hearsay_of_a_far_epoch_is_not_believed(self, election: Election) -> None:
         assert election.leader_named(2, 1005, 10) == []

@@ -607,7 +607,8 @@ def test_a_follower_begins_where_its_leader_does_before_it_commits() -> None:
 def test_where_replicas_vote_a_deletion_is_a_record() -> None:
     pair = Pair()
     leader, follower = (pair.at(me, pair.keys[0]) for me in (LEADER, FOLLOWER))
-    leader.replica.policy = follower.replica.policy = BY_NAME["quorum"]
+    for each in (leader, follower):
+        each.replica.set_policy(BY_NAME["quorum"])
     for _ in range(3):
         pair.append()
     pair.clock.settle()

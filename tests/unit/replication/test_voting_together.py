@@ -48,8 +48,7 @@ class Three:
             disk.make_directory("data")
             for index in range(partitions):
                 log = Log.open(disk, f"data/t-{index}", TopicConfig(), clean=False, now_ms=NOW_MS)
-                replica = Replica(me, log, BY_NAME["quorum"], Limits())
-                replica.replicas = NODES
+                replica = Replica(me, log, BY_NAME["quorum"], Limits(), replicas=NODES)
                 election = Election(me, VoterSet.of(NODES), Ballot(), Timing(), 0, 0.5, None, 20 * me)
                 hosted = Hosted(("t", index), log, replica, self.clock, host, election, self.ballots[me])
                 hosted.follow(0, -1, NODES, -1)
@@ -147,11 +146,11 @@ def test_who_has_forgotten_neither_votes_nor_stands() -> None:
     three = Three(1)
     three.clock.advance(500)
     for me in (2, 3):
-        three.at(me).election.forgot = me == 2  # type: ignore[union-attr]
+        three.at(me).election.set_forgot(me == 2)  # type: ignore[union-attr]
     three.kill(1)
     three.clock.advance(5000)
     assert three.leaders() == {}
-    three.at(2).election.forgot = False  # type: ignore[union-attr]
+    three.at(2).election.set_forgot(False)  # type: ignore[union-attr]
     three.clock.advance(2000)
     assert sum(three.leaders().values()) == 1
 

@@ -24,7 +24,8 @@ from tidelog.broker.node.sightings import Sightings
 from tidelog.broker.partitions.table import Logs, PartitionTable
 from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
 from tidelog.config import BrokerConfig
-from tidelog.controller.controller import Controller, SessionTiming
+from tidelog.controller.controller import SessionTiming
+from tidelog.controller.driver import ControllerDriver
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import (
     ControllerAsk,
@@ -80,7 +81,7 @@ class Node:
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance)
         self.metadata.hosted.before_cut = partial(logs.lower_claims, METADATA_PARTITION)
         self._heartbeats = HeartbeatGate(self.metadata.hosted, self.host.serving)
-        self.controller = Controller(self.metadata, config, session)
+        self.controller = ControllerDriver.of(self.metadata, config, session)
         self.membership = self._new_membership(registration, session)
         self.partitions = PartitionTable(
             self.host, logs, services, self.membership.alone, self._may_be_decided

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from tidelog.config import BrokerConfig
 from tidelog.controller import elections
 from tidelog.controller.controller import Controller, SessionTiming
+from tidelog.controller.driver import ControllerDriver
+from tidelog.controller.effects import Fence, Submit
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.messages import ControllerAsk, ControllerGot, HeartbeatAsk
 from tidelog.controller.records import MetadataRecord
@@ -40,9 +42,6 @@ class _Controller(Controller):
     def _is_heard(self, broker_id: int) -> bool:
         return True
 
-    def fence(self, broker_id: int) -> None:
-        self._fence(broker_id)
-
     def settle(self, image: ClusterImage) -> list[MetadataRecord]:
         return list(elections.settle_all(image, self._rules.at(image)))
 
@@ -55,10 +54,10 @@ class SmallController:
         self._new = _Controller(self._store, config, SessionTiming())
         self._new.activate(0)
 
-    def _at(self, image: ClusterImage) -> _Controller:
+    def _at(self, image: ClusterImage) -> ControllerDriver:
         """Sessions are no part of a state: nobody has just come."""
         self._store.image = image
-        return self._new.copied()
+        return ControllerDriver(self._new.copied(), self._store)
 
     def commit(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> ClusterImage:
         self._store.image = image
@@ -71,7 +70,7 @@ class SmallController:
         return self._store.image, answers
 
     def fence(self, image: ClusterImage, broker_id: int) -> ClusterImage:
-        self._at(image).fence(broker_id)
+        self._at(image).run([Submit(Fence(broker_id))])
         return self._store.image
 
     def unfence(self, image: ClusterImage, broker_id: int) -> ClusterImage:
@@ -81,4 +80,4 @@ class SmallController:
 
     def settle(self, image: ClusterImage) -> ClusterImage:
         """What follows from changed settings."""
-        return self.commit(image, self._at(image).settle(image))
+        return self.commit(image, self._new.settle(image))

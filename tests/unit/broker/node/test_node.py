@@ -80,7 +80,9 @@ class LoneNode:
             TopicCreated("t", TOPIC, [[ME, OTHER]], {"segment.bytes": "600", "min.insync.replicas": "1"}),
             PartitionChanged(TOPIC, 0, ME, 0, list(in_sync), [], ME),
         )
-        self.node.controller._hear(OTHER)  # No heartbeat: nobody would send the next ones.
+        controller = self.node.controller
+        # No heartbeat: nobody would send the next ones.
+        controller.run(controller._controller._hear(OTHER))
         partition, _ = self.node.partitions.find("t", 0)
         assert partition is not None
         return partition

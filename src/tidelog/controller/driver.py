@@ -1,0 +1,74 @@
+"""Carries out the controller's effects on the metadata store, and keeps those who wait for an answer."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tidelog.config import BrokerConfig
+from tidelog.controller.controller import NO_TIMES, Controller, SessionTiming
+from tidelog.controller.effects import Effects, Reply, Submit
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.messages import ControllerAsk, ControllerGot
+from tidelog.controller.records import MetadataRecord
+from tidelog.controller.store import MetadataStore
+from tidelog.errors import ErrorCode, TidelogError
+
+Answer = Callable[[ControllerGot], None]
+
+
+class ControllerDriver:
+    def __init__(self, controller: Controller, store: MetadataStore) -> None:
+        self._controller = controller
+        self._store = store
+        self._waiting: dict[int, Answer] = {}
+        self._last_token = 0
+
+    @classmethod
+    def of(cls, store: MetadataStore, config: BrokerConfig, timing: SessionTiming) -> "ControllerDriver":
+        return cls(Controller(store, config, timing), store)
+
+    @property
+    def active(self) -> bool:
+        return self._controller.active
+
+    def configure(self, config: BrokerConfig) -> None:
+        self._controller.configure(config)
+
+    def activate(self, now_ms: int, silent_since_ms: Mapping[int, int] = NO_TIMES) -> None:
+        self._controller.activate(now_ms, silent_since_ms)
+
+    def deactivate(self) -> None:
+        self._controller.deactivate()
+
+    def tick(self, now_ms: int) -> None:
+        self.run(self._controller.tick(now_ms))
+
+    def broker_lost(self, broker_id: int, now_ms: int, *, dead: bool = False) -> None:
+        self.run(self._controller.broker_lost(broker_id, now_ms, dead=dead))
+
+    def keep_in_order(self, now_ms: int) -> None:
+        self.run(self._controller.keep_in_order(now_ms))
+
+    def handle(self, ask: ControllerAsk, now_ms: int, answer: Answer) -> None:
+        token = self._last_token = self._last_token + 1
+        self._waiting[token] = answer
+        self.run(self._controller.handle(ask, now_ms, token))
+
+    def run(self, effects: Effects) -> None:
+        for effect in effects:
+            if isinstance(effect, Reply):
+                self._waiting.pop(effect.token)(effect.got)
+            else:
+                self._submit(effect)
+
+    def _submit(self, effect: Submit) -> None:
+        verdict: ErrorCode | bool | None = None
+
+        def decide(image: ClusterImage) -> Sequence[MetadataRecord]:
+            nonlocal verdict
+            records, verdict = self._controller.decide(effect.decision, image)
+            return records
+
+        def done(error: TidelogError | None) -> None:
+            code = error.code if error else ErrorCode.NONE
+            self.run(self._controller.committed(effect, verdict, code))
+
+        self._store.submit(decide, done)

@@ -1,0 +1,79 @@
+"""The lint rule that keeps state machines from being written by others."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tidelog_one_mutator", ROOT / "tools" / "one_mutator.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RULE = load()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "replica.epoch = 3",
+        "hosted.replica.high_watermark = 1",
+        "self._hosted.replica.high_watermark += 1",
+        "replica.epoch, other = 1, 2",
+        "self._election.needed = True",
+        "quorum.election.timing = TIMING",
+        "node.controller.active = True",
+        "del replica.policy",
+        "replica.progress[2] = Progress(0)",
+        "replica.progress[2].end_offset = 5",
+        "replica.progress.get(2).end_offset = 5",
+        "replica.progress.pop(2)",
+        "controller._must_know.clear()",
+        "setattr(election, 'forgot', True)",
+        "for replica.epoch in range(3): ...",
+        # By another name.
+        "mine = hosted.replica\nmine.epoch = 3",
+        "first, second = hosted.replica, 2\nfirst.epoch = 3",
+        "made = Replica(1, log)\nmade.epoch = 3",
+        "known = replica.progress\nknown[2] = 5",
+        "def look(seen: Replica) -> None:\n    seen.epoch = 3",
+        "def look(seen: 'Election | None') -> None:\n    seen.epoch = 3",
+        "class Hosted:\n    def lead(self):\n        self.replica.epoch = 3",
+        "def outer(replica):\n    def inner():\n        replica.epoch = 3",
+    ],
+)
+def test_what_is_found(source: str) -> None:
+    (found,) = RULE.findings_in(source, "broker/some.py")
+    assert str(found).startswith("broker/some.py:")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "replica.lead(1)",
+        "replica = hosted.replica",
+        "self.replica = replica",
+        "self.election = self._ballots = None",
+        "epoch = replica.epoch",
+        "progress = dict(replica.progress)\nprogress[2] = 5",
+        # What it asks is not a part of it.
+        "replica.log.config = config",
+        # A broker's number.
+        "def restarted(self, replica: int) -> None:\n    self.progress[replica] = Progress(0)",
+        # The class itself.
+        "class Replica:\n    def lead(self):\n        self.epoch = 3\n        self.progress[2].seen = True",
+    ],
+)
+def test_what_is_not(source: str) -> None:
+    assert RULE.findings_in(source, "broker/some.py") == []
+
+
+def test_nothing_in_the_sources() -> None:
+    assert list(RULE.check(ROOT / "src" / "tidelog")) == []
