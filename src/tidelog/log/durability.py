@@ -62,6 +62,10 @@ class Durability:
             self.failure = StorageError(reason)
         return self.failure
 
+    def mended(self) -> None:
+        """What the log was refused for was cut off."""
+        self.failure = None
+
     def lower(self, end_offset: int) -> None:
         """The log now ends at ``end_offset``: what is written there again is new, whatever was synced."""
         self.synced_end_offset = min(self.synced_end_offset, end_offset)

@@ -299,15 +299,24 @@ class Segment:
             raise BrokenChain(error.message, start, batches.parse_prefix(data)[0]) from error
 
     def place_of_cut(self, offset: int) -> tuple[int, int]:
-        """(position, offset) where the segment has to be truncated so that nothing reaches ``offset``:
-        damaged batches count as reaching it.
+        """(position, offset) where the segment has to be truncated so that nothing reaches ``offset``. Raises
+        BrokenChain if an earlier batch is damaged and would have to be dropped as well.
         """
         try:
             place = self.locate(offset)
         except BrokenChain as error:
-            _logger.error("%s, from offset %d on: %s", self.path, error.offset, error.message)
-            return error.position, min(error.offset, offset)
+            if error.offset < offset:
+                raise
+            return error.position, offset
         return place.position, min(place.base_offset, offset) if place.size else offset
+
+    def whole_to(self, offset: int) -> int:
+        """Up to where it can be read, at most ``offset``."""
+        try:
+            self.locate(offset)
+        except BrokenChain as error:
+            return min(error.offset, offset)
+        return offset
 
     def index_floor(self, offset: int) -> int:
         """Position of a batch that is not after the first one that ends at or after ``offset``."""

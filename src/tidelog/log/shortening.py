@@ -13,8 +13,10 @@ from tidelog.log.appending import Appending
 from tidelog.log.handles import HandleCache
 from tidelog.log.index import DamagedIndex
 from tidelog.log.index_build import deferring
+from tidelog.log.scan import BrokenChain
 from tidelog.log.segment import Segment
 from tidelog.log.state import NO_OFFSET
+from tidelog.log.verification import DamagedSegment
 from tidelog.protocol import batch as batches
 
 _logger = logging.getLogger(__name__)
@@ -28,21 +30,35 @@ class Shortening(Appending):
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that reaches ``offset`` or beyond; the log then ends after the last batch left.
 
-        That is at ``offset`` itself, unless it was inside a batch or in a gap of compaction.
+        That is at ``offset`` itself, unless it was inside a batch or in a gap of compaction. Raises
+        :class:`DamagedSegment` if the rest is damaged: that must be reported before the damaged records are
+        dropped. The log accepts no writes until it is truncated before the damage.
         """
         if offset >= self.end_offset:
             return
         if offset < self._row.first_offset:
             self.restart_at(offset)
             return
-        self._require_working()
+        self._require_mendable(offset)
         try:
             self._truncate(offset)
+            self._durability.mended()
         except OSError as error:
             raise self._fail("truncate", error) from error
+        except BrokenChain as error:
+            self._segments_changed()
+            damage = DamagedSegment(f"{self.directory} is damaged: {error.message}", error.offset)
+            self._durability.failure = damage
+            raise damage from error
         except CorruptBatch as error:
             # The rest cannot be read to its end: it is checked when the log is reopened.
             raise self._fail("truncate", OSError(error.message)) from error
+
+    def _require_mendable(self, offset: int) -> None:
+        """As if it worked, where it only does not because of damage that goes with ``offset``."""
+        if isinstance(self.failure, DamagedSegment) and offset <= self.failure.offset and not self.closed:
+            return
+        self._require_working()
 
     def end_if_truncated(self, offset: int) -> int:
         """Where the log would end, at most, after ``truncate_to(offset)``. May raise ``StorageError``."""
@@ -52,6 +68,19 @@ class Shortening(Appending):
             return self._row.segments[self._row.number_of(offset)].place_of_cut(offset)[1]
         except OSError as error:
             raise self._fail("truncate", error) from error
+        except BrokenChain:
+            return offset  # It will not be cut.
+
+    def whole_to(self, offset: int) -> int:
+        """Up to where the segment that holds ``offset`` can be read, at most to there. May raise
+        ``StorageError``.
+        """
+        if not self._row.first_offset <= offset < self.end_offset:
+            return offset
+        try:
+            return self._row.segments[self._row.number_of(offset)].whole_to(offset)
+        except OSError as error:
+            raise self._fail("read", error) from error
 
     def _truncate(self, offset: int) -> None:
         number = self._row.number_of(offset)
@@ -103,7 +132,7 @@ class Shortening(Appending):
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and continue at ``offset``: a follower whose leader lacks the next records."""
-        self._require_working()
+        self._require_mendable(NO_OFFSET)
         try:
             self._lower_ends(min(offset, self._row.first_offset))
             self.epochs.clear()
@@ -116,6 +145,7 @@ class Shortening(Appending):
         except OSError as error:
             raise self._fail("restart", error) from error
         self._durability.restart()
+        self._durability.mended()
         self.start_offset = self.end_offset = offset
 
     def append_batches(self, data: memoryview, now_ms: int) -> int:

@@ -169,6 +169,10 @@ class Election(Machine):
         self.retired = True
         return self._detach() if self.state is State.LEADER else []
 
+    def resume(self) -> None:
+        """The log takes writes again."""
+        self.retired = False
+
     def stalled(self, now_ms: int) -> None:
         """Our own process stood still (a busy machine, a long collection): what the others said meanwhile
         waits to be read. Nobody is judged before it was.

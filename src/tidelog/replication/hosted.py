@@ -15,6 +15,7 @@ from tidelog.errors import ErrorCode, InvariantViolation, StorageError, TidelogE
 from tidelog.log.index_build import Unindexed
 from tidelog.log.log import Log
 from tidelog.log.storage import Buffer
+from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
 from tidelog.replication.effects import (
     BeginEpoch,
@@ -529,8 +530,14 @@ class Hosted:
             return
         if self.election is not None:
             self.election.set_forgot(True)  # What it drops, it had acknowledged.
-        target = max(self.damaged_from, self.log.start_offset)
-        is_before_start = self.damaged_from < self.log.start_offset
+        try:
+            # Of two batches that do not follow each other, both are in doubt.
+            damaged_from = self.log.whole_to(self.damaged_from)
+        except StorageError as error:
+            self._fail(error)
+            return
+        target = max(damaged_from, self.log.start_offset)
+        is_before_start = damaged_from < self.log.start_offset
         self.damaged_from = None
         self.replica.log_damaged_from(target)
         if is_before_start:
@@ -538,6 +545,8 @@ class Hosted:
             self.restart_at(target)
         else:
             self._truncate(target)
+        if self.election is not None and self.log.failure is None:
+            self.election.resume()  # It had retired where the damage kept the log from being written.
         self._listener.grown(self)
 
     # --- voting ---------------------------------------------------------------------------------------------
@@ -591,6 +600,11 @@ class Hosted:
         try:
             self.before_cut(end_offset)
             self.log.truncate_to(end_offset)
+        except DamagedSegment as error:
+            # What would be left was not read for long, and does not hang together. It may have been
+            # acknowledged, so others must know before it goes. Until then the log takes part in nothing.
+            self._fail(error)
+            self.damaged(error.offset, error.message)
         except StorageError as error:
             self._fail(error)
         self._sync_if_needed()

@@ -9,6 +9,7 @@ from tidelog.sim.stories import (
     changes,
     controllers,
     damage,
+    damaged_cuts,
     disks,
     durability,
     failed_logs,
@@ -50,7 +51,7 @@ STORIES: dict[str, Told] = (
     | _named("controllers", controllers.STORIES)
     | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
     | _named("change", changes.STORIES)
-    | _named("damage", damage.STORIES)
+    | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
     | _named("disk", disks.STORIES)
     | _named("durability", durability.STORIES)
     | _named("failed_log", failed_logs.STORIES)
