@@ -203,8 +203,11 @@ class QuorumVoters:
                 anew = self._anew(voter_id, partition)
                 late = _is_late(partition, voter_id)
                 return latest.including(anew) if late else latest.without(voter_id, anew)
-        if not self.is_known(partition):
-            return None  # An operator who has to decide needs controllers that know who votes.
+        # An operator who has to decide needs controllers that know who votes.
+        return self._next_of_move(partition) if self.is_known(partition) else None
+
+    def _next_of_move(self, partition: PartitionImage) -> VoterSet | None:
+        latest, target = self.latest, partition.target
         for voter_id in target:
             # Before it has confirmed its syncs, it may not have heard that it was gone, and drop its log.
             heard = voter_id not in partition.unsynced
