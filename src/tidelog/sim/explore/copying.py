@@ -14,6 +14,7 @@ This is where a search spends its time, so both are written for speed.
 from collections import deque
 from collections.abc import Callable, Hashable
 from enum import Enum
+from functools import partial
 from itertools import count
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -144,6 +145,11 @@ class Copier:
         self._copies[id(value)] = made
         return made
 
+    def _partial(self, value: Any) -> Any:
+        made = partial(self.copy(value.func), *self.copy(value.args), **self.copy(value.keywords))
+        self._copies[id(value)] = made
+        return made
+
     def _cell(self, value: Any) -> Any:
         made = CellType()
         self._copies[id(value)] = made
@@ -179,6 +185,7 @@ _ways: dict[type, _Way] = {
     BuiltinFunctionType: Copier._builtin,
     FunctionType: Copier._function,
     CellType: Copier._cell,
+    partial: Copier._partial,
     count: Copier._count,
 }
 
@@ -276,6 +283,11 @@ class _Walk:
             self.walk(cell.cell_contents)
         self.walk(value.__defaults__)
 
+    def _partial(self, value: Any) -> None:
+        self.walk(value.func)
+        self.walk(value.args)
+        self.walk(value.keywords)
+
     def _nothing(self, value: Any) -> None: ...
 
     def _own(self, value: Any) -> None:
@@ -297,7 +309,7 @@ class _Walk:
             self.row.append(self._age(value) if name.endswith("_ms") else value)
         elif of in _VALUES:
             self.row.append(value)
-        elif of is MethodType or of is FunctionType:
+        elif of is MethodType or of is FunctionType or of is partial:
             return  # Who is told of what: that, too, is as it was made. Those that wait are in lists.
         elif name in _TIMES_BY_KEY and type(value) is dict:
             for key, each in value.items():
@@ -319,6 +331,7 @@ _insides: dict[type, _Inside] = {
     MethodType: _Walk._method,
     BuiltinFunctionType: _Walk._builtin,
     FunctionType: _Walk._function,
+    partial: _Walk._partial,
     count: _Walk._nothing,
 }
 
