@@ -9,7 +9,6 @@ import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from functools import partial
 from uuid import UUID
 
 from tidelog.broker.metadata.opening import MetadataSettings, open_metadata
@@ -79,7 +78,7 @@ class Node:
         self._peers = peers
         self.host = self._new_host(chance)
         self.metadata = self._open_metadata(storage, metadata_log, metadata, chance)
-        self.metadata.hosted.before_cut = partial(logs.lower_claims, METADATA_PARTITION)
+        self.metadata.hosted.before_cut = lambda offset: logs.lower_claims(METADATA_PARTITION, offset)
         self._heartbeats = HeartbeatGate(self.metadata.hosted, self.host.serving)
         self.controller = ControllerDriver.of(self.metadata, config, session)
         self.membership = self._new_membership(registration, session)
