@@ -31,7 +31,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def believe_every_seal(patch: pytest.MonkeyPatch) -> None:
     """Whoever held all of a sealed log when its leader said so is a member."""
-    patch.setattr(elections, "_unforgetful", lambda partition: frozenset(partition.replicas))
+    patch.setattr(elections, "unforgetful", lambda partition: frozenset(partition.replicas))
 
 
 def overlook_the_elected(patch: pytest.MonkeyPatch) -> None:

@@ -384,8 +384,6 @@ class Hosted:
             and self.replica.durable_end_offset >= self.log.end_offset
         )
 
-    # --- damage ---------------------------------------------------------------------------------------------
-
     def build_indexes(self, unindexed: Unindexed, then: Then = lambda error: None) -> None:
         """In a thread. Readers and followers that wait are served when it is done; one that failed is tried
         again when somebody asks again."""
@@ -397,6 +395,8 @@ class Hosted:
                 self.listener.grown(self)
 
         self._index_builds.begin(unindexed, done)
+
+    # --- damage ---------------------------------------------------------------------------------------------
 
     def damaged(self, offset: int, reason: str) -> None:
         """Records from ``offset`` on cannot be relied on. Everything else is still served."""

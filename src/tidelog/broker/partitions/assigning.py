@@ -29,6 +29,9 @@ class Assigner(Protocol):
     def assign(self, mine: Partition, partition: PartitionImage) -> None:
         """What the metadata says now."""
 
+    def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
+        """The partition with the newest leader that is known here."""
+
     def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
         """Whether its log may be opened only when something is noted; calls back then."""
 
@@ -110,6 +113,9 @@ class Named:
         elif (epoch, partition.leader) != (replica.epoch, replica.leader):
             hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
 
+    def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
+        return partition
+
     def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
         return False
 
@@ -145,6 +151,10 @@ class Voted:
         if begins and self._quorum.is_lost(key):
             # Nor does it before the controllers have numbered the loss, though it may be an old one.
             self._on_lost(*key)
+
+    def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
+        """The metadata log hears of elections last."""
+        return self._quorum.view(key, partition)
 
     def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
         """The log of a replica that votes is gone. That is noted first, and opened then: once there is an

@@ -10,8 +10,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from operator import is_
 from typing import Protocol
 from uuid import UUID
+
+import msgspec
 
 from tidelog.broker.partitions.assigning import Assigner, Named, NoPolls, Polls, Voted
 from tidelog.broker.partitions.assigning import stand_in as confirm_as_stand_in
@@ -122,6 +125,18 @@ class PartitionTable:
 
     def _assigner(self, partition: PartitionImage) -> Assigner:
         return self._assigners[MODES[partition.mode].leaders]
+
+    def newest(self, topic: TopicImage) -> TopicImage:
+        """The topic with the newest leaders that are known here."""
+        partitions = tuple(
+            [
+                self._assigner(partition).newest((topic.topic_id, index), partition)
+                for index, partition in enumerate(topic.partitions)
+            ]
+        )
+        if all(map(is_, partitions, topic.partitions)):
+            return topic
+        return msgspec.structs.replace(topic, partitions=partitions)
 
     def find(self, key: TopicKey, index: int) -> tuple[Partition | None, ErrorCode]:
         """The partition, or why there is none."""

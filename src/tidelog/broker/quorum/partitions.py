@@ -18,7 +18,6 @@ from tidelog.broker.quorum.voters import FORGOT, QuorumVoters, forgot
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
-from tidelog.controller.successions import elects_itself
 from tidelog.controller.successions.steps import EPOCHS_AHEAD
 from tidelog.errors import StorageError
 from tidelog.log.storage import Storage
@@ -316,11 +315,9 @@ class QuorumPartitions:
         if key not in self._voters and began.epoch > self._heard.get(key, (-1, -1))[0]:
             self._heard[key] = (began.epoch, began.sender)
 
-    def view(self, topic_id: UUID, index: int, partition: PartitionImage) -> PartitionImage:
+    def view(self, key: Key, partition: PartitionImage) -> PartitionImage:
         """The partition with the newest leader that is known here."""
-        if not elects_itself(partition):
-            return partition
-        epoch, leader = self._newest((topic_id, index))
+        epoch, leader = self._newest(key)
         if epoch < partition.leader_epoch or (epoch == partition.leader_epoch and leader == NO_BROKER):
             return partition
         if (epoch, leader) == (partition.leader_epoch, partition.leader):

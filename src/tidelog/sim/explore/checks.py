@@ -15,11 +15,11 @@ An acknowledged record lies below its leader's watermark, so what holds for the 
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.controller.successions import elects_itself
 from tidelog.protocol.records import control_type, decode_batch
 from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.checkers.votes import elects_itself
 
 if TYPE_CHECKING:
     from tidelog.sim.explore.world import World
