@@ -135,9 +135,7 @@ def open_metadata(
 
     def make_snapshots(owner: SnapshotPorts) -> MetadataSnapshots:
         between, interval_ms = settings.snapshot_bytes, settings.snapshot_interval_ms
-        return MetadataSnapshots(
-            hosted, store, received, voters, services, between, interval_ms, owner
-        )
+        return MetadataSnapshots(hosted, store, received, voters, services, between, interval_ms, owner)
 
     applied = Applied(ClusterImage() if contents is None else contents.image, applied_offset)
     quorum = MetadataQuorum(hosted, election, services, voters, make_snapshots, applied, ports)
