@@ -10,7 +10,7 @@ from typing import Any
 
 from tidelog.cli.modes import QUESTIONS
 from tidelog.config.promises import EXAMPLES, Terms, describe, may_lose, reads_go_on, writes_go_on
-from tidelog.controller.mode_changes import STEPS
+from tidelog.controller.successions.mode_changes import STEPS
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.progress import Progress
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from tidelog.broker.quorum import partitions as quorum_partitions
-from tidelog.controller.mode_changes import STEPS
+from tidelog.controller.successions.mode_changes import STEPS
 from tidelog.errors import InvariantViolation
 from tidelog.replication import sealing
 from tidelog.replication.sealing import Sealing, seal_at_end
@@ -22,11 +22,12 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 def seal_in_memory_only(patch: pytest.MonkeyPatch) -> None:
     """The leader takes no more records, but whoever is elected after it does not know."""
 
-    def write(self: Sealing) -> None:
+    def end(self: Sealing) -> None:
         replica = self._hosted.replica
-        replica.seal(replica.log.end_offset)
+        if self.wanted and replica.sealed_end_offset is None:
+            replica.seal(replica.log.end_offset)
 
-    patch.setattr(Sealing, "_write", write)
+    patch.setattr(Sealing, "_end", end)
 
 
 def overlook_the_seal(patch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from tidelog.broker.metadata.snapshots import Applied, MetadataSnapshots
 from tidelog.broker.metadata.voters import MetadataVoters
 from tidelog.controller.snapshot_store import SnapshotStore
 from tidelog.errors import InvariantViolation, TidelogError
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.effects import Truncate
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
@@ -35,17 +36,17 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def vote_before_sync(patch: pytest.MonkeyPatch) -> None:
     """The ballot is written, but nobody waits for it."""
-    original = Hosted._save
+    original = Elected._save
 
-    def save(self: Hosted, ballot: Any) -> None:
+    def save(self: Elected, ballot: Any) -> None:
         original(self, ballot)
         self._saving = False
 
-    patch.setattr(Hosted, "_save", save)
+    patch.setattr(Elected, "_save", save)
 
 
 def forget_the_ballot(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Hosted, "_save", lambda self, ballot: None)
+    patch.setattr(Elected, "_save", lambda self, ballot: None)
 
 
 def vote_for_anybody(patch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tidelog.controller import brokers, elections, mode_changes, promises, reassignment, successions
+from tidelog.controller import brokers, elections, promises, reassignment, successions
 from tidelog.controller.image import PartitionImage
+from tidelog.controller.successions import mode_changes
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules
 from tidelog.errors import InvariantViolation

@@ -14,8 +14,8 @@ import pytest
 from tidelog.broker.handlers.fetch import PendingFetch
 from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.node.node import Node
+from tidelog.broker.partitions.assigning import Named, Voted
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.partitions.table import PartitionTable
 from tidelog.controller import brokers, elections, logs
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.successions import isr, steps
@@ -286,15 +286,18 @@ def miss_a_decision(patch: pytest.MonkeyPatch) -> None:
 
 def forget_the_assignment(patch: pytest.MonkeyPatch) -> None:
     """A broker misses every fourth change of a partition."""
-    original = PartitionTable._assign
     calls = [0]
 
-    def assign(self: PartitionTable, *args: Any) -> None:
-        calls[0] += 1
-        if calls[0] % 4:
-            original(self, *args)
+    def missing(original: Callable[..., None]) -> Callable[..., None]:
+        def assign(self: Any, *args: Any) -> None:
+            calls[0] += 1
+            if calls[0] % 4:
+                original(self, *args)
 
-    patch.setattr(PartitionTable, "_assign", assign)
+        return assign
+
+    for assigner in (Named, Voted):
+        patch.setattr(assigner, "assign", missing(assigner.assign))
 
 
 def join_for_what_was_dropped(patch: pytest.MonkeyPatch) -> None:

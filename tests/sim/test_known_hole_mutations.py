@@ -11,9 +11,9 @@ from tidelog.controller.promises import Kept
 from tidelog.controller.successions import isr, primary_backup
 from tidelog.controller.successions.steps import finish_move, led_by
 from tidelog.errors import InvariantViolation
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
+from tidelog.replication.attachments.successors import Successors
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
-from tidelog.replication.policies.quorum import QuorumPolicy
 from tidelog.replication.replica import Replica
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import known_holes
@@ -75,18 +75,17 @@ def confirm_unseen(patch: pytest.MonkeyPatch) -> None:
 
 def delete_without_a_record(patch: pytest.MonkeyPatch) -> None:
     """Voters that are heard of raise their log's start, and whoever is elected later has its own."""
-    patch.setattr(QuorumPolicy, "logs_deletions", False)
+    patch.setattr(LoggedDeletions, "delete_before", Deletions.delete_before)
 
 
 def go_on_while_members_follow(patch: pytest.MonkeyPatch) -> None:
     """A leader that may have been given up goes on while all members follow it."""
-    original = Hosted.is_followed_by_all_successors
+    original = Successors.all_follow
 
-    def is_followed(self: Hosted, *, by_hand: bool = False) -> bool:
-        others = (self.successors | self.replica.maximal_in_sync) - {self.replica.me}
-        return original(self, by_hand=by_hand and not others)
+    def all_follow(self: Successors, *, by_hand: bool = False) -> bool:
+        return original(self, by_hand=by_hand and not self._able(by_hand=False))
 
-    patch.setattr(Hosted, "is_followed_by_all_successors", is_followed)
+    patch.setattr(Successors, "all_follow", all_follow)
 
 
 def commit_in_doubt(patch: pytest.MonkeyPatch) -> None:

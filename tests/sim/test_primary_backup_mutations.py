@@ -127,7 +127,7 @@ def serve_while_gathering(patch: pytest.MonkeyPatch) -> None:
     original = Hosted.lends_to
 
     def lends_to(self: Hosted, asker: int) -> bool:
-        return self.restoring is not None or original(self, asker)
+        return self.restorer.gathers or original(self, asker)
 
     patch.setattr(Hosted, "lends_to", lends_to)
 

@@ -99,7 +99,7 @@ def overlook_who_waits(patch: pytest.MonkeyPatch) -> None:
     def note_alive(self: Serving, hosted: Hosted) -> None:
         for follower, standing in self._standing.items():
             if hosted in standing.items:
-                hosted.note_alive(follower, standing.directory, standing.heard_ms)
+                hosted.voter.note_alive(follower, standing.directory, standing.heard_ms)
 
     patch.setattr(Serving, "note_alive", note_alive)
 

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from tidelog.broker.partitions.assigning import Voted
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.partitions.table import PartitionTable
 from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.controller import elections, promises, reassignment, successions
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.successions.promising import promised
 from tidelog.errors import InvariantViolation
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.restoring import Mandate
@@ -30,7 +31,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def believe_every_seal(patch: pytest.MonkeyPatch) -> None:
     """Whoever held all of a sealed log when its leader said so is a member."""
-    patch.setattr(elections, "_unforgetful", lambda partition: frozenset(partition.replicas))
+    patch.setattr(elections, "unforgetful", lambda partition: frozenset(partition.replicas))
 
 
 def overlook_the_elected(patch: pytest.MonkeyPatch) -> None:
@@ -94,36 +95,36 @@ def keep_what_was_noted(patch: pytest.MonkeyPatch) -> None:
         def clear(self) -> None:
             """Nothing is forgotten."""
 
-    original = Hosted.__init__
+    original = Elected.__init__
 
-    def begin(self: Hosted, *args: Any, **named: Any) -> None:
+    def begin(self: Elected, *args: Any, **named: Any) -> None:
         original(self, *args, **named)
         self.seen = Kept()
 
     def note_alive(self: Serving, hosted: Hosted) -> None:
         for follower, standing in self._standing.items():
             item = standing.items.get(hosted)
-            if item is not None and follower in hosted.seen:
-                hosted.note_alive(follower, standing.directory, standing.heard_ms)
+            if item is not None and follower in hosted.voter.seen:
+                hosted.voter.note_alive(follower, standing.directory, standing.heard_ms)
             elif item is not None:
-                hosted.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
+                hosted.voter.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
 
-    patch.setattr(Hosted, "__init__", begin)
+    patch.setattr(Elected, "__init__", begin)
     patch.setattr(Serving, "note_alive", note_alive)
 
 
 def tell_of_old_losses_after_a_start_only(patch: pytest.MonkeyPatch) -> None:
     """A replica that begins to vote in a running process says nothing of what it lost before."""
-    original = PartitionTable._let_vote
+    original = Voted.assign
 
-    def let_vote(self: PartitionTable, mine: Partition, partition: PartitionImage) -> None:
-        on_lost, opened = self.on_lost, mine.replica.epoch >= 0
+    def assign(self: Voted, mine: Partition, partition: PartitionImage) -> None:
+        on_lost, opened = self._on_lost, mine.replica.epoch >= 0
         if opened:
-            self.on_lost = lambda topic_id, index: None
+            self._on_lost = lambda topic_id, index: None
         original(self, mine, partition)
-        self.on_lost = on_lost
+        self._on_lost = on_lost
 
-    patch.setattr(PartitionTable, "_let_vote", let_vote)
+    patch.setattr(Voted, "assign", assign)
 
 
 def trust_who_was_brought(patch: pytest.MonkeyPatch) -> None:

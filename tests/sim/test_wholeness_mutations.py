@@ -9,9 +9,10 @@ import pytest
 
 from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.broker.quorum import voters as quorum_voters
+from tidelog.config.modes import QUORUM
 from tidelog.controller import elections
 from tidelog.controller.image import PartitionImage
-from tidelog.controller.successions import quorum
+from tidelog.controller.successions import BY_MODE, quorum
 from tidelog.errors import InvariantViolation
 from tidelog.replication.voters import VoterSet
 from tidelog.sim.checkers.violation import Violation
@@ -46,7 +47,7 @@ def stay_late_without_data(patch: pytest.MonkeyPatch) -> None:
         losses = (msgspec.structs.replace(each, late=each.late or late) for each in new.losses)
         return msgspec.structs.replace(new, losses=tuple(losses))
 
-    patch.setattr(quorum, "lost", lost)
+    patch.setitem(BY_MODE, QUORUM, BY_MODE[QUORUM]._replace(lost=lost))
 
 
 def take_a_backup_for_the_last_leader(patch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Protocol, TypeVar
 
-import msgspec
-
 from tidelog.broker.clients.fetch_sessions import FetchSessions
 from tidelog.broker.clients.reachable import Reachable
 from tidelog.broker.coordinators.coordinators import Coordinators
@@ -16,7 +14,6 @@ from tidelog.broker.transactions.admission import Admission
 from tidelog.config import BrokerConfig
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.store import MetadataStore
-from tidelog.controller.successions import elects_itself
 from tidelog.services import Services, ignore
 
 T = TypeVar("T")
@@ -66,16 +63,7 @@ class Broker:
         """The topic with the newest leaders that are known here: where the replicas vote, the metadata log
         hears of them last.
         """
-        quorum = self.partitions.quorum
-        if quorum is None or not any(elects_itself(partition) for partition in topic.partitions):
-            return topic
-        return msgspec.structs.replace(
-            topic,
-            partitions=tuple(
-                quorum.view(topic.topic_id, index, partition)
-                for index, partition in enumerate(topic.partitions)
-            ),
-        )
+        return self.partitions.newest(topic)
 
     @property
     def image(self) -> ClusterImage:

@@ -32,7 +32,7 @@ from tidelog.config.kinds import (
     split_list,
 )
 from tidelog.config.listeners import Listener, Listeners
-from tidelog.config.modes import ISR
+from tidelog.config.modes import DEFAULT
 from tidelog.config.table import row
 from tidelog.config.topic import TOPIC_SETTINGS
 
@@ -225,7 +225,7 @@ class BrokerTable:
     )
     default_replication_mode: str = row(
         TOPIC_SETTINGS["replication.mode"].kind,
-        ISR,
+        DEFAULT,
         "Replication mode of new topics that name none. Existing topics keep theirs.",
         dynamic=True,
         ours=True,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, KeysView, Sequence
 from enum import IntEnum
 from typing import Generic, TypeVar
 
@@ -165,7 +165,7 @@ class Choice(Kind[str]):
     type = ConfigType.STRING
 
     def __init__(self, *choices: str) -> None:
-        self.choices = choices
+        self.choices: Collection[str] = choices
         self.allowed = "one of " + ", ".join(choices) if len(choices) > 1 else choices[0]
 
     def parse(self, raw: Raw) -> str:
@@ -176,6 +176,14 @@ class Choice(Kind[str]):
 
     def format(self, value: str) -> str:
         return value
+
+
+class KeyOf(Choice):
+    """The name of a row of a table."""
+
+    def __init__(self, table: KeysView[str]) -> None:
+        super().__init__(*table)
+        self.choices = table  # A row may be added later.
 
 
 class ChoiceSet(Kind[frozenset[str]]):

@@ -14,7 +14,11 @@ ISR = "isr"
 PRIMARY_BACKUP = "primary-backup"
 QUORUM = "quorum"
 
-MODES = (ISR, PRIMARY_BACKUP, QUORUM)
+DEFAULT = ISR
+"""Of a topic that does not say, and of records from before topics did."""
+
+INTERNAL = ISR
+"""Of the internal topics: coordinators lead where the controllers say, and nowhere else."""
 
 _NO_DEGRADING = "only primary-backup waits for a fixed number of copies that could be reduced"
 
@@ -38,6 +42,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 """Defaults of a mode. They override broker-wide values, which were chosen without
 the mode in mind; only the topic's own setting overrides them."""
+
+MODES = DEFAULTS.keys()
+"""All modes: a row in the tables here is one."""
 
 LEAST_REPLICAS: dict[str, int] = {ISR: 1, PRIMARY_BACKUP: 1, QUORUM: 3}
 """With fewer replicas the mode has no advantage over another one."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.config.kinds import LONG_MAX, Bool, Choice, ChoiceSet, Real, ThrottledReplicas, Whole
-from tidelog.config.modes import DEFAULTS, ISR, MODES
+from tidelog.config.kinds import LONG_MAX, Bool, Choice, ChoiceSet, KeyOf, Real, ThrottledReplicas, Whole
+from tidelog.config.modes import DEFAULT, DEFAULTS, MODES
 from tidelog.config.table import Setting, Synonym, attribute_of, refuse_unknown, row, settings_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class TopicConfig:
     """Everything that can be set per topic. All of it takes effect on a live topic."""
 
     replication_mode: str = row(
-        Choice(*MODES),
-        ISR,
+        KeyOf(MODES),
+        DEFAULT,
         "The rules for commit and leader election of this topic. A new topic that names none gets "
         "the broker's `default.replication.mode` and keeps it.",
         ours=True,
@@ -283,7 +283,7 @@ def mode_of(overrides: Mapping[str, str]) -> str:
     mode it was created with when the default for new ones changes.
     """
     text = overrides.get(REPLICATION_MODE)
-    return ISR if text is None else str(topic_setting(REPLICATION_MODE).parse(text))
+    return DEFAULT if text is None else str(topic_setting(REPLICATION_MODE).parse(text))
 
 
 def defaults_from(broker: Any) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 
 from tidelog.config import check_dynamic_broker, check_topic_overrides
 from tidelog.config.topic import mode_of
-from tidelog.controller import mode_changes, promises, topics
+from tidelog.controller import promises, topics
 from tidelog.controller.alike import FOR_ALL_ALIKE
 from tidelog.controller.elections import settle_all, settle_topic
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import BrokerConfigChanged, MetadataRecord, TopicConfigChanged
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.standing import Standing
+from tidelog.controller.successions import mode_changes
 from tidelog.errors import InvalidConfig, InvalidRequest
 
 logger = logging.getLogger(__name__)

@@ -5,21 +5,27 @@ leaders propose: an image in, records out. Who leads in which mode is in
 
 import logging
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from itertools import zip_longest
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.records import MetadataRecord, PartitionChanged
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import elects_itself, lost, members_hold_all, next_state, with_members
+from tidelog.controller.successions import (
+    check_leader,
+    lost,
+    members_hold_all,
+    mode_changes,
+    next_state,
+    told,
+    unforgetful,
+    with_members,
+)
 from tidelog.controller.successions.promising import promised
-from tidelog.controller.successions.quorum import told
-from tidelog.controller.successions.steps import Rules, RulesOf, record_of, union
+from tidelog.controller.successions.steps import Rules, RulesOf, Vote, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
@@ -74,9 +80,6 @@ def without_memory(
     return msgspec.structs.replace(
         lost(partition, broker_id, tail=tail),
         leader=NO_BROKER if led else partition.leader,
-        # Not where the replicas vote: the next leader may be elected in the very epoch that this would take,
-        # and nobody would believe it.
-        leader_epoch=partition.leader_epoch + (led and not elects_itself(partition)),
         in_sync=others(partition.in_sync),
         eligible=others(partition.eligible),
         last_leader=last,
@@ -184,13 +187,6 @@ def _told(
     _check_sender(image, wish)
     if wish.broker_id not in partition.replicas:
         raise TidelogError("nobody votes for that", ErrorCode.INVALID_REQUEST)
-    if not elects_itself(partition):
-        if wish.leader_epoch < partition.leader_epoch:
-            raise TidelogError("nobody votes any more", ErrorCode.FENCED_LEADER_EPOCH)
-        # Those who voted do not hear of an epoch below theirs, and would not follow.
-        return [
-            record_of(topic.topic_id, wish.partition, mode_changes.outvoted(partition, wish.leader_epoch))
-        ]
     counted = {
         member
         for member, healed in zip_longest(wish.members, wish.member_epochs, fillvalue=-1)
@@ -202,11 +198,8 @@ def _told(
         # reassignment ends by it. The leader says it again when it has heard of the present state.
         counted |= partition.remember
         voters = ()
-    new = next_state(
-        told(partition, wish.broker_id, wish.leader_epoch, voters, tuple(sorted(counted))),
-        Standing.of(image, rank),
-        rules,
-    )
+    vote = Vote(wish.broker_id, wish.leader_epoch, voters, tuple(sorted(counted)))
+    new = told(partition, vote, Standing.of(image, rank), rules)
     return [] if new == partition else [record_of(topic.topic_id, wish.partition, new)]
 
 
@@ -222,25 +215,15 @@ def _take_over(image: ClusterImage, partition: PartitionImage, wish: InSyncWish)
     """The leader has ended its time, and says who holds all of its log: from here on the controllers keep the
     in-sync set and name the leader.
     """
-    if elects_itself(partition):
-        _check_sender(image, wish)
-    else:
-        _check_proposer(image, partition, wish)
+    _check_proposer(image, partition, wish)
     if wish.leader_epoch < partition.mode_epoch or not mode_changes.ends_in_seal(partition):
         # Of an earlier time, which ended the same way. What came since may be missing there.
         raise TidelogError("sealed before it was last unsealed", ErrorCode.FENCED_LEADER_EPOCH)
-    holders = [member for member in wish.members if member in _unforgetful(partition)]
+    holders = [member for member in wish.members if member in unforgetful(partition)]
     members = tuple(member for member in holders if not why_ineligible(image, partition, wish, member))
     if wish.broker_id not in members:
         raise _Ineligible("the leader itself cannot be a member")
     return mode_changes.sealed(partition, wish.leader_epoch, wish.broker_id, members)
-
-
-def _unforgetful(partition: PartitionImage) -> AbstractSet[int]:
-    """Replicas of which a leader's word can be true, however old it is. Where the replicas vote, nothing else
-    tells an old one: one that has lost records since, in the same process, has a number for that by now.
-    """
-    return partition.remember if elects_itself(partition) else frozenset(partition.replicas)
 
 
 def _check_sender(image: ClusterImage, wish: InSyncWish) -> None:
@@ -251,10 +234,7 @@ def _check_sender(image: ClusterImage, wish: InSyncWish) -> None:
 
 def _check_proposer(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:
     _check_sender(image, wish)
-    if partition.leader != wish.broker_id or partition.leader_epoch != wish.leader_epoch:
-        raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)
-    if partition.partition_epoch != wish.partition_epoch:
-        raise TidelogError("the partition has changed meanwhile", ErrorCode.INVALID_UPDATE_VERSION)
+    check_leader(partition, wish.broker_id, wish.leader_epoch, wish.partition_epoch)
 
 
 def _check_members(image: ClusterImage, partition: PartitionImage, wish: InSyncWish) -> None:

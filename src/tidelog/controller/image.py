@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidelog.config.modes import ISR
+from tidelog.config.modes import DEFAULT
 from tidelog.controller.records import (
     BrokerConfigChanged,
     BrokerFencingChanged,
@@ -63,7 +63,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
     removing: tuple[int, ...] = ()
     # How it is replicated now. The topic's setting says how it shall be: the two differ while a change of
     # mode is under way.
-    mode: str = ISR
+    mode: str = DEFAULT
     mode_epoch: int = 0  # The leader epoch with which it came to this mode; 0 when it was created so.
     heir: int = -1  # Where the replicas vote: who shall lead instead of the present leader.
     # Where the replicas vote: one for each replica that is neither in sync nor eligible, in their order.

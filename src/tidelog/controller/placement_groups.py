@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
-from tidelog.controller.placement import Assignment, Site, check_room, spreading
+from tidelog.controller.placement import Assignment, Site, check_room
 
 
 def spread_groups(
@@ -84,10 +83,3 @@ class Placement(NamedTuple):
 
     spreading: Callable[..., Iterator[list[int]]]
     first_must_serve: bool = False  # nobody but the first replica could lead
-
-
-BY_MODE = {
-    ISR: Placement(spreading),
-    PRIMARY_BACKUP: Placement(spreading_groups, first_must_serve=True),
-    QUORUM: Placement(spreading),
-}

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from tidelog.config.modes import LEAST_REPLICAS
-from tidelog.controller import mode_changes
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.leadership import Place, every_place, find
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.standing import Rank, Standing, all_alike
-from tidelog.controller.successions import in_a_new_epoch, members_hold_all, next_state
+from tidelog.controller.successions import in_a_new_epoch, members_hold_all, mode_changes, next_state
 from tidelog.controller.successions.promising import promised
 from tidelog.controller.successions.steps import Rules, RulesOf, minimum, record_of
 from tidelog.errors import ErrorCode, TidelogError

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidelog.config.modes import ISR
+from tidelog.config.modes import DEFAULT
 from tidelog.errors import StorageError
 
 
@@ -49,7 +49,7 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
     assignments: list[list[int]]  # replicas of each partition; the first one is preferred as leader
     configs: dict[str, str]
     away: list[int] = []  # of these brokers, those that were fenced: no members until they have caught up
-    mode: str = ISR  # how its partitions are replicated
+    mode: str = DEFAULT  # how its partitions are replicated
     away_counts: bool = False  # who is away is eligible all the same: the replicas vote, and all begin empty
 
 
@@ -57,7 +57,7 @@ class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
     topic_id: UUID
     assignments: list[list[int]]  # of the new partitions only, numbered on from the existing ones
     away: list[int] = []  # as in TopicCreated
-    mode: str = ISR
+    mode: str = DEFAULT
     away_counts: bool = False
 
 
@@ -94,7 +94,7 @@ class PartitionChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="par
     offline: list[int] = []  # replicas whose logs have failed or are damaged; they take part in nothing
     adding: list[int] = []  # of the replicas, those that a reassignment brings
     removing: list[int] = []  # and those that go when all of the others are in sync
-    mode: str = ISR  # how it is replicated from now on
+    mode: str = DEFAULT  # how it is replicated from now on
     mode_epoch: int = 0  # since which leader epoch it is
     heir: int = -1  # where the replicas vote: who shall lead instead
     losses: list[Loss] = []  # where the replicas vote: one for every replica that has not been readmitted

@@ -8,15 +8,14 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.config import BrokerConfig, check_topic_overrides
-from tidelog.config.modes import ISR
+from tidelog.config.modes import DEFAULT, INTERNAL
 from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller import placement
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.placement import Site
-from tidelog.controller.placement_groups import BY_MODE as PLACEMENTS
 from tidelog.controller.records import PartitionsAdded, TopicCreated, TopicDeleted
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions import votes
+from tidelog.controller.successions import away_counts, placement_of
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 
 logger = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ def draft_creation(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -
     mode = mode_of(_with_mode(wish, config))
     partitions, replicas = _counts(image, wish, config)
     sites = _sites(image)
-    spreading = PLACEMENTS[mode].spreading
+    spreading = placement_of(mode).spreading
     return Draft(mode, replicas, sites, spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
 
 
@@ -107,14 +106,14 @@ def create(
         logger.warning("topic %s: %s", wish.name, warning)
     return TopicCreated(
         wish.name, topic_id, assignments, configs, _away(image, assignments), mode_of(configs),
-        votes(mode_of(configs)),
+        away_counts(mode_of(configs)),
     )  # fmt: skip
 
 
 def _with_mode(wish: TopicWish, config: BrokerConfig) -> dict[str, str]:
     """A new topic gets its mode for good: another default later must not change how it is replicated."""
-    default = ISR if wish.name in INTERNAL_TOPICS else config.default_replication_mode
-    if REPLICATION_MODE in wish.configs or default == ISR:
+    default = INTERNAL if wish.name in INTERNAL_TOPICS else config.default_replication_mode
+    if REPLICATION_MODE in wish.configs or default == DEFAULT:
         check_mode_of_internal(wish.name, wish.configs)
         return dict(wish.configs)
     return {**wish.configs, REPLICATION_MODE: default}
@@ -122,8 +121,8 @@ def _with_mode(wish: TopicWish, config: BrokerConfig) -> dict[str, str]:
 
 def check_mode_of_internal(name: str, configs: Mapping[str, str]) -> None:
     """Coordinators lead where the controllers say, and nowhere else."""
-    if name in INTERNAL_TOPICS and mode_of(configs) != ISR:
-        raise InvalidConfig(f"{name} holds what coordinators decide, and is always replicated by isr.")
+    if name in INTERNAL_TOPICS and mode_of(configs) != INTERNAL:
+        raise InvalidConfig(f"{name} holds what coordinators decide, and is always replicated by {INTERNAL}.")
 
 
 def _check_collision(image: ClusterImage, name: str) -> None:
@@ -151,7 +150,7 @@ def _place(
     sites = _sites(image)
     if draft is not None and draft.fits(mode, partitions, replicas, sites):
         return draft.placed
-    return list(PLACEMENTS[mode].spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
+    return list(placement_of(mode).spreading(sites, partitions, replicas, elsewhere=_assignments(image)))
 
 
 def _counts(image: ClusterImage, wish: TopicWish, config: BrokerConfig) -> tuple[int, int]:
@@ -200,7 +199,7 @@ def _check_somebody_serves(
     image: ClusterImage, assignments: Sequence[Sequence[int]], mode: str, *, first_partition: int
 ) -> None:
     for number, replicas in enumerate(assignments, first_partition):
-        if PLACEMENTS[mode].first_must_serve and image.brokers[replicas[0]].fenced:
+        if placement_of(mode).first_must_serve and image.brokers[replicas[0]].fenced:
             raise TidelogError(
                 f"broker {replicas[0]}, the primary of partition {number}, does not serve at present",
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -238,7 +237,7 @@ def add_partitions(
     _check_partition_count(total)
     placed = _place_more(image, topic, total - existing, assignments, draft)
     mode = mode_of(topic.configs)
-    return PartitionsAdded(topic.topic_id, placed, _away(image, placed), mode, votes(mode))
+    return PartitionsAdded(topic.topic_id, placed, _away(image, placed), mode, away_counts(mode))
 
 
 def _place_more(
@@ -271,7 +270,7 @@ def _place_more(
 def _spread_more(
     image: ClusterImage, topic: TopicImage, added: int, sites: Sequence[Site]
 ) -> Iterator[list[int]]:
-    return PLACEMENTS[topic.partitions[0].mode].spreading(
+    return placement_of(topic.partitions[0].mode).spreading(
         sites,
         added,
         len(topic.partitions[0].target),

@@ -87,7 +87,7 @@ class FetchLoop:
         if hosted in self._asked or hosted in self._resting:
             return
         self._partitions[hosted.key] = hosted
-        if hosted.election is not None:
+        if hosted.voter.watches_leader:
             self._electing[hosted] = None
         self._ready[hosted] = None
         self._soon()
@@ -197,8 +197,8 @@ class FetchLoop:
     def _directory(self) -> UUID | None:
         """Our disk, where that matters."""
         for hosted in self._electing:
-            if hosted.election is not None:
-                return hosted.election.directory
+            if hosted.voter.directory is not None:
+                return hosted.voter.directory
         return None
 
     def answered(self, got: FetchGot, now_ms: int) -> None:
@@ -303,7 +303,7 @@ class FetchLoop:
         if part.epoch != replica.epoch or part.offset != hosted.log.end_offset:
             return  # An answer to an ask from before something changed here.
         if part.snapshot is not None:
-            hosted.fetch_snapshot(self._leader, part.snapshot, self._peers)
+            hosted.snapshots.fetch(hosted, self._leader, part.snapshot, self._peers)
             return
         if part.diverging is not None:
             hosted.diverged(part.epoch, part.diverging)

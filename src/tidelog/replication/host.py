@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
+from tidelog.replication.attachments.successors import HEARD_WITHIN_MS
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.fetching import FetchLoop
-from tidelog.replication.hosted import HEARD_WITHIN_MS, Hosted
+from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
     FetchAsk,
     FetchGot,
@@ -113,10 +114,8 @@ class Host:
 
     def add(self, hosted: Hosted) -> None:
         self.hosted[hosted.key] = hosted
-        if hosted.snapshots is not None:
+        if hosted.snapshots.stand_for_start:
             self._fetching_snapshots.append(hosted)
-        if hosted.election is not None:
-            self.voting.add(hosted, hosted.election)
 
     def remove(self, key: PartitionKey, error: ErrorCode) -> None:
         hosted = self.hosted.pop(key)
@@ -161,7 +160,7 @@ class Host:
             self.serving.hurry(now_ms)
         self.voting.tick(now_ms, stalled=stalled)
         for hosted in self._fetching_snapshots:
-            if hosted.snapshots is not None and hosted.snapshots.fetching and not hosted.closed:
+            if hosted.snapshots.fetching and not hosted.closed:
                 hosted.snapshots.tick(now_ms)
                 self._go_on(hosted)
         self.serving.tick(now_ms)
@@ -213,8 +212,8 @@ class Host:
                 self._peers.send(sender, tail_of(self.hosted.get(key), message, self.me))
             case TailGot(_, key):
                 hosted = self.hosted.get(key)
-                if hosted is not None and hosted.restoring is not None:
-                    hosted.restoring.got(message)
+                if hosted is not None:
+                    hosted.restorer.got(message)
             case SnapshotAsk():
                 self.serving.ask_snapshot(message)
             case SnapshotGot():
@@ -222,24 +221,20 @@ class Host:
 
     def restore(self, hosted: Hosted, mandate: Mandate) -> None:
         """This replica is to lead, but may lack what others hold."""
-        restoring = hosted.restoring
-        if restoring is not None and restoring.mandate.epoch == mandate.epoch:
-            restoring.renewed(mandate)
+        if hosted.restorer.renewed(mandate):
             return
         hosted.end_restoring()
         hosted.follow(mandate.epoch, NO_BROKER, mandate.replicas, mandate.partition_epoch)
-        hosted.restoring = Restoring(hosted, mandate, self._services, self._peers)
-        hosted.restoring.start()
+        restoring = Restoring(hosted, mandate, self._services, self._peers)
+        hosted.attach(restoring)
+        restoring.start()
 
     def broker_restarted(self, broker: int) -> None:
         """It has registered anew; what it asks for from now on, it asks for completely."""
         self.serving.begin_anew(broker)
         now_ms = self._services.uptime_ms()
         for hosted in self.hosted.values():
-            if hosted.election is None:  # Voters hold what they said: it was synced.
-                hosted.replica.restarted(broker, now_ms)
-            if hosted.restoring is not None:
-                hosted.restoring.restarted(broker)
+            hosted.follower_restarted(broker, now_ms)
 
     def peer_lost(self, peer: int) -> None:
         """The connection to a node closed: leaders there are probably dead."""
@@ -283,7 +278,7 @@ class Host:
 
     def _snapshot_got(self, got: SnapshotGot) -> None:
         hosted = self.hosted.get(got.key)
-        if hosted is None or hosted.snapshots is None:
+        if hosted is None:
             return
         if hosted.snapshots.got(got) and got.epoch == hosted.replica.epoch:
             self.voting.leader_heard(hosted, got.sender, got.epoch)

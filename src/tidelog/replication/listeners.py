@@ -1,6 +1,6 @@
 """Who is told of what happens to a replica with its log, and whom it asks.
 
-A hosted replica knows its host, its server, its voters' keeper and its restorer only by these.
+A hosted replica knows its host and its server only by these.
 """
 
 from collections.abc import Callable
@@ -9,14 +9,12 @@ from uuid import UUID
 
 from tidelog.errors import StorageError
 from tidelog.replication.effects import ProposeInSync
-from tidelog.replication.messages import TailGot
 from tidelog.replication.progress import Progress
 from tidelog.replication.syncing import Syncer
 from tidelog.replication.votes import AnswerVote, AskVote, Ballot, TellLeader
 
 if TYPE_CHECKING:
     from tidelog.replication.hosted import Hosted
-    from tidelog.replication.restoring import Mandate
 
 
 class Listener(Protocol):
@@ -72,58 +70,11 @@ class Observer(Protocol):
     def role_changed(self) -> None: ...
 
 
-class TailListener(Protocol):
-    """Whoever must know what is in the log before it is committed."""
-
-    def appended(self, batches: memoryview) -> None: ...
-
-    def cut(self, end_offset: int) -> None:
-        """What came from there on is gone."""
-
-
-class VoterLog(Protocol):
-    """Whoever must know of sets of voters before they are in the log."""
-
-    def arriving(self, batches: memoryview) -> None:
-        """From a leader. Raises StorageError when they must not be appended."""
-
-    def arrived(self) -> None:
-        """They are in the log."""
-
-    def cut(self, end_offset: int) -> None: ...
-
-    def skipped(self) -> None:
-        """The log goes on at a later place: what was said in between is not known."""
-
-
 class Seen(NamedTuple):
     """Somebody who fetches a log whose replicas vote."""
 
     directory: UUID | None
     progress: Progress
-
-
-class Restorer(Protocol):
-    """Sees to it that a replica that is to lead gets what it lacks."""
-
-    @property
-    def mandate(self) -> "Mandate": ...
-
-    @property
-    def problem(self) -> str:
-        """Why it does not go on; empty while it may."""
-
-    def renewed(self, mandate: "Mandate") -> None: ...
-
-    def got(self, got: TailGot) -> None: ...
-
-    def restarted(self, broker: int) -> None: ...
-
-    def taken(self) -> None: ...
-
-    def diverged(self, diverging: tuple[int, int]) -> bool: ...
-
-    def stop(self) -> None: ...
 
 
 class Nobody:

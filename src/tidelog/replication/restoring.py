@@ -31,6 +31,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
+from tidelog.replication.attachments.restorer import NoRestorer
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Peers, TailAsk, TailGot
 from tidelog.replication.replica import Role
@@ -81,7 +82,9 @@ def needs_operator(mandate: Mandate, copies: int) -> bool:
     return copies <= 1 and mandate.last_leader == NO_BROKER
 
 
-class Restoring:
+class Restoring(NoRestorer):
+    gathers = True
+
     def __init__(self, hosted: Hosted, mandate: Mandate, services: Services, peers: Peers) -> None:
         self._hosted = hosted
         self._services = services
@@ -101,14 +104,16 @@ class Restoring:
     def start(self) -> None:
         self._ask()
 
-    def stop(self) -> None:
+    def stopped(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def renewed(self, mandate: Mandate) -> None:
+    def renewed(self, mandate: Mandate) -> bool:
         """The same epoch, and other news of the partition. Who has forgotten something since then may have
         told us of it after it had, and before we knew.
         """
+        if mandate.epoch != self.mandate.epoch:
+            return False
         forgot = self.mandate.sound - mandate.sound
         self.mandate = mandate
         if forgot:
@@ -116,6 +121,7 @@ class Restoring:
             for replica in forgot:
                 self._tails.pop(replica, None)
         self._look()
+        return True
 
     # --- asking ---------------------------------------------------------------------------------------------
 
@@ -123,7 +129,7 @@ class Restoring:
         """Everybody who has not answered yet, again and again; and those whose answer may not be true any
         more: whom we copy from, and all of them while we do not go on.
         """
-        if self._hosted.closed or self._hosted.restoring is not self:
+        if self._hosted.closed or self._hosted.restorer is not self:
             return
         self._give_up_source()
         me, source = self._hosted.replica.me, self._hosted.replica.leader
@@ -158,9 +164,12 @@ class Restoring:
         if self._copying_until is None or self._services.uptime_ms() - self._source_ms < SOURCE_WAIT_MS:
             return
         logger.warning("%s: broker %s is silent; it is not copied from any more", self._hosted.key, source)
-        self.restarted(source)
+        self._doubt(source)
 
-    def restarted(self, broker: int) -> None:
+    def follower_restarted(self, broker: int, now_ms: int) -> None:
+        self._doubt(broker)
+
+    def _doubt(self, broker: int) -> None:
         """It may have come back with less than it said: it is asked again, and not waited for."""
         self._tails.pop(broker, None)
         if self._copying_until is not None and self._hosted.replica.leader == broker:
@@ -251,6 +260,9 @@ class Restoring:
         if self._copying_until is not None and self._hosted.log.end_offset >= self._copying_until:
             self._copying_until = None
             self._look()
+
+    def skipped(self) -> None:
+        self.taken()
 
     def diverged(self, diverging: tuple[int, int]) -> bool:
         """The log we follow does not go on where ours ends. Whether nothing is dropped for that."""

@@ -25,23 +25,14 @@ is elected then seals again, unless it has never heard of the wish.
 """
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.errors import StorageError, TidelogError
 from tidelog.protocol import batch as batches
-from tidelog.protocol.records import (
-    ControlType,
-    Record,
-    control_key,
-    control_type,
-    decode_batch,
-    encode_batch,
-)
+from tidelog.protocol.records import ControlType, control_type, decode_batch
+from tidelog.replication.attachments.seal import NoSeal
 from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.replica import Role
-from tidelog.replication.view import Seal
-from tidelog.services import Services
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log
@@ -54,23 +45,17 @@ LOOK_AGAIN_MS = 20
 _BEHIND_SEAL = frozenset({ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS})
 
 
-class Sealing:
+class Pausing(NoSeal):
     """Of one replica that could lead, in a mode that does not end without it."""
 
-    __slots__ = ("_hosted", "_looking", "_propose", "_services", "since_epoch", "wanted")
-
-    def __init__(
-        self, hosted: "Hosted", services: Services, propose: Callable[["Hosted", ProposeInSync], None]
-    ) -> None:
+    def __init__(self, hosted: "Hosted") -> None:
         self._hosted = hosted
-        self._services = services
-        self._propose = propose
+        self._services = hosted.services
         self._looking = False
         self.wanted = False  # The topic is to be replicated in another way.
         self.since_epoch = 0
 
     def update(self, *, wanted: bool, since_epoch: int) -> None:
-        """What the metadata says now."""
         changed = since_epoch != self.since_epoch
         self.wanted, self.since_epoch = wanted, since_epoch
         if self._hosted.replica.role is not Role.LEADER:
@@ -83,35 +68,15 @@ class Sealing:
                 return
         self.began()
 
-    def found(self) -> None:
-        """About to lead: a log that ends in a seal stays as it is."""
-        if self._is_in_log:
-            self._hosted.replica.seal(seal_at_end(self._hosted.log, self.since_epoch))
-
-    @property
-    def _is_in_log(self) -> bool:
-        return self._hosted.replica.policy.seal is Seal.RECORD
-
     def began(self) -> None:
-        """Leads, and has written so."""
-        replica = self._hosted.replica
-        if not self._is_in_log:
-            if self.wanted != (replica.sealed_end_offset is not None):
-                replica.seal(replica.log.end_offset if self.wanted else None)
-        elif self.wanted and replica.sealed_end_offset is None:
-            self._write()
+        self._end()
         self._look_soon()
 
-    def _write(self) -> None:
-        hosted = self._hosted
-        now_ms = self._services.now_ms()
-        record = Record(hosted.log.end_offset, now_ms, control_key(ControlType.SEAL), b"", ())
-        batch = encode_batch([record], leader_epoch=hosted.replica.epoch, control=True)
-        try:
-            hosted.append(memoryview(batch), record.offset, now_ms, now_ms)
-        except TidelogError:
-            return  # The log has failed, and says so; another one will lead and seal.
-        hosted.replica.seal(record.offset + 1)
+    def _end(self) -> None:
+        """The log ends here, or goes on."""
+        replica = self._hosted.replica
+        if self.wanted != (replica.sealed_end_offset is not None):
+            replica.seal(replica.log.end_offset if self.wanted else None)
 
     # --- telling the controllers ----------------------------------------------------------------------------
 
@@ -123,13 +88,20 @@ class Sealing:
     def _look(self) -> None:
         hosted = self._hosted
         replica = hosted.replica
-        if hosted.closed or replica.role is not Role.LEADER or replica.sealed_end_offset is None:
+        if (
+            hosted.closed
+            or hosted.seal is not self
+            or replica.role is not Role.LEADER
+            or replica.sealed_end_offset is None
+        ):
             self._looking = False
             return
         members = None if self._services.perturb("late seal") else self._holders()
         if members is not None and members != replica.proposed:
             replica.propose_holders(members)
-            self._propose(hosted, ProposeInSync(members, replica.epoch, replica.partition_epoch, sealed=True))
+            hosted.listener.proposed(
+                hosted, ProposeInSync(members, replica.epoch, replica.partition_epoch, sealed=True)
+            )
         self._services.later(LOOK_AGAIN_MS, self._look)
 
     def _holders(self) -> tuple[int, ...] | None:
@@ -146,6 +118,23 @@ class Sealing:
             if progress.seen and progress.end_offset >= end_offset
         ]
         return (replica.me, *others)
+
+
+class Sealing(Pausing):
+    """So does whoever is elected after it: the end is in the log."""
+
+    def found(self) -> None:
+        self._hosted.replica.seal(seal_at_end(self._hosted.log, self.since_epoch))
+
+    def _end(self) -> None:
+        hosted = self._hosted
+        if not self.wanted or hosted.replica.sealed_end_offset is not None:
+            return
+        try:
+            hosted.write_control(ControlType.SEAL, b"")
+        except TidelogError:
+            return  # The log has failed, and says so; another one will lead and seal.
+        hosted.replica.seal(hosted.log.end_offset)
 
 
 def seal_at_end(log: "Log", since_epoch: int) -> int | None:

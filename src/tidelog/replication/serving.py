@@ -8,7 +8,6 @@ heartbeat that keeps followers from electing.
 """
 
 from collections.abc import Callable, Mapping
-from typing import cast
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError
@@ -16,7 +15,8 @@ from tidelog.log.index_build import Unindexed
 from tidelog.log.reading import Unread
 from tidelog.log.verification import DamagedSegment
 from tidelog.replication.assurance import Assurance
-from tidelog.replication.election import NEVER_MS, Election
+from tidelog.replication.attachments.voter import Elected
+from tidelog.replication.election import NEVER_MS
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
     FetchAsk,
@@ -124,7 +124,7 @@ class Serving:
                 standing.items.pop(forgotten, None)
         refusals = self._count(standing, ask, now_ms)
         if self.confirming is not None and self._is_voter(standing, self.confirming):
-            cast(Election, self.confirming.election).voter_confirmed(ask.sender, standing.confirmed_ms)
+            self.confirming.voter.confirmed(ask.sender, standing.confirmed_ms)
         tell_more = bool(self.assurance) and self.assurance.asked(standing)
         self._reply(standing, refusals)
         if tell_more and standing.parked:
@@ -158,10 +158,7 @@ class Serving:
 
     def _is_voter(self, standing: Standing, hosted: Hosted) -> bool:
         """Whether this is a voter that follows here."""
-        election = hosted.election
-        if election is None or hosted not in standing.items:
-            return False
-        return election.voters.counts(standing.sender, standing.directory)
+        return hosted in standing.items and hosted.voter.counts(standing.sender, standing.directory)
 
     def _confirm(self, standing: Standing, generation: int) -> None:
         standing.confirmed_ms = max(standing.confirmed_ms, standing.answered[generation])
@@ -185,9 +182,8 @@ class Serving:
             if hosted is None or hosted.closed:
                 refusals.append(FetchPart(item.key, item.offset, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
                 continue
-            if stale and hosted.election is None:
-                # From before its last restart. It may have lost since what this would acknowledge. Replicas
-                # that vote need nobody's registration, or no controller could ever be elected.
+            if stale and hosted.voter.counts_registered_only:
+                # From before its last restart. It may have lost since what this would acknowledge.
                 refusals.append(_refusal(hosted, item, ErrorCode.STALE_BROKER_EPOCH))
                 continue
             refusal = self._acknowledged(hosted, item, ask, now_ms)
@@ -201,13 +197,9 @@ class Serving:
 
     def _acknowledged(self, hosted: Hosted, item: FetchItem, ask: FetchAsk, now_ms: int) -> FetchPart | None:
         """Count one item; what it is refused with, if it is."""
-        follower, election = ask.sender, hosted.election
-        if election is not None:
-            if election.voters.counts(follower, ask.directory):
-                election.voter_heard(follower, now_ms)
-            else:
-                follower = NO_BROKER  # It may read, but acknowledges nothing.
-        if hosted.is_behind(item.last_epoch, item.high_watermark):
+        voter = hosted.voter
+        follower = voter.counted(ask.sender, ask.directory, now_ms)
+        if item.high_watermark > hosted.log.end_offset and hosted.stand_in.is_behind(item.last_epoch):
             hosted.step_back(item.high_watermark)
         if hosted.lends_to(ask.sender):
             answer = hosted.replica.lent(item.epoch, item.offset, item.last_epoch)
@@ -219,17 +211,17 @@ class Serving:
             hosted.run(answer.effects)
         if answer.error is not ErrorCode.NONE or answer.diverging is not None:
             return _refusal(hosted, item, answer.error, answer.diverging)
-        if election is not None and (hosted.notes_fetches or follower == NO_BROKER):
-            hosted.note_fetch(ask.sender, ask.directory, item.offset, now_ms)
+        if voter.notes_fetches or follower == NO_BROKER:
+            voter.note_fetch(ask.sender, ask.directory, item.offset, now_ms)
         return None
 
-    def refresh(self, hosted: Hosted, election: Election) -> None:
+    def refresh(self, hosted: Hosted, voter: Elected) -> None:
         """Tell a leader's election when its voters were last heard of: whose ask stands goes on following,
         whatever the newest ask was about.
         """
         for follower, standing in self._standing.items():
-            if hosted in standing.items and election.voters.counts(follower, standing.directory):
-                election.voter_heard(follower, standing.heard_ms)
+            if hosted in standing.items:
+                voter.counted(follower, standing.directory, standing.heard_ms)
 
     def note_alive(self, hosted: Hosted) -> None:
         """The same for everybody who fetches a log whose voters may change. Who had everything before they
@@ -241,21 +233,14 @@ class Serving:
             if item is None:
                 continue
             if item.epoch == hosted.replica.epoch:
-                hosted.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
+                hosted.voter.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
             else:
-                hosted.note_alive(follower, standing.directory, standing.heard_ms)
+                hosted.voter.note_alive(follower, standing.directory, standing.heard_ms)
 
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         hosted = self._hosted.get(ask.key)
-        if hosted is None or hosted.snapshots is None or hosted.election is None:
-            return
-        replica, election = hosted.replica, hosted.election
-        error = replica.check_epoch(ask.epoch)
-        if error is ErrorCode.NONE and replica.role is not Role.LEADER:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if election.voters.counts(ask.sender, ask.directory):
-            election.voter_heard(ask.sender, self._services.uptime_ms())
-        self._peers.send(ask.sender, hosted.snapshots.serve(ask, error, election.epoch, election.leader))
+        if hosted is not None:
+            hosted.snapshots.asked(ask, hosted, self._peers)
 
     # --- answers --------------------------------------------------------------------------------------------
 
@@ -403,7 +388,10 @@ def _has_news(hosted: Hosted, item: FetchItem) -> bool:
     return (
         log.end_offset > item.offset
         or replica.high_watermark > item.high_watermark
-        or (item.log_start_offset < log.start_offset <= item.high_watermark and hosted.snapshots is None)
+        or (
+            item.log_start_offset < log.start_offset <= item.high_watermark
+            and not hosted.snapshots.stand_for_start
+        )
     )
 
 
@@ -411,12 +399,10 @@ def _refusal(
     hosted: Hosted, item: FetchItem, error: ErrorCode, diverging: tuple[int, int] | None = None
 ) -> FetchPart:
     """Says besides who leads, as far as we know."""
-    replica, election = hosted.replica, hosted.election
-    if error is ErrorCode.OFFSET_OUT_OF_RANGE and hosted.snapshots is not None and hosted.snapshots.newest:
-        snapshot = hosted.snapshots.newest
+    replica, snapshot = hosted.replica, hosted.snapshots.newest
+    if error is ErrorCode.OFFSET_OUT_OF_RANGE and snapshot:
         return FetchPart(item.key, item.offset, epoch=replica.epoch, leader=replica.leader, snapshot=snapshot)
-    leader = election.leader if election is not None else replica.leader
-    epoch = election.epoch if election is not None else replica.epoch
+    epoch, leader = hosted.voter.newest_leader()
     return FetchPart(
         item.key, item.offset, error, epoch, leader, replica.high_watermark, hosted.log.start_offset, None,
         diverging,

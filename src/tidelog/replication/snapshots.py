@@ -10,13 +10,18 @@ Knows neither what is in a snapshot nor where it lies: :class:`Shelf` does.
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.storage import Buffer
+from tidelog.replication.attachments.snapshots import NoSnapshots
 from tidelog.replication.messages import PartitionKey, Peers, SnapshotAsk, SnapshotGot
+from tidelog.replication.replica import Role
 from tidelog.services import Services
 from tidelog.types import SnapshotId
+
+if TYPE_CHECKING:
+    from tidelog.replication.hosted import Hosted
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +55,10 @@ class Shelf(Protocol):
     def receive(self, snapshot: SnapshotId) -> Piecewise: ...
 
 
-class Snapshots:
+class Snapshots(NoSnapshots):
     """The snapshots of one replica."""
+
+    stand_for_start = True
 
     def __init__(self, key: PartitionKey, me: int, shelf: Shelf, services: Services) -> None:
         self._key = key
@@ -67,6 +74,14 @@ class Snapshots:
     @property
     def newest(self) -> SnapshotId | None:
         return self._shelf.newest
+
+    def asked(self, ask: SnapshotAsk, hosted: "Hosted", peers: Peers) -> None:
+        replica, voter = hosted.replica, hosted.voter
+        error = replica.check_epoch(ask.epoch)
+        if error is ErrorCode.NONE and replica.role is not Role.LEADER:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        voter.counted(ask.sender, ask.directory, self._services.uptime_ms())
+        peers.send(ask.sender, self.serve(ask, error, *voter.newest_leader()))
 
     def serve(self, ask: SnapshotAsk, error: ErrorCode, epoch: int, leader: int) -> SnapshotGot:
         """``error``: why we cannot answer as a leader, if so."""
@@ -90,11 +105,11 @@ class Snapshots:
 
     @property
     def fetching(self) -> bool:
-        """While it is, the replica asks for no records."""
         return self._under_way is not None
 
-    def fetch(self, peers: Peers, leader: int, ask: SnapshotAsk) -> None:
-        """The leader's log begins too late for us."""
+    def fetch(self, hosted: "Hosted", leader: int, snapshot: SnapshotId, peers: Peers) -> None:
+        replica, directory = hosted.replica, hosted.voter.directory
+        ask = SnapshotAsk(self._me, self._key, replica.epoch, directory, snapshot, 0, PIECE_BYTES)
         if self._under_way is not None:
             return
         try:
@@ -147,7 +162,7 @@ class Snapshots:
         else:
             download.ask(now_ms)
 
-    def leader_changed(self) -> None:
+    def leader_changes(self) -> None:
         """Whoever leads now may not have this snapshot. One that is complete is worth having all the same."""
         if self._under_way is not None and not self._under_way.complete:
             self.cancel()

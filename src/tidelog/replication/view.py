@@ -3,7 +3,6 @@ the part
 of it that policies read, so that a policy can be tried with a plain object."""
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import NamedTuple, Protocol
 
 from tidelog.errors import ErrorCode
@@ -46,14 +45,6 @@ class View(Protocol):
 
     @property
     def min_in_sync(self) -> int: ...
-
-
-class Seal(Enum):
-    """How a leader ends its time when the topic is to be replicated in another way."""
-
-    NONE = "none"  # It need not: others know who holds what.
-    PAUSE = "pause"  # It takes no more records until its followers have been counted.
-    RECORD = "record"  # So does whoever is elected after it: the end is in the log.
 
 
 class Wait:

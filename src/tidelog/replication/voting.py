@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 
-from tidelog.replication.election import FOREVER_MS, NEVER_MS, Election, State
+from tidelog.replication.attachments.voter import Elected
+from tidelog.replication.election import FOREVER_MS, NEVER_MS, State
 from tidelog.replication.fetching import FetchLoop
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import LeaderBegan, PartitionKey, Peers, StandNow, VoteAnswered, VoteAsked
@@ -44,27 +45,28 @@ class Voting:
         self._services = services
         self._peers = peers
         self._chance = chance
-        self._elections: dict[Hosted, Election] = {}
+        self._voters: dict[Hosted, Elected] = {}
         self._heap: list[tuple[int, int, Hosted]] = []
         self._entries: dict[Hosted, int] = {}  # The earliest deadline under which each is in the heap.
         self._order = count()
         self._stalled_ms = NEVER_MS  # When this process last stood still.
 
-    def add(self, hosted: Hosted, election: Election) -> None:
-        self._elections[hosted] = election
+    def add(self, hosted: Hosted, voter: Elected) -> None:
+        self._voters[hosted] = voter
         self.moved(hosted)
 
     def remove(self, hosted: Hosted) -> None:
-        self._elections.pop(hosted, None)
+        self._voters.pop(hosted, None)
         self._entries.pop(hosted, None)
 
     # --- the clock ------------------------------------------------------------------------------------------
 
     def moved(self, hosted: Hosted) -> None:
         """Something happened to its election: its deadline may be an earlier one."""
-        election = hosted.election
-        if election is None or election.retired or hosted not in self._elections:
+        voter = self._voters.get(hosted)
+        if voter is None or voter.election.retired:
             return
+        election = voter.election
         if election.deadline_ms < self._entries.get(hosted, FOREVER_MS):
             self._push(hosted, election.deadline_ms)
 
@@ -83,10 +85,11 @@ class Voting:
                 self.look_at(hosted, now_ms)
 
     def look_at(self, hosted: Hosted, now_ms: int) -> None:
-        election = self._elections.get(hosted)
-        if election is None or hosted.closed:
+        voter = self._voters.get(hosted)
+        if voter is None or hosted.closed:
             return
-        self._refresh(hosted, election)
+        election = voter.election
+        self._refresh(hosted, voter)
         if now_ms - self._stalled_ms < election.timing.settle_ms:
             election.stalled(self._stalled_ms)
         if election.deadline_ms <= now_ms:
@@ -94,27 +97,28 @@ class Voting:
             tail = NO_TAIL if election.state is State.LEADER else hosted.tail
             effects = election.tick(now_ms, self._chance(), tail)
             if effects:
-                hosted.elect(effects)
-        if hosted not in self._entries and not election.retired and hosted in self._elections:
+                voter.elect(effects)
+        if hosted not in self._entries and not election.retired and hosted in self._voters:
             self._push(hosted, max(election.deadline_ms, now_ms + 1))
 
     def refresh(self, hosted: Hosted) -> None:
         """Before an election is asked whom it hears."""
-        election = self._elections.get(hosted)
-        if election is not None:
-            self._refresh(hosted, election)
+        voter = self._voters.get(hosted)
+        if voter is not None:
+            self._refresh(hosted, voter)
             self._serving.note_alive(hosted)
 
-    def _refresh(self, hosted: Hosted, election: Election) -> None:
+    def _refresh(self, hosted: Hosted, voter: Elected) -> None:
         """Whom has it heard of meanwhile?"""
+        election = voter.election
         if election.state is State.FOLLOWER:
             loop = self._loops.get(election.leader)
             heard_ms = -1 if loop is None else loop.heard_ms(hosted)
             if heard_ms > max(election.leader_heard_ms, election.doubted_ms):
                 election.leader_heard(election.leader, election.epoch, heard_ms)
         elif election.state is State.LEADER:
-            self._serving.refresh(hosted, election)
-            if hosted.snapshots is not None:
+            self._serving.refresh(hosted, voter)
+            if hosted.snapshots.stand_for_start:
                 self._serving.note_alive(hosted)
 
     # --- leaders that are lost ------------------------------------------------------------------------------
@@ -130,9 +134,10 @@ class Voting:
         """The next tick would do, but everybody's ticks are far apart, and the short grace is meant to be
         kept: whoever asks first is elected.
         """
-        election = hosted.election
-        if election is None:
+        voter = self._voters.get(hosted)
+        if voter is None:
             return
+        election = voter.election
         election.leader_lost(leader, now_ms, self._chance() if chance is None else chance)
         self.moved(hosted)
         delay_ms = election.deadline_ms - now_ms
@@ -143,39 +148,45 @@ class Voting:
         self.look_at(hosted, self._services.uptime_ms())
 
     def leader_heard(self, hosted: Hosted, leader: int, epoch: int) -> None:
-        if hosted.election is not None and leader != NO_BROKER:
-            hosted.elect(hosted.election.leader_heard(leader, epoch, self._services.uptime_ms()))
+        voter = self._voters.get(hosted)
+        if voter is not None and leader != NO_BROKER:
+            voter.elect(voter.election.leader_heard(leader, epoch, self._services.uptime_ms()))
 
     def leader_named(self, hosted: Hosted, leader: int, epoch: int) -> None:
-        election = hosted.election
-        if election is None or epoch < election.epoch:
+        voter = self._voters.get(hosted)
+        if voter is None or epoch < voter.election.epoch:
             return
-        now_ms = self._services.uptime_ms()
+        now_ms, election = self._services.uptime_ms(), voter.election
         if leader != NO_BROKER:
-            hosted.elect(election.leader_named(leader, epoch, now_ms))
+            voter.elect(election.leader_named(leader, epoch, now_ms))
         elif epoch == election.epoch:
             self.leader_lost(hosted, election.leader, now_ms)  # It has resigned.
 
     # --- messages -------------------------------------------------------------------------------------------
 
     def asked(self, asked: VoteAsked) -> None:
-        hosted = self._hosted.get(asked.key)
-        election = None if hosted is None or hosted.closed else hosted.election
-        if hosted is None or election is None:
+        voter = self._voter(asked.key)
+        if voter is None or voter.closed:
             # A request with the questions of many partitions is answered as a whole: no answer here would
             # hold back all the others.
             got = VoteGot(self._me, asked.ask.epoch, False, NO_BROKER, asked.ask.pre)
             self._peers.send(asked.sender, VoteAnswered(self._me, asked.key, got))
         elif asked.sender == asked.ask.candidate:
-            self._refresh(hosted, election)
+            hosted = self._hosted[asked.key]
+            self._refresh(hosted, voter)
             now_ms = self._services.uptime_ms()
-            hosted.elect(election.vote_asked(asked.ask, now_ms, self._chance(), hosted.tail))
+            voter.elect(voter.election.vote_asked(asked.ask, now_ms, self._chance(), hosted.tail))
+
+    def _voter(self, key: PartitionKey) -> Elected | None:
+        """That of a replica here; None where there is no such replica, or it does not vote."""
+        hosted = self._hosted.get(key)
+        return None if hosted is None else self._voters.get(hosted)
 
     def answered(self, answered: VoteAnswered) -> None:
-        hosted = self._hosted.get(answered.key)
-        if hosted is not None and hosted.election is not None:
-            now_ms = self._services.uptime_ms()
-            hosted.elect(hosted.election.vote_got(answered.got, now_ms, self._chance(), hosted.tail))
+        voter = self._voter(answered.key)
+        if voter is not None:
+            now_ms, tail = self._services.uptime_ms(), self._hosted[answered.key].tail
+            voter.elect(voter.election.vote_got(answered.got, now_ms, self._chance(), tail))
 
     def began(self, began: LeaderBegan) -> None:
         hosted = self._hosted.get(began.key)
@@ -184,7 +195,7 @@ class Voting:
 
     def stand(self, stand: StandNow) -> None:
         """The leader hands over to us."""
-        hosted = self._hosted.get(stand.key)
-        if hosted is not None and hosted.election is not None and not hosted.closed:
-            now_ms, election = self._services.uptime_ms(), hosted.election
-            hosted.elect(election.stand_now(stand.sender, stand.epoch, now_ms, self._chance(), hosted.tail))
+        voter = self._voter(stand.key)
+        if voter is not None and not voter.closed:
+            now_ms, tail = self._services.uptime_ms(), self._hosted[stand.key].tail
+            voter.elect(voter.election.stand_now(stand.sender, stand.epoch, now_ms, self._chance(), tail))

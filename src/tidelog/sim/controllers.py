@@ -125,7 +125,7 @@ class ControllerMachine(Machine):
         quorum, services = self.quorum, self.services
         if quorum is not None and services is not None and not quorum.election.retired:
             hosted, election, chance = quorum.hosted, quorum.election, self.world.chance.random()
-            hosted.elect(election.ask_votes(services.uptime_ms(), chance, hosted.tail))
+            hosted.voter.elect(election.ask_votes(services.uptime_ms(), chance, hosted.tail))
 
     @property
     def leads(self) -> bool:

@@ -20,6 +20,7 @@ from tidelog.controller import brokers, controller, elections, leadership, logs,
 from tidelog.controller.messages import ControllerAsk, ControllerGot
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log import producers
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.effects import Effect
 from tidelog.replication.election import Election, State
 from tidelog.replication.hosted import Hosted
@@ -112,7 +113,7 @@ class Coverage:
             self._watch_state(Replica, "role", "roles of replicas"),
             self._watch_state(Election, "state", "states of elections"),
             self._watch_calls(Hosted, "run", self._effects),
-            self._watch_calls(Hosted, "elect", self._effects),
+            self._watch_calls(Elected, "elect", self._effects),
             self._watch_calls(Network, "send", self._message),
             self._watch_calls(Nemesis, "do", self._fault),
             self._watch_calls(Admin, "note_act", self._act),
@@ -128,7 +129,7 @@ class Coverage:
 
     # --- what is seen ---------------------------------------------------------------------------------------
 
-    def _effects(self, hosted: Hosted, effects: Iterable[object]) -> None:
+    def _effects(self, driver: object, effects: Iterable[object]) -> None:
         for effect in effects:
             self.count("effects", type(effect).__name__)
 

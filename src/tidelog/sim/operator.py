@@ -23,11 +23,11 @@ from tidelog.controller import leadership, reassignment
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
-from tidelog.controller.successions import elects_itself
 from tidelog.errors import TidelogError
 from tidelog.sim import hanging
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.checkers.promises.place import Key
+from tidelog.sim.checkers.votes import elects_itself
 from tidelog.sim.clients.client import Client
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.hanging import Hanging

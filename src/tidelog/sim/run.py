@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS
-from tidelog.controller import mode_changes
+from tidelog.controller.successions import mode_changes
 from tidelog.controller.topics import INTERNAL_TOPICS, TopicWish
 from tidelog.replication.replica import Role
 from tidelog.sim.budget import Budget

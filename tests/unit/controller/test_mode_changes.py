@@ -6,12 +6,13 @@ import pytest
 from clusters import cluster, created
 
 from tidelog.config import BrokerConfig
-from tidelog.controller import brokers, configs, elections, logs, mode_changes, reassignment, topics
+from tidelog.controller import brokers, configs, elections, logs, reassignment, topics
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.records import BrokerRegistered, PartitionChanged, TopicConfigChanged
 from tidelog.controller.rules import Rulebook
 from tidelog.controller.standing import Standing
+from tidelog.controller.successions import mode_changes
 from tidelog.controller.successions.steps import EPOCHS_AHEAD
 from tidelog.errors import ErrorCode, InvalidConfig, InvalidRequest, TidelogError
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.errors import ErrorCode
+from tidelog.replication.modes import MODES, Leaders
 from tidelog.replication.policies import BY_NAME, Policy
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
@@ -195,5 +196,6 @@ class TestProgress:
 
 def test_every_mode_has_its_policy() -> None:
     found: dict[str, Policy] = BY_NAME
-    assert (found["isr"].tracks_in_sync, found["isr"].elects_itself) == (True, False)
-    assert (found["quorum"].tracks_in_sync, found["quorum"].elects_itself) == (False, True)
+    assert found.keys() == MODES.keys()
+    assert (found["isr"].tracks_in_sync, MODES["isr"].leaders) == (True, Leaders.NAMED)
+    assert (found["quorum"].tracks_in_sync, MODES["quorum"].leaders) == (False, Leaders.VOTED)

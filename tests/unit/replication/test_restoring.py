@@ -13,9 +13,9 @@ from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, TailGot
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Limits, Replica, Role
-from tidelog.replication.restoring import FORCED_WAIT_MS, Mandate, has_heard_enough
+from tidelog.replication.restoring import FORCED_WAIT_MS, Mandate, Restoring, has_heard_enough
 from tidelog.sim.disk import SimulatedDisk
 
 A, B, C = 1, 2, 3
@@ -39,8 +39,10 @@ class Group:
             for offset, epoch in enumerate(map(int, logs[name])):
                 record = Record(offset, NOW_MS, None, f"{epoch}@{offset}".encode(), ())
                 log.append_batches(memoryview(encode_batch([record], leader_epoch=epoch)), NOW_MS)
-            replica = Replica(me, log, BY_NAME[mode], Limits(min_in_sync=copies))
-            host.add(Hosted(KEY, log, replica, self.clock, host))
+            replica = Replica(me, log, MODES[mode].policy, Limits(min_in_sync=copies))
+            hosted = Hosted(KEY, log, replica, self.clock, host)
+            hosted.adopt(MODES[mode])
+            host.add(hosted)
             host.start()
 
     @property
@@ -126,8 +128,8 @@ def test_a_backup_that_comes_back_with_less_is_not_waited_for() -> None:
     group = Group(a="00", b="000")
     group.silent.add(B)
     group.appoint()
-    restoring = group.at(A).restoring
-    assert restoring is not None
+    restoring = group.at(A).restorer
+    assert isinstance(restoring, Restoring)
     restoring.got(TailGot(B, KEY, ErrorCode.NONE, 9, 0, 5))  # Then it lost power, and two of its records.
     group.clock.advance(2000)
     assert not group.proposals
@@ -182,8 +184,8 @@ def test_different_histories_stop_it_and_nothing_is_dropped() -> None:
     group = Group(a="00011", b="0002222").appoint()
     assert group.ends() == [5, 7]
     assert group.proposals == []
-    problem = group.at(A).restoring
-    assert problem is not None
+    problem = group.at(A).restorer
+    assert isinstance(problem, Restoring)
     assert "part at offset 3 (epoch 0): here they go on to 5, there to 7" in problem.problem
 
 
@@ -218,8 +220,8 @@ def test_an_empty_disk_and_one_copy_is_for_an_operator() -> None:
     """Only the primary need have had the newest records: nobody can say what is missing."""
     group = Group(copies=1, a="", b="00").appoint(last_leader=-1)
     assert (group.ends(), group.proposals) == ([0, 2], [])
-    restoring = group.at(A).restoring
-    assert restoring is not None
+    restoring = group.at(A).restorer
+    assert isinstance(restoring, Restoring)
     assert "its disk was replaced" in restoring.problem
 
 

@@ -1,6 +1,6 @@
 """Logs that end in a seal: nothing is taken or committed behind it, whoever leads; its holders are told."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from test_standing_asks import NOW_MS, Clock
@@ -13,9 +13,9 @@ from tidelog.replication.effects import ProposeInSync
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Limits, Replica
-from tidelog.replication.sealing import LOOK_AGAIN_MS, Sealing, seal_at_end
+from tidelog.replication.sealing import LOOK_AGAIN_MS, Pausing, seal_at_end
 from tidelog.replication.voter_file import VoterFile
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Timing
@@ -40,13 +40,14 @@ class Voter:
         disk = SimulatedDisk()
         disk.make_directory("data")
         self.log = Log.open(disk, "data/t-0", TopicConfig(), clean=False, now_ms=NOW_MS)
-        self.replica = Replica(1, self.log, BY_NAME[mode], Limits(**limits))
+        self.replica = Replica(1, self.log, MODES[mode].policy, Limits(**limits))
         self.hosted = Hosted(("t", 0), self.log, self.replica, self.clock, host)
+        self.hosted.adopt(MODES[mode])
         host.add(self.hosted)
-        self.sealing = self.hosted.sealing = Sealing(self.hosted, self.clock, host.proposed)
+        self.sealing = cast(Pausing, self.hosted.seal)
 
     def lead(self, epoch: int) -> "Voter":
-        """Elected: as ``Hosted`` does it."""
+        """Elected: as ``attachments.voter`` does it."""
         self.hosted.lead(epoch, ALL, ALL, -1)
         self.sealing.found()
         self.append(control=ControlType.LEADER_CHANGE)

@@ -14,7 +14,7 @@ from tidelog.replication.fetching import MAX_WAIT_MS, TIMEOUT_MS
 from tidelog.replication.host import Host, HostPorts
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import FetchAsk, FetchGot, FetchPart, Message
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Limits, Replica
 from tidelog.replication.voting import TICK_MS
 from tidelog.sim.disk import SimulatedDisk
@@ -93,8 +93,10 @@ class Pair:
             self.disks[me].make_directory("data")
             for key in self.keys:
                 log = Log.open(self.disks[me], f"data/t-{key[1]}", TopicConfig(), clean=False, now_ms=NOW_MS)
-                replica = Replica(me, log, BY_NAME["isr"], Limits(min_in_sync=1))
-                host.add(Hosted(key, log, replica, self.clock, host))
+                replica = Replica(me, log, MODES["isr"].policy, Limits(min_in_sync=1))
+                hosted = Hosted(key, log, replica, self.clock, host)
+                hosted.adopt(MODES["isr"])
+                host.add(hosted)
             host.start()
         self.begin_epoch(0)
 
@@ -351,7 +353,7 @@ def test_a_deleted_beginning_reaches_the_follower() -> None:
         pair.append()
     pair.clock.settle()
     leader, follower = (pair.at(me, pair.keys[0]) for me in (LEADER, FOLLOWER))
-    leader.delete_before(2)
+    leader.deletions.delete_before(2)
     pair.clock.settle()
     assert follower.log.start_offset == 2
 
@@ -436,50 +438,50 @@ class TestSuccessors:
     def test_a_quiet_follower_still_follows(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors = frozenset({FOLLOWER})
+        leader.successors.named = frozenset({FOLLOWER})
         pair.clock.advance(5000)
-        assert leader.is_followed_by_all_successors()
+        assert leader.successors.all_follow()
 
     def test_under_load_too(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors = frozenset({FOLLOWER})
+        leader.successors.named = frozenset({FOLLOWER})
         pair.clock.advance(400)
         for _ in range(20):
             pair.append()
             pair.clock.advance(7)
-            assert leader.is_followed_by_all_successors()
+            assert leader.successors.all_follow()
 
     def test_not_one_that_is_silent(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors = frozenset({FOLLOWER})
+        leader.successors.named = frozenset({FOLLOWER})
         pair.deaf = True
         pair.clock.advance(3000)
-        assert not leader.is_followed_by_all_successors()
+        assert not leader.successors.all_follow()
 
     def test_not_one_that_has_turned_to_somebody_else(self) -> None:
         pair = Pair(2)
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors = frozenset({FOLLOWER})
+        leader.successors.named = frozenset({FOLLOWER})
         pair.at(FOLLOWER, pair.keys[0]).follow(3, 7, (1, 2), 3)
         pair.clock.advance(3000)
-        assert not leader.is_followed_by_all_successors()
+        assert not leader.successors.all_follow()
         other = pair.at(LEADER, pair.keys[1])
-        other.successors = frozenset({FOLLOWER})
-        assert other.is_followed_by_all_successors()
+        other.successors.named = frozenset({FOLLOWER})
+        assert other.successors.all_follow()
 
     def test_nobody_can_replace_the_last_one(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
         leader.lead(1, (1, 2), (1,), 1)
-        assert leader.is_followed_by_all_successors()
+        assert leader.successors.all_follow()
 
     def test_not_one_that_said_so_long_ago(self) -> None:
         """The leader was frozen: what has waited in its socket is no news."""
         pair = Pair()
         leader, serving = pair.at(LEADER, pair.keys[0]), pair.hosts[LEADER].serving
-        leader.successors = frozenset({FOLLOWER})
+        leader.successors.named = frozenset({FOLLOWER})
         pair.clock.advance(5000)
         (standing,) = serving._standing.values()
         ask, generation = pair.asks()[-1], standing.generation
@@ -487,14 +489,14 @@ class TestSuccessors:
         pair.clock.advance(3000)
         serving.ask(ask._replace(generation=generation + 1, since=generation, items=[]))
         assert pair.clock.uptime_ms() - standing.heard_ms < 10
-        assert not leader.is_followed_by_all_successors()
+        assert not leader.successors.all_follow()
 
     def certain(self, pair: Pair) -> list[bool]:
         """What is said of the leader, later."""
         told: list[bool] = []
         leader = pair.at(LEADER, pair.keys[0])
-        leader.successors = frozenset({FOLLOWER})
-        leader.when_followed(told.append)
+        leader.successors.named = frozenset({FOLLOWER})
+        leader.successors.when_all_follow(told.append)
         return told
 
     def test_one_round_trip_makes_it_certain(self) -> None:
@@ -545,15 +547,15 @@ class TestSuccessors:
         told: list[bool] = []
         leader = pair.at(LEADER, pair.keys[0])
         leader.lead(1, (1, 2), (1,), 1)
-        leader.when_followed(told.append)
+        leader.successors.when_all_follow(told.append)
         assert told == [True]
 
     def test_before_it_has_heard_anything(self) -> None:
         pair = Pair()
         leader = pair.at(LEADER, pair.keys[0])
-        assert not leader.is_followed_by_all_successors()
+        assert not leader.successors.all_follow()
         pair.clock.advance(400)
-        assert leader.is_followed_by_all_successors()
+        assert leader.successors.all_follow()
 
 
 def forget_surety(pair: Pair) -> Hosted:
@@ -607,17 +609,17 @@ def test_a_follower_begins_where_its_leader_does_before_it_commits() -> None:
 def test_where_replicas_vote_a_deletion_is_a_record() -> None:
     pair = Pair()
     leader, follower = (pair.at(me, pair.keys[0]) for me in (LEADER, FOLLOWER))
-    for each in (leader, follower):
-        each.replica.set_policy(BY_NAME["quorum"])
+    leader.adopt(MODES["quorum"])
+    follower.adopt(MODES["quorum"])
     for _ in range(3):
         pair.append()
     pair.clock.settle()
-    assert leader.delete_before(2) == 4
+    assert leader.deletions.delete_before(2) == 4
     assert (leader.log.start_offset, leader.replica.high_watermark) == (2, 3)  # Nobody else has it yet.
     pair.clock.settle()
     assert leader.replica.high_watermark == 4
     assert (follower.log.start_offset, follower.log.end_offset) == (2, 4)
-    assert leader.delete_before(2) == leader.log.end_offset == 4  # It is there already.
+    assert leader.deletions.delete_before(2) == leader.log.end_offset == 4  # It is there already.
 
 
 def test_a_follower_waits_for_indexes_that_are_built_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

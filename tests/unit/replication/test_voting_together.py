@@ -2,17 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from test_standing_asks import NOW_MS, Clock
 
 from tidelog.config import TopicConfig
 from tidelog.log.log import Log
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import Message, VoteAnswered, VoteAsked
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.voters import VoterSet
 from tidelog.replication.votes import Ballot, Tail, Timing, VoteAsk
@@ -48,13 +50,19 @@ class Three:
             disk.make_directory("data")
             for index in range(partitions):
                 log = Log.open(disk, f"data/t-{index}", TopicConfig(), clean=False, now_ms=NOW_MS)
-                replica = Replica(me, log, BY_NAME["quorum"], Limits(), replicas=NODES)
+                replica = Replica(me, log, MODES["quorum"].policy, Limits(), replicas=NODES)
                 election = Election(me, VoterSet.of(NODES), Ballot(), Timing(), 0, 0.5, None, 20 * me)
-                hosted = Hosted(("t", index), log, replica, self.clock, host, election, self.ballots[me])
+                hosted = Hosted(("t", index), log, replica, self.clock, host)
+                voter = Elected(hosted, election, self.ballots[me])
+                hosted.attach(voter)
                 hosted.follow(0, -1, NODES, -1)
                 host.add(hosted)
+                host.voting.add(hosted, voter)
             host.start()
         self.clock.settle()
+
+    def voter(self, me: int) -> Elected:
+        return cast(Elected, self.at(me).voter)
 
     def at(self, me: int, index: int = 0) -> Hosted:
         return self.hosts[me].hosted["t", index]
@@ -146,11 +154,11 @@ def test_who_has_forgotten_neither_votes_nor_stands() -> None:
     three = Three(1)
     three.clock.advance(500)
     for me in (2, 3):
-        three.at(me).election.set_forgot(me == 2)  # type: ignore[union-attr]
+        three.voter(me).election.set_forgot(me == 2)
     three.kill(1)
     three.clock.advance(5000)
     assert three.leaders() == {}
-    three.at(2).election.set_forgot(False)  # type: ignore[union-attr]
+    three.voter(2).election.set_forgot(False)
     three.clock.advance(2000)
     assert sum(three.leaders().values()) == 1
 
@@ -160,9 +168,8 @@ def test_a_leader_hands_over_without_anybody_falling_silent() -> None:
     three.clock.advance(500)
     leader = three.at(1)
     heir = three.hosts[3]
-    election = three.at(3).election
-    assert election is not None
-    three.at(3).elect(election.stand_now(1, leader.replica.epoch, three.clock.ms, 0.5, three.at(3).tail))
+    voter, tail = three.voter(3), three.at(3).tail
+    voter.elect(voter.election.stand_now(1, leader.replica.epoch, three.clock.ms, 0.5, tail))
     three.clock.advance(50)
     assert three.leaders() == {3: 1}
     assert heir.hosted["t", 0].replica.high_watermark == heir.hosted["t", 0].log.end_offset

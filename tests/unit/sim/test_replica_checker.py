@@ -18,7 +18,8 @@ class Seen:
     """A replica with one record per offset, named by the epoch that wrote it."""
 
     def __init__(self, me: int, role: Role, epoch: int, log: str) -> None:
-        self.key, self.election, self.log = KEY, None, log
+        self.key, self.log = KEY, log
+        self.voter = SimpleNamespace(watches_leader=False)
         self.replica = SimpleNamespace(me=me, role=role, epoch=epoch, high_watermark=0)
 
 

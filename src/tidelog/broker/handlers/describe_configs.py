@@ -10,9 +10,10 @@ from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.requests.resources import BROKER, TOPIC, check_broker, settings_in_force
 from tidelog.config import ConfigSource, ConfigType, DescribedSetting, describe_broker
 from tidelog.config.topic import MODE_CHANGE, UNCONFIRMED
-from tidelog.controller import mode_changes, promises, topics
+from tidelog.controller import promises, topics
 from tidelog.controller.image import TopicImage
 from tidelog.controller.standing import Standing
+from tidelog.controller.successions import mode_changes
 from tidelog.errors import ErrorCode, InvalidRequest, TidelogError
 from tidelog.protocol.messages import Fields
 

@@ -83,7 +83,7 @@ def _voters(quorum: MetadataQuorum, services: Services) -> list[Fields]:
                 _state(voter.voter_id, voter.directory, replica.log.end_offset, -1, services.now_ms())
             )
         else:
-            seen = quorum.hosted.seen.get(voter.voter_id)
+            seen = quorum.hosted.voter.seen.get(voter.voter_id)
             counts = seen is not None and voter.directory in (None, seen.directory)
             progress = seen.progress if seen is not None and counts else None
             found.append(_progress(voter.voter_id, voter.directory, progress, services))
@@ -94,7 +94,7 @@ def _observers(quorum: MetadataQuorum, services: Services) -> Iterable[Fields]:
     voters = quorum.voters.latest
     return [
         _progress(node_id, seen.directory, seen.progress, services)
-        for node_id, seen in sorted(quorum.hosted.seen.items())
+        for node_id, seen in sorted(quorum.hosted.voter.seen.items())
         if not voters.counts(node_id, seen.directory)
     ]
 

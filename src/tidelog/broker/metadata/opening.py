@@ -31,12 +31,13 @@ from tidelog.errors import StorageError
 from tidelog.log.log import Log
 from tidelog.log.storage import Storage
 from tidelog.protocol.batch import iterate
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.ballot_file import BallotFile
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import METADATA
 from tidelog.replication.replica import Limits, Replica
 from tidelog.replication.snapshots import Snapshots
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet, decode_set, sets_in
@@ -116,7 +117,7 @@ def open_metadata(
     replica = Replica(
         me.voter_id,
         log,
-        BY_NAME["quorum"],
+        METADATA.policy,
         Limits(durable=True),
         applied_offset,
         epoch=ballot.epoch,
@@ -124,19 +125,23 @@ def open_metadata(
         base_epoch=base_epoch,
         open_to_observers=True,
     )
-    hosted = Hosted(METADATA_KEY, log, replica, services, host, election, ballots)
-    hosted.snapshots = Snapshots(METADATA_KEY, me.voter_id, store, services)
+    hosted = Hosted(METADATA_KEY, log, replica, services, host)
+    hosted.adopt(METADATA)
+    voter = Elected(hosted, election, ballots)
+    received = Snapshots(METADATA_KEY, me.voter_id, store, services)
     voters = MetadataVoters(hosted, election, history, me, services)
-    hosted.tail_listener = voters
+    for attachment in (voter, received, voters):
+        hosted.attach(attachment)
 
     def make_snapshots(owner: SnapshotPorts) -> MetadataSnapshots:
         between, interval_ms = settings.snapshot_bytes, settings.snapshot_interval_ms
-        return MetadataSnapshots(hosted, store, voters, services, between, interval_ms, owner)
+        return MetadataSnapshots(hosted, store, received, voters, services, between, interval_ms, owner)
 
     applied = Applied(ClusterImage() if contents is None else contents.image, applied_offset)
     quorum = MetadataQuorum(hosted, election, services, voters, make_snapshots, applied, ports)
     hosted.observer = quorum
     host.add(hosted)
+    host.voting.add(hosted, voter)
     return quorum
 
 

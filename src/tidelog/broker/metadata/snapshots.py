@@ -15,6 +15,7 @@ from tidelog.controller.snapshot_file import Contents
 from tidelog.controller.snapshot_store import KEPT, SnapshotStore
 from tidelog.errors import StorageError
 from tidelog.replication.hosted import Hosted
+from tidelog.replication.snapshots import Snapshots
 from tidelog.replication.voters import decode_set, encode_set
 from tidelog.services import Services, Timer
 from tidelog.types import SnapshotId
@@ -41,6 +42,7 @@ class MetadataSnapshots:
         self,
         hosted: Hosted,
         store: SnapshotStore,
+        arriving: Snapshots,
         voters: MetadataVoters,
         services: Services,
         bytes_between: int,
@@ -58,8 +60,7 @@ class MetadataSnapshots:
         self._timer: Timer | None = None
         self._failed = False  # The last one could not be written: the next try is the timer's.
         self._ports = ports
-        if hosted.snapshots is not None:
-            hosted.snapshots.on_received = self._received
+        arriving.on_received = self._received
 
     def stop(self) -> None:
         if self._timer is not None:

@@ -1,6 +1,6 @@
 """Who votes on the metadata log, and how that changes while the cluster runs.
 
-Every node follows the sets of voters in its log from the moment they are written (``TailListener``). The
+Every node follows the sets of voters in its log from the moment they are written (``appended``). The
 leader writes new ones: one voter more or less at a time, the next only when the last is committed, and none
 before a record of the leader's own epoch is: until then it may not know of a change that its predecessor
 made.
@@ -28,6 +28,7 @@ import msgspec
 
 from tidelog.errors import ErrorCode, StorageError, TidelogError
 from tidelog.invariant import invariant
+from tidelog.replication.attachments.voters import NoVoters
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.listeners import Seen
@@ -51,7 +52,7 @@ class Wish(NamedTuple):
     done: Done
 
 
-class MetadataVoters:
+class MetadataVoters(NoVoters):
     def __init__(
         self, hosted: Hosted, election: Election, history: VoterHistory, me: Voter, services: Services
     ) -> None:
@@ -123,7 +124,7 @@ class MetadataVoters:
             return
         if self._me.voter_id not in self.latest:
             logger.info("this node is no controller any more: it steps down")
-            self._hosted.elect(self._election.resign(self._services.uptime_ms()))
+            self._hosted.voter.elect(self._election.resign(self._services.uptime_ms()))
             return
         self.tick()
 
@@ -197,7 +198,7 @@ class MetadataVoters:
     def _as_known(self, voter: Voter) -> Voter:
         if voter.voter_id == self._me.voter_id:
             return self._me if self._me.host else msgspec.structs.replace(voter, directory=self._me.directory)
-        seen = self._hosted.seen.get(voter.voter_id)
+        seen = self._hosted.voter.seen.get(voter.voter_id)
         if voter.directory is None and seen is not None and seen.directory is not None:
             return msgspec.structs.replace(voter, directory=seen.directory)
         return voter
@@ -213,7 +214,7 @@ class MetadataVoters:
     def _forgotten(self, now_ms: int) -> VoterSet | None:
         """A voter's number is used with another disk, and the old one is silent."""
         for voter in self.latest:
-            seen = self._hosted.seen.get(voter.voter_id)
+            seen = self._hosted.voter.seen.get(voter.voter_id)
             if seen is None or seen.directory in (None, voter.directory):
                 continue
             anew = msgspec.structs.replace(voter, directory=seen.directory)
@@ -223,7 +224,7 @@ class MetadataVoters:
         return None
 
     def _has_caught_up(self, voter: Voter) -> bool:
-        seen = self._hosted.seen.get(voter.voter_id)
+        seen = self._hosted.voter.seen.get(voter.voter_id)
         if seen is None or not _is_disk(seen, voter):
             return False
         age_ms = self._services.uptime_ms() - seen.progress.fetched_ms

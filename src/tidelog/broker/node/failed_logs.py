@@ -119,14 +119,14 @@ class FailedLogs:
             elif self._standing.me not in topic.partitions[index].damaged:
                 if hosted.is_cut or self._steps_aside(hosted, topic.partitions[index]):
                     self.went_offline(topic_id, index, damaged=True)
-            elif hosted.is_cut or hosted.follows_somebody or hosted.gathers_when_it_leads:
+            elif hosted.is_cut or hosted.follows_somebody or hosted.stand_in.gathers_when_it_leads:
                 del self._damaged[hosted]
                 self.before_drop(hosted, lambda hosted=hosted: self._drop(hosted))  # type: ignore[misc]
 
     def _drop(self, hosted: Hosted) -> None:
         if hosted.is_cut:
             hosted.damage_is_known()
-        elif hosted.follows_somebody or hosted.gathers_when_it_leads:
+        elif hosted.follows_somebody or hosted.stand_in.gathers_when_it_leads:
             hosted.repair()
         else:
             self._damaged[hosted] = None  # Its leader was lost meanwhile.
@@ -142,7 +142,7 @@ class FailedLogs:
         """Whether a partition can do without this broker's replica. Where nobody takes over, a backup must
         hold everything, and nothing more be written: what is dropped here has to come back from there.
         """
-        if partition.leader == self._standing.me and not hosted.replica.policy.has_successors:
+        if partition.leader == self._standing.me and not hosted.successors.may_be:
             return hosted.resign_if_copied()
         return self._others_hold(partition)
 

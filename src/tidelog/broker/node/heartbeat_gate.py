@@ -47,10 +47,9 @@ class HeartbeatGate:
 
     def look(self) -> None:
         """A voter was heard, or time has passed."""
-        election = self._metadata.election
-        if not self._held or election is None:
+        if not self._held:
             return
-        confirmed_ms = election.confirmed_ms()
+        confirmed_ms = self._metadata.voter.confirmed_ms()
         while self._held and self._held[0].since_ms <= confirmed_ms:
             held = self._held.popleft()
             held.answer(held.got)

@@ -85,12 +85,13 @@ class Node:
         self.partitions = PartitionTable(
             self.host, logs, services, self.membership.alone, self._may_be_decided
         )
-        self.quorum = self.partitions.quorum = QuorumPartitions(
+        self.quorum = QuorumPartitions(
             self.host, storage, logs.path, services, peers, chance,
             metadata.timing._replace(founding_ms=0), self.metadata.election.directory,
             ClusterPorts(lambda: self.image, self._broker_epoch, self._ask_controller),
             written_survives=logs.written_survives,
         )  # fmt: skip
+        self.partitions.let_vote(self.quorum)
         self._failed_logs = FailedLogs(self, services, self._ask_controller)
         self._kept_promises = KeptPromises(self, self.host.hosted.get, services, self._ask_controller)
         self._proposals = Proposals(self, self.host.hosted, services, self._ask_controller)

@@ -16,7 +16,7 @@ from tidelog.protocol.markers import Marker, encode_marker
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Limits, Role
 from tidelog.transactions.transaction import EPOCH_BUMP_VERSION
-from tidelog.types import NO_BROKER, NO_EPOCH, TopicPartition
+from tidelog.types import NO_EPOCH, TopicPartition
 
 SYNC_EVERY_MESSAGE = 1
 ACKS_ALL = -1
@@ -64,7 +64,6 @@ class Partition:
         "_committed_bytes",
         "_fetch_waiters",
         "_may_be_decided",
-        "_stands_in",
         "config",
         "hosted",
         "log",
@@ -94,7 +93,6 @@ class Partition:
         self.on_role = on_role
         self._fetch_waiters: list[FetchWaiter] = []
         self._committed_bytes = 0  # of all that was ever written, when all of it was last committed
-        self._stands_in = False
         self.config = config
         self.rules = AppendRules.of(config)
         hosted.observer = self
@@ -107,17 +105,8 @@ class Partition:
 
     @property
     def stands_in(self) -> bool:
-        """Readers come here while nobody leads. Where replicas vote, each of them can be read then: what is
-        known to be committed stays so, whoever is elected.
-        """
-        replica = self.replica
-        if replica.policy.elects_itself:
-            return replica.role is Role.FOLLOWER and replica.leader == NO_BROKER
-        return self._stands_in
-
-    @stands_in.setter
-    def stands_in(self, value: bool) -> None:
-        self._stands_in = value
+        """Readers come here while nobody leads."""
+        return self.hosted.stand_in.serves
 
     @property
     def high_watermark(self) -> int:
@@ -161,14 +150,12 @@ class Partition:
         successor stops fetching from us: while everybody who could be one still does, nobody is. An operator
         can make any replica one, once the controllers have given us up.
         """
-        if not self.replica.policy.has_successors:
-            return False
-        return not self.hosted.is_followed_by_all_successors(by_hand=self._may_be_decided())
+        return not self.hosted.successors.all_follow(by_hand=self._may_be_decided())
 
     @property
     def is_sure(self) -> bool:
         """Whether nobody can lead in our place now, and we need not ask."""
-        return not (self._alone() and self.replica.policy.has_successors)
+        return not (self._alone() and self.hosted.successors.may_be)
 
     def when_sure(self, then: Callable[[bool], None]) -> None:
         """Tell whether nobody led in our place when this was asked: what we know to be committed is all that
@@ -179,7 +166,7 @@ class Partition:
         elif self.is_sure:
             then(True)
         else:
-            self.hosted.when_followed(then, by_hand=self._may_be_decided())
+            self.hosted.successors.when_all_follow(then, by_hand=self._may_be_decided())
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -294,12 +281,12 @@ class Partition:
             raise OffsetOutOfRange(
                 f"offset {offset} is not between 0 and the high watermark {self.high_watermark}"
             )
-        return self.hosted.delete_before(offset)
+        return self.hosted.deletions.delete_before(offset)
 
     @property
     def low_watermark(self) -> int:
         """Records before it are gone for good, whoever leads next."""
-        return self.hosted.low_watermark
+        return self.hosted.deletions.low_watermark
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -319,11 +306,11 @@ class Partition:
         return self.replica.check_epoch(epoch)
 
     def _serves_beside(self, follower: bool, rack: str) -> bool:
-        if self.hosted.restoring is not None:
+        if self.hosted.restorer.gathers:
             return False  # It may lack what readers have seen.
         if self.stands_in:
             return True
-        return follower and (bool(rack) or not self.replica.policy.backups_serve_readers)
+        return follower and (bool(rack) or not self.hosted.stand_in.sends_readers_back)
 
     def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
         """Where the log a reader knows parts from ours: (epoch, its end offset); None where it does not.

@@ -10,27 +10,28 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import Protocol, cast
+from operator import is_
+from typing import Protocol
 from uuid import UUID
 
+import msgspec
+
+from tidelog.broker.partitions.assigning import Assigner, Named, NoPolls, Polls, Voted
+from tidelog.broker.partitions.assigning import stand_in as confirm_as_stand_in
 from tidelog.broker.partitions.partition import Partition, limits_of
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.config.topic import REPLICATION_MODE, mode_of
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.controller.successions import stand_in
-from tidelog.errors import ErrorCode, StorageError, TidelogError
-from tidelog.invariant import invariant
+from tidelog.errors import ErrorCode, TidelogError
 from tidelog.log.log import Log
 from tidelog.protocol.produce import TopicKey
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES, Leaders
 from tidelog.replication.replica import Limits, Replica, Role
-from tidelog.replication.restoring import Mandate
-from tidelog.replication.sealing import Sealing
 from tidelog.replication.throttle import throttled_followers
-from tidelog.replication.view import Seal
 from tidelog.services import Services
 from tidelog.types import NO_BROKER, TopicPartition
 
@@ -102,11 +103,40 @@ class PartitionTable:
         self._refusals_logged: dict[tuple[TopicPartition, ErrorCode], int] = {}
         # Told when this broker begins or ends to lead a partition, and before one is closed.
         self.on_role: list[Callable[[Partition], None]] = []
-        self.quorum: QuorumPartitions | None = None  # Looks after those whose replicas vote.
+        self.quorum: QuorumPartitions | None = None
+        self._polls: Polls = NoPolls()
+        self._assigners: dict[Leaders, Assigner] = {Leaders.NAMED: Named(host, self._polls, self)}
         # Told when a log cannot be opened.
         self.on_offline: Callable[[UUID, int], None] = lambda topic_id, index: None
         # Told when a log that votes was gone, and an empty one has taken its place.
         self.on_lost: Callable[[UUID, int], None] = lambda topic_id, index: None
+
+    def let_vote(self, quorum: QuorumPartitions) -> None:
+        """Looks after those whose replicas vote."""
+        self.quorum = self._polls = quorum
+        self._assigners = {
+            Leaders.NAMED: Named(self._host, quorum, self),
+            Leaders.VOTED: Voted(
+                quorum,
+                lambda topic_id, index: self.on_offline(topic_id, index),
+                lambda topic_id, index: self.on_lost(topic_id, index),
+            ),
+        }
+
+    def _assigner(self, partition: PartitionImage) -> Assigner:
+        return self._assigners[MODES[partition.mode].leaders]
+
+    def newest(self, topic: TopicImage) -> TopicImage:
+        """The topic with the newest leaders that are known here."""
+        partitions = tuple(
+            [
+                self._assigner(partition).newest((topic.topic_id, index), partition)
+                for index, partition in enumerate(topic.partitions)
+            ]
+        )
+        if all(map(is_, partitions, topic.partitions)):
+            return topic
+        return msgspec.structs.replace(topic, partitions=partitions)
 
     def find(self, key: TopicKey, index: int) -> tuple[Partition | None, ErrorCode]:
         """The partition, or why there is none."""
@@ -197,66 +227,29 @@ class PartitionTable:
             self._end_role(mine, partition)
             self._reconfigure_one(topic, index, mine)
         if partition is not before:
-            self._assign(mine, partition)
-            self._update_sealing(mine, topic, partition)
+            self._assigner(partition).assign(mine, partition)
+            self._update_seal(mine, topic, partition)
 
     def _end_role(self, mine: Partition, partition: PartitionImage) -> None:
         """A leader whose time is over leads no more before it hears of later settings. With fewer copies to
         an acknowledgement it would take its own tail for committed, which its successor never had.
         """
-        hosted = mine.hosted
-        replica, voted = hosted.replica, hosted.election is not None
-        if partition.leader_epoch <= replica.epoch or (voted and BY_NAME[partition.mode].elects_itself):
+        hosted, replica = mine.hosted, mine.replica
+        if partition.leader_epoch <= replica.epoch or not self._assigner(partition).ends_role(hosted):
             return
-        if voted and self.quorum is not None:
-            self.quorum.dissolve(hosted)
         if replica.role is Role.LEADER:
             hosted.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
 
-    def _assign(self, mine: Partition, partition: PartitionImage) -> None:
-        hosted = mine.hosted
-        replica = hosted.replica
-        hosted.doubtful_epoch = partition.doubtful_epoch
-        if BY_NAME[partition.mode].elects_itself:
-            self._let_vote(mine, partition)
-            return
-        if partition.leader_epoch < replica.epoch:
-            if hosted.election is not None and self.quorum is not None:
-                self.quorum.outvoted(hosted, partition)
-            return
-        if hosted.election is not None and self.quorum is not None:
-            self.quorum.dissolve(hosted)
-        replica.set_policy(BY_NAME[partition.mode])
+    def take_settings(self, mine: Partition, partition: PartitionImage) -> None:
+        """Of the topic and of the partition, as they are where the controllers name the leader."""
+        hosted, replica = mine.hosted, mine.replica
         limits, uncounted = self._limits(mine.config, partition), frozenset(partition.uncounted)
         if (limits, uncounted) != (replica.limits, replica.uncounted):
             self._end_role(mine, partition)
             hosted.set_limits(limits, uncounted)
-        hosted.successors = self._successors(mine.config, partition)
-        hosted.unclean_epoch = partition.unclean_epoch
-        mine.stands_in = self._is_stand_in(partition)
-        self._play(hosted, partition)
-        self._stand_in(mine, partition)
+        hosted.successors.named = self._successors(mine.config, partition)
 
-    def _play(self, hosted: Hosted, partition: PartitionImage) -> None:
-        """Lead, restore or follow, as the controllers have decided."""
-        replica, replicas, epoch = hosted.replica, partition.replicas, partition.leader_epoch
-        leads, is_member = partition.leader == self._me, self._me in partition.in_sync
-        if not leads or is_member:
-            hosted.end_restoring()
-        if leads and not is_member:
-            self._host.restore(hosted, _mandate(partition))
-        elif leads:
-            if not replica.has_resigned(epoch):
-                hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
-        elif (epoch, partition.leader) != (replica.epoch, replica.leader):
-            hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
-
-    def _stand_in(self, mine: Partition, partition: PartitionImage) -> None:
-        """Not where an operator has decided since that what cannot be had is given up."""
-        if mine.stands_in and partition.unclean_epoch <= partition.acted_epoch:
-            mine.hosted.run(mine.replica.stand_in(partition.acted_epoch))
-
-    def _is_stand_in(self, partition: PartitionImage) -> bool:
+    def is_stand_in(self, partition: PartitionImage) -> bool:
         there = frozenset(partition.replicas) - self._orphaning
         return partition.leader != self._me and stand_in(partition, there) != NO_BROKER
 
@@ -269,41 +262,16 @@ class PartitionTable:
         self._orphaning = frozenset(orphaning)
         for topic in self._topics.values():
             for index, mine in self._rows[topic.topic_id].items():
-                if mine.hosted.election is None:
-                    partition = topic.partitions[index]
-                    mine.stands_in = self._is_stand_in(partition)
-                    self._stand_in(mine, partition)
+                partition, hosted = topic.partitions[index], mine.hosted
+                hosted.stand_in.told(self.is_stand_in(partition))
+                confirm_as_stand_in(hosted, partition)
 
-    def _let_vote(self, mine: Partition, partition: PartitionImage) -> None:
-        """The replicas find out themselves who leads; the metadata says who they are."""
-        hosted = mine.hosted
-        hosted.replica.set_policy(BY_NAME[partition.mode])
-        invariant(self.quorum is not None, "somebody looks after replicas that vote", mine.name)
-        quorum, before = cast("QuorumPartitions", self.quorum), hosted.election
-        topic_id, index = cast(tuple[UUID, int], hosted.key)
-        try:
-            quorum.assign(hosted, partition)
-        except StorageError as error:
-            # Who cannot know how it voted must not vote.
-            logger.error("partition %s is offline: %s", mine.name, error.message)
-            self.on_offline(topic_id, index)
-            return
-        if hosted.election is not before and quorum.is_lost((topic_id, index)):
-            # Nor does it before the controllers have numbered the loss, though it may be an old one.
-            self.on_lost(topic_id, index)
-
-    def _update_sealing(self, mine: Partition, topic: TopicImage, partition: PartitionImage) -> None:
+    def _update_seal(self, mine: Partition, topic: TopicImage, partition: PartitionImage) -> None:
         """Leaders say who holds what before the topic is replicated in another way."""
-        hosted = mine.hosted
-        if hosted.replica.policy is not BY_NAME[partition.mode]:
+        if not mine.hosted.has_adopted(MODES[partition.mode]):
             return  # It votes on, above the epoch of the leader that was named: its seal must not be void.
-        if hosted.replica.policy.seal is Seal.NONE:
-            hosted.sealing = None
-            return
-        if hosted.sealing is None:
-            hosted.sealing = Sealing(hosted, self._services, self._host.proposed)
         wanted = mode_of(topic.configs) != partition.mode
-        hosted.sealing.update(wanted=wanted, since_epoch=partition.mode_epoch)
+        mine.hosted.seal.update(wanted=wanted, since_epoch=partition.mode_epoch)
 
     def _successors(self, config: TopicConfig, partition: PartitionImage) -> frozenset[int]:
         """Who could be made leader in this broker's place."""
@@ -354,34 +322,20 @@ class PartitionTable:
         """A log is about to drop damaged records. Where it votes, that is noted first: after a restart nobody
         could tell any more.
         """
-        if hosted.election is None or self.quorum is None:
-            go_on()
-        else:
-            self.quorum.note_drop(hosted, go_on)
+        self._polls.note_drop(hosted, go_on)
 
     def _must_note_loss(self, topic: TopicImage, index: int) -> bool:
-        """Whether the log of a replica that votes is gone. That is noted first, and opened then: once there
-        is an empty log, nobody could tell any more.
-        """
+        """Whether the log was gone and something has to be noted before it is opened."""
         key = topic.topic_id, index
-        name, quorum = TopicPartition(topic.name, index), self.quorum
-        if quorum is None or not BY_NAME[topic.partitions[index].mode].elects_itself:
-            return False
-        try:
-            gone = quorum.has_voted(key) and not self._logs.has_log(name, topic.topic_id)
-        except StorageError:
-            return False  # To open it fails, too.
-        if not gone or quorum.is_lost(key):
-            return False
-        logger.error("%s: its directory is gone; it does not vote before it was readmitted", name)
+        name = TopicPartition(topic.name, index)
 
         def noted() -> None:
             self._to_open.append(key)
             if not self._next_slice_is_due:
                 self._do_slice()
 
-        quorum.note_lost(key, noted)
-        return True
+        assigner = self._assigner(topic.partitions[index])
+        return assigner.awaits_note(key, lambda: self._logs.has_log(name, topic.topic_id), noted)
 
     def _open(self, topic: TopicImage, index: int) -> None:
         name = TopicPartition(topic.name, index)
@@ -398,12 +352,13 @@ class PartitionTable:
         replica = Replica(
             self._me,
             log,
-            BY_NAME[image.mode],
+            MODES[image.mode].policy,
             self._limits(config, image),
             self._logs.high_watermark(name),
             is_sure=self._logs.was_sure(name) and not log.damage,
         )
         hosted = Hosted((topic.topic_id, index), log, replica, self._services, self._host)
+        hosted.adopt(MODES[image.mode])
         self._host.add(hosted)
         hosted.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
         hosted.before_cut = lambda offset: self._logs.lower_claims(name, offset)
@@ -411,8 +366,8 @@ class PartitionTable:
         self._rows[topic.topic_id][index] = mine
         if log.damage:
             self._came_back_damaged(hosted, image)
-        self._assign(mine, image)
-        self._update_sealing(mine, topic, image)
+        self._assigner(image).assign(mine, image)
+        self._update_seal(mine, topic, image)
 
     def _came_back_damaged(self, hosted: Hosted, image: PartitionImage) -> None:
         if image.replicas == (self._me,):
@@ -441,8 +396,7 @@ class PartitionTable:
 
     def _drop(self, topic_id: UUID, partition: Partition) -> None:
         self._host.remove((topic_id, partition.name.partition), ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.quorum is not None:
-            self.quorum.gone(partition.hosted)
+        self._polls.gone(partition.hosted)
         try:
             self._logs.remove_log(partition.name, self._services.now_ms())
         except TidelogError as error:
@@ -452,11 +406,11 @@ class PartitionTable:
         image = topic.partitions[index]
         config = self._topic_config(topic, image)
         partition.reconfigure(config, self._limits(config, image))
-        partition.hosted.successors = self._successors(config, image)
+        partition.hosted.successors.named = self._successors(config, image)
         named = config.leader_replication_throttled_replicas
         partition.hosted.throttled = throttled_followers(named, index)
         self._limit_producers(partition.log)
-        self._update_sealing(partition, topic, image)
+        self._update_seal(partition, topic, image)
 
     def _limits(self, config: TopicConfig, partition: PartitionImage) -> Limits:
         replicas = len(partition.replicas) - len(partition.uncounted)
@@ -488,18 +442,3 @@ class PartitionTable:
                 self._refusals_logged.clear()
             self._refusals_logged[key] = now_ms
             logger.warning("refused records of %s for %s: %s", peer, partition.name, refusal.message)
-
-
-def _mandate(partition: PartitionImage) -> Mandate:
-    # Who is offline may have dropped damaged records, and not have said so yet.
-    sound = frozenset((*partition.in_sync, *partition.eligible)) - set(partition.offline)
-    epoch = partition.leader_epoch
-    return Mandate(
-        epoch,
-        partition.replicas,
-        partition.partition_epoch,
-        partition.last_leader,
-        sound,
-        partition.unclean_epoch == epoch,
-        partition.copies,
-    )

@@ -18,10 +18,10 @@ from tidelog.broker.quorum.voters import FORGOT, QuorumVoters, forgot
 from tidelog.controller.elections import InSyncWish
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import ControllerAsk, InSyncAsk
-from tidelog.controller.successions import elects_itself
 from tidelog.controller.successions.steps import EPOCHS_AHEAD
 from tidelog.errors import StorageError
 from tidelog.log.storage import Storage
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.ballot_book import BallotBook, PartitionBallots
 from tidelog.replication.election import Election
 from tidelog.replication.host import Host
@@ -78,6 +78,7 @@ class QuorumPartitions:
         self._chance = chance
         self._timing = timing
         self._book = BallotBook(storage, directory, services, disk, written_survives=written_survives)
+        self._elected: dict[Key, Elected] = {}
         self._voters: dict[Key, QuorumVoters] = {}
         self._images: dict[Key, PartitionImage] = {}
         self._heard: dict[Key, tuple[int, int]] = {}  # (epoch, leader) of elections that others told us of
@@ -92,30 +93,44 @@ class QuorumPartitions:
 
     # --- following the metadata -----------------------------------------------------------------------------
 
-    def assign(self, hosted: Hosted, partition: PartitionImage) -> None:
-        """What the metadata says now. Raises StorageError where the replica cannot know how it voted."""
+    def has(self, hosted: Hosted) -> bool:
+        """Whether it votes."""
+        return _key(hosted) in self._elected
+
+    def assign(self, hosted: Hosted, partition: PartitionImage) -> bool:
+        """What the metadata says now. Whether the replica begins to vote with that. Raises StorageError where
+        it cannot know how it voted.
+        """
         key = _key(hosted)
         hosted.unclean_epoch = partition.unclean_epoch
         known = self._images.get(key, partition)
-        if hosted.election is not None and known.mode_epoch != partition.mode_epoch:
+        if key in self._elected and known.mode_epoch != partition.mode_epoch:
             # The controllers named its leaders for a while, and this replica has slept through it.
             self.dissolve(hosted)
         self._images[key] = partition
-        election = hosted.election
-        if election is None:
-            election = self._found(hosted, partition)
-        elif partition.leader_epoch > election.epoch or (
-            partition.leader_epoch == election.epoch and election.leader == NO_BROKER
-        ):
-            now_ms = self._services.uptime_ms()
-            if partition.leader not in (NO_BROKER, self._me):
-                named = election.leader_named(partition.leader, partition.leader_epoch, now_ms, sure=True)
-                hosted.elect(named)
+        begins = key not in self._elected
+        if begins:
+            self._found(hosted, partition)
+        else:
+            self._hear(self._elected[key], partition)
         self._recall(hosted)
         if hosted.replica.role is Role.LEADER:
             self._look_after(hosted)
+        return begins
 
-    def _found(self, hosted: Hosted, partition: PartitionImage) -> Election:
+    def _hear(self, voter: Elected, partition: PartitionImage) -> None:
+        """Who leads, if the controllers know of a later election than this voter."""
+        election, epoch = voter.election, partition.leader_epoch
+        voter.doubtful_epoch = partition.doubtful_epoch
+        if epoch > election.epoch or (epoch == election.epoch and election.leader == NO_BROKER):
+            self._name_leader(voter, partition)
+
+    def _name_leader(self, voter: Elected, partition: PartitionImage) -> None:
+        if partition.leader not in (NO_BROKER, self._me):
+            now_ms, epoch = self._services.uptime_ms(), partition.leader_epoch
+            voter.elect(voter.election.leader_named(partition.leader, epoch, now_ms, sure=True))
+
+    def _found(self, hosted: Hosted, partition: PartitionImage) -> None:
         """The replica begins to vote: it was opened, or was replicated in another way until now."""
         key = _key(hosted)
         replica, log = hosted.replica, hosted.log
@@ -158,20 +173,20 @@ class QuorumPartitions:
             hearsay_max=EPOCHS_AHEAD // 2,
             forgot=hosted.is_cut or key in self._lost or forgot(partition, history.latest, self._me),
         )
-        hosted.notes_fetches = False
-        hosted.begin_election(election, PartitionBallots(self._book, key))
+        ballots = PartitionBallots(self._book, key)
+        voter = Elected(hosted, election, ballots, doubtful_epoch=partition.doubtful_epoch)
+        voter.notes_fetches = False
+        hosted.attach(voter)
         voters = QuorumVoters(hosted, election, history, file, self._services, lambda: self._images[key])
         voters.unconfessed = key in self._lost
-        self._voters[key] = hosted.voter_log = voters
+        hosted.attach(voters)
+        self._voters[key], self._elected[key] = voters, voter
         election.set_needed(voters.is_needed())
         replica.admit_observers()
         hosted.follow(max(ballot.epoch, replica.epoch), NO_BROKER, tuple(sorted(history.latest.ids)), -1)
-        self._host.voting.add(hosted, election)
-        if not is_new and partition.leader not in (NO_BROKER, self._me):
-            now_ms = self._services.uptime_ms()
-            named = election.leader_named(partition.leader, partition.leader_epoch, now_ms, sure=True)
-            hosted.elect(named)
-        return election
+        self._host.voting.add(hosted, voter)
+        if not is_new:
+            self._name_leader(voter, partition)
 
     def _replace_damaged(
         self, key: Key, file: VoterFile, history: VoterHistory, error: DamagedVoters
@@ -230,14 +245,17 @@ class QuorumPartitions:
         return self._book.is_lost(key)
 
     def note_drop(self, hosted: Hosted, noted: Callable[[], None]) -> None:
-        """The log drops records when this is on disk, and is lost from there on."""
+        """A log is about to drop damaged records. Where it votes, that is noted first: after a restart nobody
+        could tell any more. It is lost from there on.
+        """
         key = _key(hosted)
-        voters, election = self._voters.get(key), hosted.election
-        if voters is not None and election is not None:
-            election.set_forgot(True)
-            voters.unconfessed = True
-            # Who hears late of the metadata may have been readmitted for an earlier loss in between.
-            self._lost[key] = max(self._images[key].partition_epoch, self._healed(key))
+        if key not in self._elected:
+            noted()  # It does not vote: the controllers know.
+            return
+        self._elected[key].election.set_forgot(True)
+        self._voters[key].unconfessed = True
+        # Who hears late of the metadata may have been readmitted for an earlier loss in between.
+        self._lost[key] = max(self._images[key].partition_epoch, self._healed(key))
         self.note_lost(key, noted)
 
     def note_lost(self, key: Key, noted: Callable[[], None]) -> None:
@@ -245,10 +263,12 @@ class QuorumPartitions:
         self._book.note_lost(key, lambda result: noted())
 
     def dissolve(self, hosted: Hosted) -> None:
-        """The controllers name the leader from now on."""
+        """The controllers name the leader from now on, if the replica has voted until now."""
+        if _key(hosted) not in self._elected:
+            return
         self.forget(hosted)
         self._host.voting.remove(hosted)
-        hosted.end_election()
+        hosted.appoint()
         VoterFile(self._storage, hosted.log.directory).remove()
 
     def outvoted(self, hosted: Hosted, partition: PartitionImage) -> None:
@@ -256,8 +276,10 @@ class QuorumPartitions:
         until they have gone above it.
         """
         key = _key(hosted)
-        self._images[key] = partition
-        self._ahead.setdefault(key, 0)
+        if key in self._elected:
+            self._elected[key].doubtful_epoch = partition.doubtful_epoch
+            self._images[key] = partition
+            self._ahead.setdefault(key, 0)
 
     def _tell_epoch(self, key: Key, now_ms: int) -> None:
         hosted, partition = self._host.hosted[key], self._images[key]
@@ -271,7 +293,9 @@ class QuorumPartitions:
     def forget(self, hosted: Hosted) -> None:
         """The replica goes away."""
         key = _key(hosted)
-        for known in (self._voters, self._images, self._heard, self._untold, self._changing, self._ahead):
+        for known in (
+            self._elected, self._voters, self._images, self._heard, self._untold, self._changing, self._ahead,
+        ):  # fmt: skip
             cast("dict[Key, object]", known).pop(key, None)
         self._note_leader(key, self._me)
         hand_over = self._hand_overs.pop(key, None)
@@ -291,11 +315,9 @@ class QuorumPartitions:
         if key not in self._voters and began.epoch > self._heard.get(key, (-1, -1))[0]:
             self._heard[key] = (began.epoch, began.sender)
 
-    def view(self, topic_id: UUID, index: int, partition: PartitionImage) -> PartitionImage:
+    def view(self, key: Key, partition: PartitionImage) -> PartitionImage:
         """The partition with the newest leader that is known here."""
-        if not elects_itself(partition):
-            return partition
-        epoch, leader = self._newest((topic_id, index))
+        epoch, leader = self._newest(key)
         if epoch < partition.leader_epoch or (epoch == partition.leader_epoch and leader == NO_BROKER):
             return partition
         if (epoch, leader) == (partition.leader_epoch, partition.leader):
@@ -304,7 +326,7 @@ class QuorumPartitions:
 
     def _newest(self, key: Key) -> tuple[int, int]:
         hosted = self._host.hosted.get(key)
-        if hosted is not None and hosted.election is not None:
+        if hosted is not None and key in self._elected:
             return hosted.replica.epoch, hosted.replica.leader
         return self._heard.get(key, (-1, NO_BROKER))
 
@@ -356,7 +378,7 @@ class QuorumPartitions:
             self._services.soon(lambda: self._tell_controller(key))
         if not voters.is_done(partition):
             self._changing[key] = None
-            hosted.notes_fetches = True
+            hosted.voter.notes_fetches = True
         self._hand_over_to(hosted, partition.heir)
 
     def _is_told(self, hosted: Hosted, partition: PartitionImage, voters: QuorumVoters) -> bool:
@@ -421,8 +443,8 @@ class QuorumPartitions:
         hosted, partition, voters = self._host.hosted[key], self._images[key], self._voters[key]
         if voters.is_done(partition):
             del self._changing[key]
-            hosted.notes_fetches = False
-            hosted.seen.clear()  # What is noted no more says nothing when voters change again.
+            hosted.voter.notes_fetches = False
+            hosted.voter.seen.clear()  # What is noted no more says nothing when voters change again.
             return
         self._host.voting.refresh(hosted)
         voters.step(partition, self._cluster.image())

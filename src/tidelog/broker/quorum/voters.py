@@ -28,6 +28,7 @@ from tidelog.controller.successions.quorum import is_lone
 from tidelog.errors import StorageError
 from tidelog.invariant import invariant
 from tidelog.protocol import batch as batches
+from tidelog.replication.attachments.voters import NoVoters
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
@@ -41,7 +42,7 @@ FORGOT = -2
 _ATTRIBUTES = 22  # Where in a batch's header the byte lies that says whether it is a control batch.
 
 
-class QuorumVoters:
+class QuorumVoters(NoVoters):
     """Of one replica."""
 
     def __init__(
@@ -179,7 +180,7 @@ class QuorumVoters:
             return
         if self._me not in self.latest:
             # Whoever was elected before it heard that it votes no more, and made sure that all others hear.
-            self._hosted.elect(self._election.resign(self._services.uptime_ms()))
+            self._hosted.voter.elect(self._election.resign(self._services.uptime_ms()))
             return
         wanted = self._next(partition, image)
         if wanted is not None and self._could_decide(wanted):
@@ -237,12 +238,12 @@ class QuorumVoters:
         return Voter(voter_id, self._directory_of(voter_id), heals=-1 if loss is None else loss.number)
 
     def _directory_of(self, voter_id: int) -> UUID | None:
-        seen = self._hosted.seen.get(voter_id)
+        seen = self._hosted.voter.seen.get(voter_id)
         return None if seen is None else seen.directory
 
     def _has_caught_up(self, voter_id: int) -> bool:
         """It holds all that is committed, and was heard a moment ago."""
-        seen = self._hosted.seen.get(voter_id)
+        seen = self._hosted.voter.seen.get(voter_id)
         if seen is None:
             return False
         age_ms = self._services.uptime_ms() - seen.progress.fetched_ms

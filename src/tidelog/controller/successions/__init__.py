@@ -6,85 +6,115 @@ another mode, that is also a step towards it.
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-
-import msgspec
+from typing import NamedTuple
 
 from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
-from tidelog.controller import mode_changes
 from tidelog.controller.image import PartitionImage
+from tidelog.controller.placement import spreading
+from tidelog.controller.placement_groups import Placement, spreading_groups
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions import isr, primary_backup, quorum
+from tidelog.controller.successions import isr, mode_changes, primary_backup, quorum, steps
 from tidelog.controller.successions.promising import promised
-from tidelog.controller.successions.steps import Rules, finish_move, led_by
+from tidelog.controller.successions.steps import Rules, Settle, Vote, finish_move, led_by
 from tidelog.types import NO_BROKER
 
-Succession = Callable[[PartitionImage, Standing, Rules], PartitionImage]
+
+class Succession(NamedTuple):
+    """One mode. What is not named is so in most modes."""
+
+    next_state: Callable[[PartitionImage, Standing, Rules], PartitionImage]
+    # What an operator can enforce when nobody can lead without a possible loss.
+    force: Callable[[PartitionImage, Standing, Rules], PartitionImage]
+    # What another in-sync set means.
+    with_members: Callable[[PartitionImage, tuple[int, ...], Rules], PartitionImage] = steps.no_members
+    # Whether somebody leads or will.
+    is_led: Callable[[PartitionImage, Standing], bool] = steps.is_led
+    is_restoring: Callable[[PartitionImage], bool] = steps.is_restoring
+    # Who serves readers while nobody leads.
+    stand_in: Callable[[PartitionImage, AbstractSet[int]], int] = steps.nobody
+    # How the controller has a leadership handed from one member to another; None: it cannot.
+    hand_over: Callable[[PartitionImage, int], PartitionImage] | None = None
+    lost: Callable[..., PartitionImage] = steps.lost
+    in_a_new_epoch: Callable[[PartitionImage], PartitionImage] = steps.in_a_new_epoch
+    told: Callable[[PartitionImage, Vote, Settle], PartitionImage] = steps.outvoted
+    check_leader: Callable[[PartitionImage, int, int, int], None] = steps.check_leader
+    # Replicas of which a leader's word can be true, however old it is.
+    unforgetful: Callable[[PartitionImage], AbstractSet[int]] = steps.all_replicas
+    # The last touch to a new state; ``founded``: the mode begins with it.
+    finished: Callable[..., PartitionImage] = steps.as_it_is
+    # Otherwise so many copies are enough, whoever has them: a member may lack what is acknowledged.
+    members_hold_all: bool = True
+    # Whether replicas of a new topic whose brokers are away are members: nothing is known without them.
+    away_counts: bool = False
+    placement: Placement = Placement(spreading)
+
 
 BY_MODE: dict[str, Succession] = {
-    ISR: isr.next_state,
-    PRIMARY_BACKUP: primary_backup.next_state,
-    QUORUM: quorum.next_state,
+    ISR: Succession(
+        isr.next_state,
+        isr.force,
+        isr.with_members,
+        hand_over=lambda partition, leader: led_by(partition, leader, partition.in_sync, partition.eligible),
+    ),
+    PRIMARY_BACKUP: Succession(
+        primary_backup.next_state,
+        primary_backup.force,
+        primary_backup.with_members,
+        stand_in=primary_backup.stand_in,
+        members_hold_all=False,
+        placement=Placement(spreading_groups, first_must_serve=True),
+    ),
+    QUORUM: Succession(
+        quorum.next_state,
+        quorum.force,
+        is_led=quorum.is_led,
+        is_restoring=quorum.no_restoring,
+        stand_in=quorum.stand_in,
+        hand_over=quorum.hand_over,
+        lost=quorum.lost,
+        in_a_new_epoch=quorum.no_new_epoch,
+        told=quorum.told,
+        check_leader=quorum.any_leader,
+        unforgetful=quorum.unforgetful,
+        finished=quorum.numbered,
+        members_hold_all=False,
+        away_counts=True,
+    ),
 }
-
-FORCED: dict[str, Succession] = {
-    ISR: isr.force,
-    PRIMARY_BACKUP: primary_backup.force,
-    QUORUM: quorum.force,
-}
-"""What an operator can enforce when nobody can lead without a possible loss."""
-
-IS_LED: dict[str, Callable[[PartitionImage, Standing], bool]] = {QUORUM: quorum.is_led}
-"""Where a leader in the metadata does not say enough about whether one acts."""
-
-MEMBERS: dict[str, Callable[[PartitionImage, tuple[int, ...], Rules], PartitionImage]] = {
-    ISR: isr.with_members,
-    PRIMARY_BACKUP: primary_backup.with_members,
-}
-"""What another in-sync set means."""
-
-STAND_INS: dict[str, Callable[[PartitionImage, AbstractSet[int]], int]] = {
-    PRIMARY_BACKUP: primary_backup.stand_in,
-    QUORUM: quorum.stand_in,
-}
-"""Who serves readers while nobody leads."""
-
-HAND_OVERS: dict[str, Callable[[PartitionImage, int], PartitionImage]] = {
-    ISR: lambda partition, leader: led_by(partition, leader, partition.in_sync, partition.eligible),
-    QUORUM: quorum.hand_over,
-}
-"""Modes in which the controller may have a leadership handed from one member to another, and how."""
-
-SELF_ELECTING = frozenset({QUORUM})
-"""Modes in which the replicas tell the controller who leads."""
-
-COUNTING_COPIES = frozenset({PRIMARY_BACKUP, QUORUM})
-"""Modes in which so many copies are enough, whoever has them: a member may lack what is acknowledged."""
+"""``replication.mode`` → who leads. A mode is added by a row."""
 
 
 def next_state(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition after brokers came or went. Equal to the present one where nothing has to change."""
-    settled = BY_MODE[partition.mode](partition, standing, rules)
+    settled = BY_MODE[partition.mode].next_state(partition, standing, rules)
     stepped = mode_changes.step(settled, standing, rules.mode)
     new = stepped if stepped is partition else promised(partition, rules, stepped, rules)
-    if not elects_itself(new):
-        return new
-    return quorum.numbered(new, founded=new.mode_epoch != partition.mode_epoch)
+    return BY_MODE[new.mode].finished(new, founded=new.mode_epoch != partition.mode_epoch)
 
 
 def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
     """The partition with another in-sync set, as its leader wants it."""
-    return MEMBERS[partition.mode](partition, members, rules)
+    return BY_MODE[partition.mode].with_members(partition, members, rules)
+
+
+def told(partition: PartitionImage, vote: Vote, standing: Standing, rules: Rules) -> PartitionImage:
+    """Replicas have voted. Raises when that is no news."""
+    return BY_MODE[partition.mode].told(partition, vote, lambda new: next_state(new, standing, rules))
+
+
+def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, partition_epoch: int) -> None:
+    """Whether a leader that speaks of the partition knows its present state. Raises the refusal."""
+    BY_MODE[partition.mode].check_leader(partition, leader, leader_epoch, partition_epoch)
 
 
 def force(partition: PartitionImage, standing: Standing, rules: Rules) -> PartitionImage:
     """The partition with somebody who leads, though acknowledged records may be missing then."""
-    return FORCED[partition.mode](partition, standing, rules)
+    return BY_MODE[partition.mode].force(partition, standing, rules)
 
 
 def is_led(partition: PartitionImage, standing: Standing) -> bool:
     """Whether somebody leads or will, so that nothing has to be forced."""
-    judge = IS_LED.get(partition.mode)
-    return partition.leader in partition.in_sync if judge is None else judge(partition, standing)
+    return BY_MODE[partition.mode].is_led(partition, standing)
 
 
 def acting_leader(partition: PartitionImage) -> int:
@@ -94,59 +124,50 @@ def acting_leader(partition: PartitionImage) -> int:
 
 def is_restoring(partition: PartitionImage) -> bool:
     """Whether the leader still gathers what others hold."""
-    if elects_itself(partition):
-        return False
-    return partition.leader not in (NO_BROKER, *partition.in_sync)
+    return BY_MODE[partition.mode].is_restoring(partition)
 
 
 def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:
     """Who of those present serves readers while nobody leads; -1 for nobody."""
-    choose = STAND_INS.get(partition.mode)
-    if choose is None or acting_leader(partition) in present:
+    if acting_leader(partition) in present:
         return NO_BROKER
-    return choose(partition, present)
+    return BY_MODE[partition.mode].stand_in(partition, present)
 
 
 def is_appointed(partition: PartitionImage) -> bool:
     """Whether the controller may have the leadership handed to another member."""
-    return partition.mode in HAND_OVERS
+    return BY_MODE[partition.mode].hand_over is not None
 
 
 def hand_over(partition: PartitionImage, leader: int) -> PartitionImage:
     """Another member leads from the next epoch on, or shall; nobody leaves the in-sync set."""
-    return HAND_OVERS[partition.mode](partition, leader)
+    way = BY_MODE[partition.mode].hand_over
+    return partition if way is None else way(partition, leader)
 
 
 def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionImage:
-    """The partition as it remembers that a replica may lack what it acknowledged. Where the controllers name
-    the leader, there is nothing to remember: the replica is no member until it has caught up.
-    """
-    return quorum.lost(partition, replica, tail=tail) if elects_itself(partition) else partition
+    """The partition as it remembers that a replica may lack what it acknowledged."""
+    return BY_MODE[partition.mode].lost(partition, replica, tail=tail)
 
 
-def votes(mode: str) -> bool:
-    """Whether the replicas of such a topic elect their leaders."""
-    return mode in SELF_ELECTING
+def unforgetful(partition: PartitionImage) -> AbstractSet[int]:
+    """Replicas of which a leader's word can be true, however old it is."""
+    return BY_MODE[partition.mode].unforgetful(partition)
 
 
-def elects_itself(partition: PartitionImage) -> bool:
-    """Whether the replicas vote and tell who leads."""
-    return partition.mode in SELF_ELECTING
+def away_counts(mode: str) -> bool:
+    """Whether replicas of a new topic are members though their brokers are away."""
+    return BY_MODE[mode].away_counts
+
+
+def placement_of(mode: str) -> Placement:
+    """How the replicas of a topic are placed."""
+    return BY_MODE[mode].placement
 
 
 def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
-    """A replica has lost what it held, or comes: the leader may take it for one that holds all it had
-    acknowledged, and would have it join at once. In a new epoch nothing counts that was fetched before, or by
-    one that has not heard of it. Who votes counts for nothing anyway until it was taken in anew.
-
-    What was decided about a leader that still gathers what others hold stays decided.
-    """
-    if partition.leader == NO_BROKER or elects_itself(partition):
-        return partition
-    epoch, unclean = partition.leader_epoch + 1, partition.unclean_epoch
-    if is_restoring(partition) and unclean == partition.leader_epoch:
-        unclean = epoch
-    return msgspec.structs.replace(partition, leader_epoch=epoch, unclean_epoch=unclean)
+    """A replica has lost what it held, or comes: nothing counts that was fetched before."""
+    return BY_MODE[partition.mode].in_a_new_epoch(partition)
 
 
 def copied(partition: PartitionImage) -> PartitionImage:
@@ -158,4 +179,4 @@ def copied(partition: PartitionImage) -> PartitionImage:
 
 def members_hold_all(partition: PartitionImage) -> bool:
     """Whether every member of the in-sync set holds everything that was acknowledged."""
-    return partition.mode not in COUNTING_COPIES
+    return BY_MODE[partition.mode].members_hold_all

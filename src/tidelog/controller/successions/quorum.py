@@ -27,7 +27,7 @@ import msgspec
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions.steps import EPOCHS_AHEAD, Rules, finish_move, serves
+from tidelog.controller.successions.steps import EPOCHS_AHEAD, Rules, Settle, Vote, finish_move, serves
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER, majority
 
@@ -162,12 +162,9 @@ def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionIma
     return msgspec.structs.replace(partition, losses=(*others, loss))
 
 
-def told(
-    partition: PartitionImage, leader: int, epoch: int, voters: tuple[int, ...], counted: tuple[int, ...]
-) -> PartitionImage:
-    """The winner of an election tells of it, who votes, and who of them has not forgotten anything. Raises
-    when that is no news. ``voters``: empty where it may be taken back.
-    """
+def told(partition: PartitionImage, vote: Vote, settle: Settle) -> PartitionImage:
+    """The winner of an election tells of it. Raises when that is no news."""
+    leader, epoch, voters, counted = vote
     known = (partition.leader_epoch, partition.leader)
     if epoch < partition.leader_epoch or (epoch == known[0] and known[1] not in (NO_BROKER, leader)):
         raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)
@@ -181,11 +178,31 @@ def told(
         in_sync=tuple(voter for voter in partition.replicas if voter in counted),
         eligible=(),
     )
-    if not voters or not partition.is_moving:
-        return new
-    if set(voters) == set(partition.target):
-        return finish_move(new)
-    return msgspec.structs.replace(new, voters=tuple(sorted(voters)))
+    if voters and partition.is_moving:
+        if set(voters) == set(partition.target):
+            new = finish_move(new)
+        else:
+            new = msgspec.structs.replace(new, voters=tuple(sorted(voters)))
+    return settle(new)
+
+
+def unforgetful(partition: PartitionImage) -> AbstractSet[int]:
+    """Nothing but its number tells of one that has lost records since, in the same process."""
+    return partition.remember
+
+
+def no_restoring(partition: PartitionImage) -> bool:
+    """Who was elected holds everything."""
+    return False
+
+
+def no_new_epoch(partition: PartitionImage) -> PartitionImage:
+    """Who votes counts for nothing anyway until it was taken in anew."""
+    return partition
+
+
+def any_leader(partition: PartitionImage, leader: int, leader_epoch: int, partition_epoch: int) -> None:
+    """The controllers may not have heard of the election yet."""
 
 
 def stand_in(partition: PartitionImage, present: AbstractSet[int]) -> int:

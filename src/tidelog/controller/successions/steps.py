@@ -1,6 +1,7 @@
 """What every way of succession is made of: the rules of a topic, and the steps a partition can take."""
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 from uuid import UUID
 
@@ -9,6 +10,7 @@ import msgspec
 from tidelog.controller.image import PartitionImage, TopicImage
 from tidelog.controller.records import PartitionChanged
 from tidelog.controller.standing import Standing
+from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
 EPOCHS_AHEAD = 1000
@@ -82,6 +84,85 @@ def finish_move(partition: PartitionImage) -> PartitionImage:
         eligible=tuple(replica for replica in partition.eligible if replica in target),
         offline=tuple(replica for replica in partition.offline if replica in target),
     )
+
+
+def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionImage:
+    """A replica may lack what it acknowledged. There is nothing to remember: it is no member until it has
+    caught up. If it led, its epoch is over.
+    """
+    return msgspec.structs.replace(
+        partition, leader_epoch=partition.leader_epoch + (partition.leader == replica)
+    )
+
+
+def in_a_new_epoch(partition: PartitionImage) -> PartitionImage:
+    """A replica has lost what it held, or comes: the leader may take it for one that holds all it had
+    acknowledged, and would have it join at once. In a new epoch nothing counts that was fetched before, or by
+    one that has not heard of it.
+
+    What was decided about a leader that still gathers what others hold stays decided.
+    """
+    if partition.leader == NO_BROKER:
+        return partition
+    epoch, unclean = partition.leader_epoch + 1, partition.unclean_epoch
+    if is_restoring(partition) and unclean == partition.leader_epoch:
+        unclean = epoch
+    return msgspec.structs.replace(partition, leader_epoch=epoch, unclean_epoch=unclean)
+
+
+def is_restoring(partition: PartitionImage) -> bool:
+    """Whether the leader still gathers what others hold."""
+    return partition.leader not in (NO_BROKER, *partition.in_sync)
+
+
+def is_led(partition: PartitionImage, standing: Standing) -> bool:
+    return partition.leader in partition.in_sync
+
+
+def nobody(partition: PartitionImage, present: AbstractSet[int]) -> int:
+    return NO_BROKER
+
+
+def all_replicas(partition: PartitionImage) -> AbstractSet[int]:
+    return frozenset(partition.replicas)
+
+
+def as_it_is(partition: PartitionImage, *, founded: bool) -> PartitionImage:
+    return partition
+
+
+def no_members(partition: PartitionImage, members: tuple[int, ...], rules: Rules) -> PartitionImage:
+    raise TidelogError("no leader of this partition keeps an in-sync set", ErrorCode.INVALID_REQUEST)
+
+
+def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, partition_epoch: int) -> None:
+    """Whether a leader that speaks of the partition knows its present state. Raises the refusal."""
+    if (partition.leader, partition.leader_epoch) != (leader, leader_epoch):
+        raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)
+    if partition.partition_epoch != partition_epoch:
+        raise TidelogError("the partition has changed meanwhile", ErrorCode.INVALID_UPDATE_VERSION)
+
+
+class Vote(NamedTuple):
+    """The winner of an election tells of it."""
+
+    leader: int
+    epoch: int
+    voters: tuple[int, ...]  # empty where it may be taken back
+    counted: tuple[int, ...]  # those of them who have not forgotten anything
+
+
+Settle = Callable[[PartitionImage], PartitionImage]
+"""The next state of a partition that was changed."""
+
+
+def outvoted(partition: PartitionImage, vote: Vote, settle: Settle) -> PartitionImage:
+    """Voters were further than the controllers had thought when these took over: the same again, above their
+    epoch. Those who voted do not hear of an epoch below theirs, and would not follow.
+    """
+    if vote.epoch < partition.leader_epoch:
+        raise TidelogError("nobody votes any more", ErrorCode.FENCED_LEADER_EPOCH)
+    return msgspec.structs.replace(partition, leader_epoch=vote.epoch + EPOCHS_AHEAD)
 
 
 def union(first: tuple[int, ...], second: tuple[int, ...], *, without: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from tidelog.errors import ErrorCode
 from tidelog.replication.policies.isr import IsrPolicy
 from tidelog.replication.policies.primary_backup import PrimaryBackupPolicy
 from tidelog.replication.policies.quorum import QuorumPolicy
-from tidelog.replication.view import Refuse, Seal, Verdict, View
+from tidelog.replication.view import Refuse, Verdict, View
 
 
 class Policy(Protocol):
@@ -21,32 +21,10 @@ class Policy(Protocol):
         """Whether a member that does not keep up is thrown out."""
 
     @property
-    def elects_itself(self) -> bool:
-        """Whether the replicas vote; otherwise the controller names the leader."""
-
-    @property
-    def has_successors(self) -> bool:
-        """Whether somebody else may be made leader while this one is cut off and does not know."""
-
-    @property
-    def backups_serve_readers(self) -> bool:
-        """Whether a follower stands in for the leader towards readers while nobody leads."""
-
-    @property
-    def logs_deletions(self) -> bool:
-        """Whether a deletion of records is a record itself. Where a member that was not heard of may be
-        elected, only what is in the log is sure to be known to it. Otherwise all members have to be heard.
-        """
-
-    @property
     def newest_log_wins(self) -> bool:
         """Whether, of logs of which none is known to be whole, the one with the newest record is gone on
         with. Otherwise logs that part are an operator's matter.
         """
-
-    @property
-    def seal(self) -> Seal:
-        """How a leader ends its time before the topic is replicated in another way."""
 
     @property
     def too_late(self) -> ErrorCode:

@@ -3,7 +3,7 @@ elects.
 """
 
 from tidelog.errors import ErrorCode
-from tidelog.replication.view import WAIT, YES, Refuse, Seal, Verdict, View
+from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
 
 ACKS_ALL = -1
 
@@ -11,12 +11,7 @@ ACKS_ALL = -1
 class IsrPolicy:
     tracks_in_sync = True
     drops_laggards = True
-    elects_itself = False
-    has_successors = True
     newest_log_wins = True
-    logs_deletions = False
-    backups_serve_readers = False
-    seal = Seal.NONE
     too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:

@@ -8,18 +8,13 @@ in copies.
 """
 
 from tidelog.errors import ErrorCode
-from tidelog.replication.view import WAIT, YES, Refuse, Seal, Verdict, View
+from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
 
 
 class PrimaryBackupPolicy:
     tracks_in_sync = True
     drops_laggards = False
-    elects_itself = False
-    has_successors = False
     newest_log_wins = False
-    logs_deletions = False
-    backups_serve_readers = True
-    seal = Seal.PAUSE
     too_late = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def committed(self, view: View) -> int:

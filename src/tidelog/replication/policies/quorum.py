@@ -3,19 +3,14 @@ elect.
 """
 
 from tidelog.errors import ErrorCode
-from tidelog.replication.view import WAIT, YES, Refuse, Seal, Verdict, View
+from tidelog.replication.view import WAIT, YES, Refuse, Verdict, View
 from tidelog.types import majority
 
 
 class QuorumPolicy:
     tracks_in_sync = False
     drops_laggards = False
-    elects_itself = True
-    has_successors = False  # Without a majority it steps down by itself.
     newest_log_wins = False
-    logs_deletions = True
-    backups_serve_readers = True
-    seal = Seal.RECORD
     too_late = ErrorCode.REQUEST_TIMED_OUT
 
     def committed(self, view: View) -> int:

@@ -8,7 +8,6 @@ from tidelog.broker.coordinators.internal_topics import TRANSACTION_STATE
 from tidelog.broker.metadata.opening import METADATA_KEY
 from tidelog.broker.node.node import Node
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.controller.successions import elects_itself
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Role
@@ -25,6 +24,7 @@ from tidelog.sim.checkers.promises.syncing import Syncing
 from tidelog.sim.checkers.replicas import ANYWHERE, ReplicaChecker
 from tidelog.sim.checkers.transactions import TransactionHistory, Value
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.checkers.votes import elects_itself
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.machine import DATA
 from tidelog.sim.world import World

@@ -6,8 +6,8 @@ from hashlib import sha256
 import msgspec
 
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
-from tidelog.controller.successions import elects_itself
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.checkers.votes import elects_itself
 
 IMAGES_KEPT = 64
 

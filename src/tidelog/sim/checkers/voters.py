@@ -19,13 +19,13 @@ class VoterChecker:
 
     def committed(self, hosted: Hosted, end: int, name: str) -> None:
         """Everything before ``end`` in the replica's log is committed."""
-        if hosted.election is None:
-            return
+        if not hosted.voter.watches_leader:
+            return  # Nobody votes.
         log = hosted.log
         start, began, known = self._seen.get(hosted.key, (0, 0, None))
         if end <= start:
             return
-        begins = 0 if hosted.sealing is None else hosted.sealing.since_epoch
+        begins = hosted.seal.since_epoch
         if log.start_offset > start or begins != began:
             # What came in between only a snapshot tells; and a topic that was replicated in another way
             # meanwhile begins anew, with whoever holds its log then.

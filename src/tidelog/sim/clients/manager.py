@@ -14,7 +14,7 @@ from tidelog.controller.image import TopicImage
 from tidelog.controller.standing import DRAIN_SETTING
 from tidelog.controller.topics import INTERNAL_TOPICS
 from tidelog.errors import ErrorCode
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.voters import Voter
 from tidelog.sim.budget import Budget
 from tidelog.sim.checkers.promises import Place
@@ -203,7 +203,7 @@ class Manager:
         vote, or the primary is fixed, it goes on: there an operator has to look.
         """
         places = self._leaderless()
-        self._force([place for place in places if BY_NAME[place.partition.mode].has_successors])
+        self._force([place for place in places if MODES[place.partition.mode].successors.may_be])
 
     def _leaderless(self) -> list[Place]:
         return [place for place in self._cluster.checker.places() if place.partition.leader < 0]

@@ -108,7 +108,7 @@ def stand(world: World) -> Iterator[Action]:
         return
     for number in world.running:
         hosted = world.node(number).hosted
-        if hosted is None or hosted.election is None:
+        if hosted is None or not hosted.voter.watches_leader:
             continue
         others = [other for other in world.running if other != number]
         for size in range(1, len(others) + 1):

@@ -15,11 +15,11 @@ An acknowledged record lies below its leader's watermark, so what holds for the 
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.controller.successions import elects_itself
 from tidelog.protocol.records import control_type, decode_batch
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Role
 from tidelog.sim.checkers.violation import Violation
+from tidelog.sim.checkers.votes import elects_itself
 
 if TYPE_CHECKING:
     from tidelog.sim.explore.world import World
@@ -93,7 +93,7 @@ def _look_at_members(world: "World") -> None:
             missing = lacks(world, member, losses.get(member, 0))
             if missing:
                 raise Violation(f"node {member} counts as a voter that forgot nothing and lacks {missing}")
-    elif BY_NAME[partition.mode].has_successors:
+    elif MODES[partition.mode].successors.may_be:
         for member in members:
             missing = lacks(world, member, len(world.seen.committed))
             if missing:

@@ -45,9 +45,9 @@ _TIMES_BY_KEY = frozenset({"_heard", "_untold", "_ahead"})
 # Who belongs to whom within a node never changes.
 _UNTOLD = frozenset(
     {
-        "clock_ms", "version", "me", "_me", "_services", "_peers", "_chance", "_storage", "_listener",
-        "_host", "host", "mail", "ports", "_ports", "_cluster", "timing", "throttle", "syncer", "directory",
-        "_directory", "_path", "_write", "_size",
+        "clock_ms", "version", "me", "_me", "services", "_services", "_peers", "_chance", "_storage",
+        "listener", "_host", "host", "mail", "ports", "_ports", "_cluster", "timing", "throttle", "syncer",
+        "directory", "_directory", "_path", "_write", "_size",
     }
 )  # fmt: skip
 

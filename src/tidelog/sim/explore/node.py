@@ -25,6 +25,7 @@ from tidelog.controller.messages import ControllerAsk, ControllerGot, RegisterAs
 from tidelog.log.log import Log
 from tidelog.log.storage import Storage
 from tidelog.protocol.records import Record, encode_batch
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.election import State
 from tidelog.replication.fetching import MAX_BYTES, FetchLoop, _item
 from tidelog.replication.host import Host, HostPorts
@@ -266,7 +267,7 @@ class SmallNode(Node):
         """As the fetch loop would."""
         hosted = cast(Hosted, self.hosted)
         epoch, items = self.membership.broker_epoch, [_item(hosted)]
-        directory = None if hosted.election is None else hosted.election.directory
+        directory = hosted.voter.directory
         return FetchAsk(self.me, epoch, 1, 0, items, [], 0, MAX_BYTES, directory)
 
     def count(self, ask: FetchAsk) -> FetchPart | None:
@@ -296,9 +297,9 @@ class SmallNode(Node):
         """Its leader was silent for long, or it hears no majority. Whether it goes on asking."""
         now_ms = self.clock.clock_ms
         hosted = cast(Hosted, self.hosted)
-        election = hosted.election
-        if election is None:
+        if not isinstance(hosted.voter, Elected):
             return False
+        election = hosted.voter.election
         election.hurry(now_ms)
         self.host.voting.look_at(hosted, now_ms)
         self.clock.run()

@@ -4,10 +4,11 @@ worst moment does. In a log ∎ is a seal, · a leader-change record, v a set of
 
 from tidelog.config.modes import WITHOUT_MEANING
 from tidelog.config.topic import REPLICATION_MODE
-from tidelog.controller import configs, mode_changes
+from tidelog.controller import configs
 from tidelog.controller.image import ClusterImage, TopicImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.rules import Rulebook
+from tidelog.controller.successions import mode_changes
 from tidelog.errors import ErrorCode
 from tidelog.protocol.batch import iterate
 from tidelog.protocol.records import ControlType, control_type, decode_batch

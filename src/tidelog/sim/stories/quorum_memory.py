@@ -3,6 +3,7 @@
 from tidelog.controller import leadership, reassignment
 from tidelog.controller.rules import Rulebook
 from tidelog.errors import ErrorCode
+from tidelog.replication.attachments.voter import Elected
 from tidelog.sim.checkers.damage import Damage
 from tidelog.sim.checkers.promises import Place
 from tidelog.sim.machine import DATA
@@ -38,10 +39,8 @@ class Memory(Vote):
     def who_votes(self, letter: str) -> str:
         """As the replica has it; nobody before its log is open."""
         node = self.machine(letter).node_id
-        found = [
-            hosted.election for machine, hosted in self.cluster.hosted(TOPIC, 0) if machine.node_id == node
-        ]
-        return "".join(self._list(election.voters.ids) for election in found if election is not None)
+        found = [hosted.voter for machine, hosted in self.cluster.hosted(TOPIC, 0) if machine.node_id == node]
+        return "".join(self._list(voter.election.voters.ids) for voter in found if isinstance(voter, Elected))
 
     def recover(self) -> None:
         """By an operator's word; the CLI puts the longest log first."""

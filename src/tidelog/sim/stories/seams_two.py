@@ -40,7 +40,7 @@ class DiskStory(SeamStory):
     def copies_from(self, letter: str) -> str:
         """Whose log a leader copies back; nobody's when it does not."""
         hosted = self.hosted(letter) if self.has_opened(letter) else None
-        if hosted is None or hosted.restoring is None or hosted.replica.leader in (-1, hosted.replica.me):
+        if hosted is None or not hosted.restorer.gathers or hosted.replica.leader in (-1, hosted.replica.me):
             return ""
         return self._list([hosted.replica.leader])
 

@@ -12,7 +12,7 @@ from tidelog.broker.coordinators.internal_topics import CONSUMER_OFFSETS, TRANSA
 from tidelog.broker.promise import Promise
 from tidelog.errors import ErrorCode
 from tidelog.groups.offsets import Committed
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.attachments.successors import Successors
 from tidelog.transactions.rules import Producer
 from tidelog.types import TopicPartition
 
@@ -28,13 +28,17 @@ class Unsure:
             self.fake.create(name)
         self.fake.services.settle()
         self.asked: list[Then] = []
-        patch.setattr(Hosted, "when_followed", lambda hosted, then, by_hand=False: self.asked.append(then))
+
+        def when_all_follow(successors: Successors, then: Then, *, by_hand: bool = False) -> None:
+            self.asked.append(then)
+
+        patch.setattr(Successors, "when_all_follow", when_all_follow)
 
     def lose_controllers(self) -> None:
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             partition = self.fake.partition(name)
             partition._alone = lambda: True
-            partition.hosted.successors = frozenset()
+            partition.hosted.successors.named = frozenset()
 
     def ask(self, api: str, version: int | None = None, **values: Any) -> Promise[Any]:
         promise = self.fake.begin(api, version, **values)

@@ -18,7 +18,7 @@ class Around:
         self.prompted: list[int] = []
         self.answers: list[HeartbeatGot] = []
         self.confirming: Any = None
-        metadata = SimpleNamespace(election=SimpleNamespace(confirmed_ms=lambda: self.confirmed))
+        metadata = SimpleNamespace(voter=SimpleNamespace(confirmed_ms=lambda: self.confirmed))
         self.gate = HeartbeatGate(cast(Any, metadata), cast(Any, self))
 
     def prompt(self, hosted: Any, since_ms: int) -> None:

@@ -31,7 +31,7 @@ from tidelog.log.directory import DataDirectory
 from tidelog.log.log import Log
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.records import Record, encode_batch
-from tidelog.replication.hosted import HEARD_WITHIN_MS
+from tidelog.replication.attachments.successors import HEARD_WITHIN_MS
 from tidelog.replication.messages import FetchAsk, FetchItem, LeaderBegan
 from tidelog.replication.voters import Voter, VoterHistory, VoterSet
 from tidelog.sim.disk import SimulatedDisk

@@ -1,7 +1,7 @@
 """Voters that were further than the controllers had thought when these took over."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from tidelog.broker.quorum.partitions import REPEAT_MS, ClusterPorts, QuorumPartitions
 from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.messages import InSyncAsk
+from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.votes import Timing
 from tidelog.sim.disk import SimulatedDisk
 
@@ -39,7 +40,9 @@ def quorum(asked: list[Any]) -> QuorumPartitions:
     host: Any = SimpleNamespace(me=1, hosted={KEY: voter})
     quiet: Any = Quiet()
     cluster = ClusterPorts(ClusterImage, lambda: 4, asked.append)
-    return QuorumPartitions(host, disk, "data", quiet, quiet, lambda: 0.5, Timing(), None, cluster)
+    quorum = QuorumPartitions(host, disk, "data", quiet, quiet, lambda: 0.5, Timing(), None, cluster)
+    quorum._elected[KEY] = cast(Elected, SimpleNamespace())
+    return quorum
 
 
 def test_they_say_so_until_they_are_overtaken(quorum: QuorumPartitions, asked: list[Any]) -> None:

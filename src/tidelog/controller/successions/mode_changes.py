@@ -146,11 +146,6 @@ def sealed(partition: PartitionImage, epoch: int, leader: int, members: tuple[in
     return _changed(partition, ISR, leader, members, max(epoch, partition.leader_epoch) + ahead)
 
 
-def outvoted(partition: PartitionImage, epoch: int) -> PartitionImage:
-    """Voters were further than the controllers had thought: the same again, above their epoch."""
-    return msgspec.structs.replace(partition, leader_epoch=epoch + EPOCHS_AHEAD)
-
-
 # --- by the wish of an operator -----------------------------------------------------------------------------
 
 

@@ -1,0 +1,192 @@
+"""What a change of the metadata means to a replica, by where its leaders come from: from the controllers, or
+from the votes of the replicas. One way of assigning for each; :mod:`tidelog.replication.modes` says which one
+a mode has.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol, cast
+from uuid import UUID
+
+from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.quorum.partitions import QuorumPartitions
+from tidelog.controller.image import PartitionImage
+from tidelog.errors import StorageError
+from tidelog.replication.host import Host
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.modes import MODES
+from tidelog.replication.restoring import Mandate
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[UUID, int]
+
+
+class Assigner(Protocol):
+    def ends_role(self, hosted: Hosted) -> bool:
+        """The controllers know of a later epoch than the replica. Whether its role is over."""
+
+    def assign(self, mine: Partition, partition: PartitionImage) -> None:
+        """What the metadata says now."""
+
+    def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
+        """The partition with the newest leader that is known here."""
+
+    def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
+        """Whether its log may be opened only when something is noted; calls back then."""
+
+
+class Polls(Protocol):
+    """Looks after replicas that vote."""
+
+    def dissolve(self, hosted: Hosted) -> None:
+        """The controllers name the leader from now on."""
+
+    def outvoted(self, hosted: Hosted, partition: PartitionImage) -> None:
+        """The controllers name the leader, but in an epoch below that of the replica."""
+
+    def note_drop(self, hosted: Hosted, noted: Callable[[], None]) -> None:
+        """Its log is about to drop damaged records. Calls back when it may."""
+
+    def gone(self, hosted: Hosted) -> None:
+        """Its topic is deleted, or it has been moved."""
+
+
+class NoPolls:
+    """No replica votes."""
+
+    def dissolve(self, hosted: Hosted) -> None: ...
+
+    def outvoted(self, hosted: Hosted, partition: PartitionImage) -> None: ...
+
+    def note_drop(self, hosted: Hosted, noted: Callable[[], None]) -> None:
+        noted()
+
+    def gone(self, hosted: Hosted) -> None: ...
+
+
+class Naming(Protocol):
+    """What the table knows of a partition's settings."""
+
+    def take_settings(self, mine: Partition, partition: PartitionImage) -> None: ...
+
+    def is_stand_in(self, partition: PartitionImage) -> bool: ...
+
+
+class Named:
+    """The controllers name the leader."""
+
+    def __init__(self, host: Host, polls: Polls, naming: Naming) -> None:
+        self._me = host.me
+        self._host = host
+        self._polls = polls
+        self._naming = naming
+
+    def ends_role(self, hosted: Hosted) -> bool:
+        self._polls.dissolve(hosted)
+        return True
+
+    def assign(self, mine: Partition, partition: PartitionImage) -> None:
+        hosted = mine.hosted
+        if partition.leader_epoch < hosted.replica.epoch:
+            self._polls.outvoted(hosted, partition)
+            return
+        self._polls.dissolve(hosted)
+        hosted.adopt(MODES[partition.mode])
+        self._naming.take_settings(mine, partition)
+        hosted.unclean_epoch = partition.unclean_epoch
+        hosted.stand_in.told(self._naming.is_stand_in(partition))
+        self._play(hosted, partition)
+        stand_in(hosted, partition)
+
+    def _play(self, hosted: Hosted, partition: PartitionImage) -> None:
+        """Lead, restore or follow, as the controllers have decided."""
+        replica, replicas, epoch = hosted.replica, partition.replicas, partition.leader_epoch
+        leads, is_member = partition.leader == self._me, self._me in partition.in_sync
+        if not leads or is_member:
+            hosted.end_restoring()
+        if leads and not is_member:
+            self._host.restore(hosted, _mandate(partition))
+        elif leads:
+            if not replica.has_resigned(epoch):
+                hosted.lead(epoch, replicas, partition.in_sync, partition.partition_epoch)
+        elif (epoch, partition.leader) != (replica.epoch, replica.leader):
+            hosted.follow(epoch, partition.leader, replicas, partition.partition_epoch)
+
+    def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
+        return partition
+
+    def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
+        return False
+
+
+class Voted:
+    """The replicas find out themselves who leads; the metadata says who they are."""
+
+    def __init__(
+        self,
+        quorum: QuorumPartitions,
+        on_offline: Callable[[UUID, int], None],
+        on_lost: Callable[[UUID, int], None],
+    ) -> None:
+        """``on_lost``: told when a log that votes was gone, and an empty one has taken its place."""
+        self._quorum = quorum
+        self._on_offline = on_offline
+        self._on_lost = on_lost
+
+    def ends_role(self, hosted: Hosted) -> bool:
+        return not self._quorum.has(hosted)
+
+    def assign(self, mine: Partition, partition: PartitionImage) -> None:
+        hosted = mine.hosted
+        hosted.adopt(MODES[partition.mode])
+        key = cast(Key, hosted.key)
+        try:
+            begins = self._quorum.assign(hosted, partition)
+        except StorageError as error:
+            # Who cannot know how it voted must not vote.
+            logger.error("partition %s is offline: %s", mine.name, error.message)
+            self._on_offline(*key)
+            return
+        if begins and self._quorum.is_lost(key):
+            # Nor does it before the controllers have numbered the loss, though it may be an old one.
+            self._on_lost(*key)
+
+    def newest(self, key: Key, partition: PartitionImage) -> PartitionImage:
+        """The metadata log hears of elections last."""
+        return self._quorum.view(key, partition)
+
+    def awaits_note(self, key: Key, has_log: Callable[[], bool], noted: Callable[[], None]) -> bool:
+        """The log of a replica that votes is gone. That is noted first, and opened then: once there is an
+        empty log, nobody could tell any more.
+        """
+        try:
+            gone = self._quorum.has_voted(key) and not has_log()
+        except StorageError:
+            return False  # To open it fails, too.
+        if not gone or self._quorum.is_lost(key):
+            return False
+        logger.error("%s: its directory is gone; it does not vote before it was readmitted", key)
+        self._quorum.note_lost(key, noted)
+        return True
+
+
+def stand_in(hosted: Hosted, partition: PartitionImage) -> None:
+    """Not where an operator has decided since that what cannot be had is given up."""
+    if partition.unclean_epoch <= partition.acted_epoch:
+        hosted.stand_in.stand_in(partition.acted_epoch)
+
+
+def _mandate(partition: PartitionImage) -> Mandate:
+    # Who is offline may have dropped damaged records, and not have said so yet.
+    sound = frozenset((*partition.in_sync, *partition.eligible)) - set(partition.offline)
+    epoch = partition.leader_epoch
+    return Mandate(
+        epoch,
+        partition.replicas,
+        partition.partition_epoch,
+        partition.last_leader,
+        sound,
+        partition.unclean_epoch == epoch,
+        partition.copies,
+    )

@@ -1,0 +1,88 @@
+"""Readers while nobody leads: who serves them, and what a leader owes to those that did."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from tidelog.replication.attachments.attachment import Attachment
+from tidelog.replication.replica import Role
+from tidelog.types import NO_BROKER
+
+if TYPE_CHECKING:
+    from tidelog.replication.hosted import Hosted
+
+
+class NoStandIn(Attachment):
+    """Somebody else is made leader instead: nobody stands in."""
+
+    slot: ClassVar[str] = "stand_in"
+    # Whether a reader goes back to the leader when there is one again, unless it means this replica.
+    sends_readers_back: ClassVar[bool] = False
+
+    def __init__(self, hosted: "Hosted") -> None:
+        self._hosted = hosted
+
+    @property
+    def serves(self) -> bool:
+        """Readers come here while nobody leads."""
+        return False
+
+    def told(self, serves: bool) -> None:
+        """By the metadata: whether this replica stands in."""
+
+    def stand_in(self, acted_epoch: int) -> None:
+        """The last leader that could confirm anything did so in ``acted_epoch``."""
+
+    def is_behind(self, last_epoch: int) -> bool:
+        """A follower of this replica, whose newest record is of ``last_epoch``, has heard that records are
+        confirmed which are missing here. Whether it is right.
+        """
+        return False
+
+    @property
+    def gathers_when_it_leads(self) -> bool:
+        """Whether what is dropped while nobody leads comes back from backups before this replica leads."""
+        return False
+
+
+class AnyVoter(NoStandIn):
+    """Where replicas vote, each of them can be read: what is known to be committed stays so, whoever is
+    elected. What an elected leader lacks a majority has forgotten, and to step back would not bring it back.
+    """
+
+    sends_readers_back = True
+
+    @property
+    def serves(self) -> bool:
+        replica = self._hosted.replica
+        return replica.role is Role.FOLLOWER and replica.leader == NO_BROKER
+
+
+class Backup(NoStandIn):
+    """One backup serves readers; nobody leads in the primary's place. What the primary has lost is there."""
+
+    sends_readers_back = True
+
+    def __init__(self, hosted: "Hosted") -> None:
+        super().__init__(hosted)
+        self._serves = False
+
+    @property
+    def serves(self) -> bool:
+        return self._serves
+
+    def told(self, serves: bool) -> None:
+        self._serves = serves
+
+    def stand_in(self, acted_epoch: int) -> None:
+        if self._serves:
+            self._hosted.run(self._hosted.replica.stand_in(acted_epoch))
+
+    def is_behind(self, last_epoch: int) -> bool:
+        """Our disk has lost them, and nobody told the controllers. To answer would be to have the last copy
+        cut off.
+        """
+        return self._hosted.replica.role is Role.LEADER and last_epoch >= self._hosted.unclean_epoch
+
+    @property
+    def gathers_when_it_leads(self) -> bool:
+        replica = self._hosted.replica
+        return replica.role is Role.FOLLOWER and replica.leader < 0

@@ -1,0 +1,45 @@
+"""The table of what the replicas of a mode have: their policy, and what is attached to them besides.
+
+A mode is added by a row here, a policy, a succession (:mod:`tidelog.controller.successions`) and its settings
+(:mod:`tidelog.config.modes`).
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from tidelog.config.modes import ISR, PRIMARY_BACKUP, QUORUM
+from tidelog.replication.attachments.deletions import Deletions, LoggedDeletions
+from tidelog.replication.attachments.seal import NoSeal
+from tidelog.replication.attachments.stand_in import AnyVoter, Backup, NoStandIn
+from tidelog.replication.attachments.successors import NoSuccessors, Successors
+from tidelog.replication.policies import BY_NAME, Policy
+from tidelog.replication.sealing import Pausing, Sealing
+
+
+class Leaders(Enum):
+    """Where leaders come from."""
+
+    NAMED = "named"  # by the controllers
+    VOTED = "voted"  # by the replicas
+
+
+class Mode(NamedTuple):
+    """What is not named is the null object."""
+
+    policy: Policy
+    leaders: Leaders = Leaders.NAMED
+    seal: type[NoSeal] = NoSeal
+    stand_in: type[NoStandIn] = NoStandIn
+    successors: type[NoSuccessors] = NoSuccessors
+    deletions: type[Deletions] = Deletions
+
+
+MODES: dict[str, Mode] = {
+    ISR: Mode(BY_NAME[ISR], successors=Successors),
+    PRIMARY_BACKUP: Mode(BY_NAME[PRIMARY_BACKUP], seal=Pausing, stand_in=Backup),
+    QUORUM: Mode(BY_NAME[QUORUM], Leaders.VOTED, seal=Sealing, stand_in=AnyVoter, deletions=LoggedDeletions),
+}
+"""``replication.mode`` → what its replicas have."""
+
+METADATA = Mode(BY_NAME[QUORUM], Leaders.VOTED, deletions=LoggedDeletions)
+"""The log of the controllers' decisions. Never replicated in another way, and not read by clients."""

@@ -1,0 +1,97 @@
+"""The lint rule that keeps questions about modes in the seam."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tidelog_mode_seam", ROOT / "tools" / "mode_seam.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RULE = load()
+CORE = "broker/partitions/partition.py"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tidelog.config.modes import QUORUM",
+        "from tidelog.replication.policies.isr import IsrPolicy",
+        "policy = BY_NAME['quorum']",
+        "names = {ISR: 1}",
+        "x = modes.PRIMARY_BACKUP",
+        "if partition.mode == 'isr': ...",
+        "if partition.mode in VOTING: ...",
+        "if mode_of(topic.configs) != INTERNAL: ...",
+        "match partition.mode:\n    case _: ...",
+        "if MODES[partition.mode].leaders is VOTED: ...",
+        "votes = Leaders.VOTED",
+        "if hosted.replica.policy is MODES[partition.mode].policy: ...",
+        "if isinstance(replica.policy, QuorumPolicy): ...",
+        "if isinstance(hosted.voter, Elected): ...",
+        "if hosted.election is None: ...",
+        "if election is not None: ...",
+        "if self._election == None: ...",
+        "found = 1 if hosted.snapshots is not None else 2",
+        "if mine.hosted.seal is None: ...",
+    ],
+)
+def test_a_question_about_modes_is_found(source: str) -> None:
+    assert RULE.findings_in(source, CORE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if before.mode != partition.mode: ...",
+        "if mode_of(topic.configs) == partition.mode: ...",
+        "hosted.adopt(MODES[partition.mode])",
+        "if hosted.voter.counts(follower, directory): ...",
+        "if replica.policy.tracks_in_sync: ...",
+        "voter = self._voters.get(hosted)\nif voter is None: ...",
+        "if seal is not None: ...",
+        "def leaders(): return [1]",
+        "text = 'a quorum of voters'",
+    ],
+)
+def test_what_the_rows_answer_is_not(source: str) -> None:
+    assert RULE.findings_in(source, CORE) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["replication/policies/isr.py", "controller/successions/quorum.py", "replication/modes.py"],
+)
+def test_the_seam_knows_modes(path: str) -> None:
+    assert RULE.findings_in("if partition.mode == QUORUM: ...", path) == []
+
+
+def test_attachments_ask_for_each_other_and_for_no_mode() -> None:
+    path = "replication/attachments/voter.py"
+    assert RULE.findings_in("if self.election is None: ...", path) == []
+    assert RULE.findings_in("if mode == QUORUM: ...", path)
+
+
+def test_a_finding_says_where() -> None:
+    (found,) = RULE.findings_in("class A:\n    def f(self):\n        return x.election is None\n", CORE)
+    assert (found.path, found.function, found.line) == (CORE, "A.f", 3)
+
+
+def test_an_exception_that_is_not_needed_is_found(tmp_path: Path) -> None:
+    for package in RULE.PACKAGES:
+        (tmp_path / package).mkdir()
+    stale = [each for each in RULE.check(tmp_path) if "exception" in each.text]
+    assert len(stale) == len(RULE.EXCEPTIONS)
+
+
+def test_the_core_asks_nothing_about_modes() -> None:
+    assert [str(each) for each in RULE.check(ROOT / "src" / "tidelog")] == []
