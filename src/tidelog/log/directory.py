@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar, cast
 from uuid import UUID
 
@@ -57,7 +58,7 @@ class Checkpoint:
         directory: str,
         number: int,
         recovery_points: dict[TopicPartition, int],
-        texts: dict[str, bytes],
+        texts: dict[str, Callable[[], bytes]],
     ) -> None:
         self._storage = storage
         self._directory = directory
@@ -70,12 +71,14 @@ class Checkpoint:
         self.error: OSError | None = None
 
     def run(self) -> None:
-        """Write and sync. Safe in any thread; never raises: ``DataDirectory.finish_checkpoint`` does."""
+        """Write and sync. Safe in any thread; never raises: ``DataDirectory.finish_checkpoint`` does. The
+        texts are made here, too: with thousands of logs that takes a while.
+        """
         try:
-            for name, text in self._texts.items():
+            for name, encode in self._texts.items():
                 path = f"{self._directory}/{name}"
                 temporary = f"{path}.{self._number}{layout.TEMPORARY_SUFFIX}"
-                write_beside(self._storage, temporary, text).sync()
+                write_beside(self._storage, temporary, encode()).sync()
                 if self.superseded:
                     self._storage.remove(temporary)
                     continue
@@ -451,12 +454,13 @@ class DataDirectory:
             point = recovery_points[name]
             # Until this is done, the file may hold the old offset or the new one.
             log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, point)
-        texts = {
+        encode_offsets = checkpoints.encode_offsets
+        texts: dict[str, Callable[[], bytes]] = {
             # First: without it, offsets of a log whose directory is gone would belong to a deleted topic.
-            checkpoints.REPLICAS_FILE: checkpoints.encode_replicas(self._notes),
-            checkpoints.RECOVERY_POINTS_FILE: checkpoints.encode_offsets(recovery_points),
-            checkpoints.START_OFFSETS_FILE: checkpoints.encode_offsets(self._start_offsets),
-            checkpoints.HIGH_WATERMARKS_FILE: checkpoints.encode_offsets(self._high_watermarks),
+            checkpoints.REPLICAS_FILE: partial(checkpoints.encode_replicas, self._notes.copy()),
+            checkpoints.RECOVERY_POINTS_FILE: partial(encode_offsets, recovery_points.copy()),
+            checkpoints.START_OFFSETS_FILE: partial(encode_offsets, self._start_offsets.copy()),
+            checkpoints.HIGH_WATERMARKS_FILE: partial(encode_offsets, self._high_watermarks.copy()),
         }
         if self._in_flight is not None:
             self._in_flight.superseded = True

@@ -78,6 +78,24 @@ def _response_builder(api_key: int, version: int) -> "Callable[[Fields], Any]":
     return entity_builder(load_response_schema(api_key, version))
 
 
+_loaded: set[tuple[int, int]] = set()
+
+
+def is_loaded(api_key: int, version: int) -> bool:
+    """Whether requests of this version can be taken up without an import."""
+    return (api_key, version) in _loaded
+
+
+def load(api_key: int, version: int) -> None:
+    """Import the schemas of one version: some milliseconds, and files are read. Safe in any thread."""
+    try:
+        _reader(api_key, version)
+        _writer(api_key, version)
+        _response_builder(api_key, version)
+    finally:
+        _loaded.add((api_key, version))  # Should it fail, the request will, too, and be answered.
+
+
 def decode(api_key: int, version: int, frame: memoryview, position: int) -> Any:
     """The request as kio's entity for that version; :class:`Malformed` if the bytes are invalid."""
     try:

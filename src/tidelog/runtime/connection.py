@@ -324,6 +324,9 @@ class Connection(asyncio.BufferedProtocol):
         if not known and (gate is None or not gate.serves(api_key, version)):
             self._refuse(api_key, version, correlation_id)
             return None
+        if not messages.is_loaded(api_key, version) and known and self._load(api_key, version):
+            self._held_back = request
+            return None
         client_id = None
         if client_size >= 0:
             client_id = str(request[10 : 10 + client_size], "utf-8", "replace")
@@ -394,6 +397,17 @@ class Connection(asyncio.BufferedProtocol):
         if not self._opening:
             self._release_memory()
             self._go_on()
+
+    def _load(self, api_key: int, version: int) -> bool:
+        """Whether a thread loads what requests of this version need. Nothing more is taken up meanwhile, so
+        that the order stays.
+        """
+        compute = self._server.compute
+        if compute is None or self.node is not None:
+            return False
+        self.hold()
+        compute(lambda: messages.load(api_key, version), lambda _: self.resume())
+        return True
 
     def _take_slot(self, loose: bool, api_key: int) -> Slot:
         slot: Slot

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from collections.abc import Callable
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import FetchHandler
@@ -35,6 +36,7 @@ class Server:
         compute = services.compute if services is not None else None
         self.produce = ProduceHandler(broker, compute, give_way)
         self.encode: EncodeElsewhere | None = compute
+        self.compute: Callable[[Callable[[], object], Callable[[object], None]], None] | None = compute
         self.fetch = FetchHandler(broker)
         self.connections: set[Connection] = set()
         self.requests = 0  # started since the process began

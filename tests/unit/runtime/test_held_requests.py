@@ -25,7 +25,7 @@ class Held:
         server = SimpleNamespace(
             max_request_bytes=1 << 20, max_unanswered=100, requests=0, gate=None, ready=True,
             loop=SimpleNamespace(time=lambda: 0.0, call_soon=lambda callback: None),
-            broker=SimpleNamespace(services=None), encode=None,
+            broker=SimpleNamespace(services=None), encode=None, compute=None,
             admit=lambda connection: "", forget=lambda connection: None,
             hold_memory=self._hold, release_memory=self._release,
             produce=SimpleNamespace(handle=lambda request, at, context, send, asker: asker.hold()),

@@ -71,7 +71,7 @@ class World:
             broker=SimpleNamespace(services=None),
             admit=lambda connection: "", forget=lambda connection: None,
             produce=SimpleNamespace(handle=lambda request, at, context, send, asker: self._take(0, send)),
-            encode=None,
+            encode=None, compute=None,
             fetch=SimpleNamespace(
                 handle=lambda request, position, context, send, give_up: self._take(1, lambda _: send([b"f"]))
             ),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.broker.metadata.snapshots import Applied, MetadataSnapshots, SnapshotPorts
 from tidelog.broker.metadata.voters import MetadataVoters
+from tidelog.config.kinds import LONG_MAX
 from tidelog.controller import records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
@@ -26,6 +27,7 @@ from tidelog.services import Services, ignore
 logger = logging.getLogger(__name__)
 
 READ_AT_ONCE_BYTES = 1 << 20
+APPLIED_AT_ONCE = 200  # records, and the decision that goes beyond: about 3 ms, with what hangs on them
 SUBMIT_TIMEOUT_MS = 10_000
 
 
@@ -57,6 +59,8 @@ class MetadataQuorum:
         self._ports = ports
         self._image, self._applied_offset = applied  # Exclusive: the image holds everything before.
         self._decided = self._image
+        self._goes_on = False  # More is to be applied in a moment.
+        self.slices = 0  # of what was applied, so far
         self.active = False
         self._snapshots = make_snapshots(SnapshotPorts(self._applied, self.load))
 
@@ -93,10 +97,16 @@ class MetadataQuorum:
         self._ports.on_change(image)
 
     def committed(self) -> None:
-        """The high watermark has moved."""
+        """The high watermark has moved. Whoever catches up takes a few decisions at a time: there may be
+        thousands. An active controller knows all that is committed when it answers.
+        """
         before = self._applied_offset
         # All or nothing: what cannot be read must not take what came before it along.
         found, size, self._applied_offset = self._read_committed()
+        self.slices += 1
+        if self._applied_offset < self.hosted.replica.high_watermark and not self._goes_on:
+            self._goes_on = True
+            self._services.soon(self._go_on)
         if found:
             self._image = self._image.apply(found)
             self._ports.on_change(self._image)
@@ -105,16 +115,30 @@ class MetadataQuorum:
         self._maybe_activate()
         self.voters.committed()
 
+    def _go_on(self) -> None:
+        self._goes_on = False
+        if self.hosted.closed or self._applied_offset >= self.hosted.replica.high_watermark:
+            return
+        try:
+            self.committed()
+        except TidelogError as error:
+            logger.error("cannot apply the metadata: %s", error.message)  # The next commit tries again.
+
     def _read_committed(self) -> tuple[list[MetadataRecord], int, int]:
-        """What is committed and not applied yet, how many bytes of the log that is, and where it ends."""
+        """What is committed and not applied yet, how many bytes of the log that is, and where it ends. Only
+        the first of it, if that is much: always whole decisions.
+        """
         log, high_watermark = self.hosted.log, self.hosted.replica.high_watermark
         found: list[MetadataRecord] = []
         size, offset = 0, self._applied_offset
-        while offset < high_watermark:
+        limit = LONG_MAX if self.hosted.replica.role is Role.LEADER else APPLIED_AT_ONCE
+        while offset < high_watermark and len(found) < limit:
             region = log.read(offset, READ_AT_ONCE_BYTES, high_watermark, at_least_one_batch=True)
             view = memoryview(region.read())
-            size += len(view)
             for position, header in iterate(view):
+                if len(found) >= limit:
+                    break
+                size += header.size
                 if not header.is_control:
                     batch = view[position : position + header.size]
                     found += [records.decode(record.value or b"") for record in decode_batch(batch)]

@@ -37,7 +37,7 @@ from tidelog.types import NO_BROKER, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-PARTITIONS_PER_SLICE = 16  # about 5 ms of making files
+PARTITIONS_PER_SLICE = 6  # about 5 ms of making files, or of checking them after a kill
 
 Row = dict[int, Partition]
 

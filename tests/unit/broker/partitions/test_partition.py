@@ -399,3 +399,19 @@ class TestGroupCommit:
         assert (refused.error_code, refused.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
         assert broker.append("orders", b"c").error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert broker.partition("orders").high_watermark == 1
+
+
+@pytest.mark.parametrize("replicas", [(1,), (1, 2)])
+def test_only_another_replica_can_be_a_successor(replicas: tuple[int, ...]) -> None:
+    """A lone replica is never doubted, so that a commit does not ask. One of several is, when nothing was
+    heard of the others."""
+    setup = Setup()
+    hosted = setup.hosted
+    partition = Partition(
+        NAME, hosted, TopicConfig(), alone=lambda: True, on_role=lambda _: None, may_be_decided=lambda: True
+    )
+    hosted.lead(4, replicas, (1,), 1)
+    setup.services.clock_ms += 10_000
+    assert partition.leads is (replicas == (1,))
+    assert hosted.replica.is_doubted() is (replicas != (1,))
+    assert bool(hosted.replica.progress) is (replicas != (1,))
