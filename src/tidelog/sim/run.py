@@ -291,7 +291,8 @@ class Simulation:
 
         def some_wait() -> bool:
             return any(producer.acknowledged <= count for producer, count in waiting.items()) or any(
-                transactor.ended <= count for transactor, count in ended.items()
+                transactor.ended <= count and not self._hangs(transactor)
+                for transactor, count in ended.items()
             )
 
         if not self.world.run_while(some_wait, WAIT_MS):
@@ -347,6 +348,10 @@ class Simulation:
         given_up = self.cluster.checker.given_up
         lost = (reader.topic, reader.partition) in given_up or (TRANSACTION_STATE, 0) in given_up
         return lost and self.plan.transactors > 0
+
+    def _hangs(self, transactor: Transactor) -> bool:
+        """The same for who must know which offset of its group counts."""
+        return (TRANSACTION_STATE, 0) in self.cluster.checker.given_up and transactor.waits_for_another
 
     def _end_of(self, place: Place) -> int | None:
         """Where the partition ends; None while its replicas do not agree."""

@@ -30,6 +30,7 @@ class OffsetSender:
         self._topic = topic
         self.is_given_up = is_given_up  # whether the coordinators' log has lost something
         self._link = CoordinatorLink(client, GROUP, self.group)
+        self.waits = False  # for the end of a transaction, before the offset that counts is known
 
     def send(
         self,
@@ -58,6 +59,7 @@ class OffsetSender:
         body: Fields = {"groups": [group], "require_stable": True}
 
         def heard(code: ErrorCode, answer: Any) -> None:
+            self.waits = code is ErrorCode.UNSTABLE_OFFSET_COMMIT
             if code is ErrorCode.NONE:
                 found(_fetched(answer).committed_offset)
             else:

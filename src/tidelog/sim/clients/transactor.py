@@ -278,6 +278,11 @@ class Transactor:
         return offsets is not None and not offsets.is_given_up() and not self._transactions.void
 
     @property
+    def waits_for_another(self) -> bool:
+        """Whether offsets of an earlier transaction, which has not ended, keep it from beginning."""
+        return self._offsets is not None and self._offsets.waits
+
+    @property
     def busy(self) -> bool:
         return self._open is not None
 
