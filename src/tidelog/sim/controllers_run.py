@@ -14,6 +14,7 @@ from tidelog.sim.machine import DISK_DELAY_MS
 from tidelog.sim.result import RunResult
 
 FAULTS_MS = 20_000.0
+PACES_MS: tuple[tuple[float, float], ...] = ((100, 1500), (50, 400), (20, 200))  # between two faults
 WAIT_MS = 15_000.0  # within which healthy controllers must be whole again
 
 
@@ -27,6 +28,7 @@ class ControllersPlan(NamedTuple):
     disk_delay_ms: tuple[float, float]
     only_faults: tuple[int, ...] | None = None  # numbers of the drawn faults that are done; None: all
     luck: int = 0  # Another number: another course of everything but this plan and its faults.
+    pace_ms: tuple[float, float] = PACES_MS[0]
     faults_ms: float = FAULTS_MS
 
 
@@ -39,6 +41,7 @@ def draw(seed: int, wanted: Mapping[str, Any]) -> ControllersPlan:
         zeal=chance.choice([0.0, 0.0, 0.5]),
         operator_ms=chance.choice([0, 500, 3000]),
         disk_delay_ms=chance.choice([DISK_DELAY_MS, DISK_DELAY_MS, (2.0, 30.0)]),
+        pace_ms=random.Random(f"pace {seed}").choice(PACES_MS),
     )
     return plan._replace(**wanted)
 
@@ -56,7 +59,7 @@ class ControllersSimulation:
             self.cluster.machines,
             without=["damage", "rot", "desert", "old letters"],  # About brokers.
             numbers=plan.only_faults,
-            pace_ms=(100, 1500),
+            pace_ms=plan.pace_ms,
             favourites=self.cluster.leaders,
         )
 

@@ -38,6 +38,12 @@ SWARM: dict[str, tuple[Any, ...]] = {
 }
 
 
+PACES_MS: tuple[tuple[float, float], ...] = ((100, 2000), (50, 500), (20, 250))
+"""Between two faults. A run takes as long with many as with few. Where they are rare, there is time for what
+follows from one; where they are frequent, several come together, and fewer writes get through.
+"""
+
+
 class ProducerPlan(NamedTuple):
     partition: int
     acks: int
@@ -213,6 +219,7 @@ def draw(mode: str, seed: int, wanted: Mapping[str, Any]) -> Plan:
         load=_draw_load(seed),
         consumers=random.Random(f"consumers {seed}").random() < 0.5,
         old_transactors=random.Random(f"old transactors {seed}").random() < 0.5,
+        pace_ms=random.Random(f"pace {seed}").choice(PACES_MS),
     )
     return BY_MODE[mode].draw(chance, plan)._replace(**wanted)
 

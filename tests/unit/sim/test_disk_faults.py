@@ -4,6 +4,7 @@ from typing import Any
 
 from tidelog.errors import ErrorCode
 from tidelog.log.checkpoints import RECOVERY_POINTS_FILE
+from tidelog.protocol.records import Record, encode_batch
 from tidelog.sim.checkers.batches import end_on_disk
 from tidelog.sim.decay import DECAYS, Decay, recovery_point
 from tidelog.sim.disk import SimulatedDisk, everything, nothing
@@ -118,3 +119,13 @@ def test_a_damaged_checkpoint_notes_nothing_as_synced() -> None:
     machine.disk.open(f"{DATA}/{RECOVERY_POINTS_FILE}", create=True).write_at(0, b"?")
     assert recovery_point(machine, place) == 0
     assert Decay(story.cluster).faults()["flipped bit"](machine.node_id)
+
+
+def test_a_log_on_a_disk_ends_before_a_batch_that_belongs_elsewhere() -> None:
+    """It is whole, and its offsets go back: what was written before it is there all the same."""
+    disk = SimulatedDisk()
+    disk.make_directory("d")
+    log = disk.open("d/00000000000000000010.log", create=True)
+    first, astray = (bytes(encode_batch([Record(offset, 0, None, b"x")])) for offset in (10, 3))
+    log.write_at(0, first + astray)
+    assert end_on_disk(disk, "d") == 11

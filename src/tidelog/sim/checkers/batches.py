@@ -188,6 +188,8 @@ def _end_of_segment(data: bytes, base: int) -> tuple[int, bool]:
             header = check(data, position)
         except CorruptBatch:
             return end, False
+        if header.base_offset < end:
+            return end, False  # A write that went astray: whole, and not of this place.
         end = header.next_offset
         position += header.size
     return end, True
