@@ -112,7 +112,6 @@ runtime/peers/inbound.py:Waiting
 runtime/peers/replica_exchanges.py:Snapshots
 runtime/peers/replica_exchanges.py:Voting
 shard_effects.py:Answer
-shard_effects.py:shard_effects
 transactions/entry.py:Entry
 transactions/rules.py:EndWish
 transactions/rules.py:Producer
@@ -178,12 +177,17 @@ def _doubles() -> set[str]:
 def _misused() -> set[str]:
     """Names with a retired word, or with a word of the glossary outside of its packages."""
     glossary, retired = _glossary(), _retired()
+
+    def is_outside(word: str, module: str) -> bool:
+        packages = glossary.get(word, frozenset())
+        return "/" in module and bool(packages) and module.split("/")[0] not in packages
+
     return {
         f"{module}:{name}"
         for module, name in _names()
         if not module.startswith(KAFKA_NAMES)
         for word in _words(name)
-        if word in retired or (glossary.get(word, frozenset()) and module.split("/")[0] not in glossary[word])
+        if word in retired or is_outside(word, module)
     }
 
 
