@@ -1,7 +1,7 @@
-"""The file that says what a transformation does: YAML with the SQL in it, or SQL with the YAML in its first
+"""The file that describes a transformation: YAML with the SQL in it, or SQL with the YAML in its first
 comment.
 
-Owns the words that may stand in it, and says which one is wrong. See docs/spark-pipelines.md for examples.
+Owns the allowed keys, and reports wrong ones. See docs/spark-pipelines.md for examples.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _OUTPUT = ("topic", "table", "key", "mode", "options")
 
 
 def read_transform(path: str, *, bootstrap: str) -> Transform:
-    """``bootstrap`` is the cluster of everything that does not name one."""
+    """``bootstrap`` is the default cluster."""
     try:
         text = Path(path).read_text()
     except OSError as error:

@@ -1,6 +1,6 @@
-"""What the options of a read ask for, under the names of Spark's own Kafka source.
+"""The options of a read, under the names of Spark's own Kafka source.
 
-Owns which options there are, their defaults and what may not go together. Nothing here talks to a cluster.
+Owns the existing options, their defaults and which exclude each other. Nothing here talks to a cluster.
 """
 
 import re
@@ -54,11 +54,11 @@ class TaskSettings:
     client: ClientSettings
     fetch: FetchSettings
     fail_on_data_loss: bool
-    patience_ms: int  # how long to go on trying while nothing works
+    patience_ms: int  # how long to retry without success
 
 
 class At(Enum):
-    """What an offset is given by."""
+    """How an offset is given."""
 
     OFFSET = "offset"  # or EARLIEST or LATEST
     TIME = "time"  # milliseconds
@@ -68,7 +68,7 @@ class At(Enum):
 class Edge:
     """Where a read begins or ends."""
 
-    option: str  # that says so, for error messages
+    option: str  # the option's name, for error messages
     at: At = At.OFFSET
     everywhere: int | None = None  # the same for all partitions
     each: Mapping[TopicPartition, int] | None = None  # or one for each
@@ -165,7 +165,7 @@ def _end(options: Options) -> Edge:
 
 
 def _by_time(options: Options, which: str) -> Edge | None:
-    """A time for all partitions goes before times for each, as in Spark's own source."""
+    """A time for all partitions overrides times for each, as in Spark's own source."""
     if f"{which}Timestamp" in options:
         time_ms = options.whole(f"{which}Timestamp", 0)
         return Edge(f"{which}Timestamp", At.TIME, everywhere=time_ms)
@@ -193,7 +193,7 @@ def _min_offsets(options: Options) -> int | None:
 
 def _task(options: Options) -> TaskSettings:
     client = client_settings(options)
-    options.whole("fetchOffset.numRetries", 3)  # checked, though time is what counts here
+    options.whole("fetchOffset.numRetries", 3)  # checked, though only the time counts here
     options.whole("fetchOffset.retryIntervalMs", 10)
     fetch = FetchSettings(
         max_bytes=options.whole(

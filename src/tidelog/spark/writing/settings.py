@@ -1,6 +1,6 @@
 """The options of a writer: those of Spark's Kafka sink, with ``kafka.*`` for the producer's settings.
 
-Owns which options there are, what they may be and which go together. Picklable: executors get it with their
+Owns the existing options, their values and which exclude each other. Picklable: executors get it with their
 task.
 """
 
@@ -44,7 +44,7 @@ class WriterSettings:
 
 
 def writer_settings(given: Mapping[str, str], *, streaming: bool) -> WriterSettings:
-    """What the options say; :class:`OptionError` names the one that makes no sense."""
+    """The parsed options; :class:`OptionError` names an invalid one."""
     options = Options(given)
     options.refuse_unknown(OPTIONS)
     acks = options.choice("kafka.acks", ACKS, "all")
