@@ -44,13 +44,13 @@ def parse_schema(text: str) -> Any:
     try:
         said = json.loads(text)
     except ValueError as error:
-        raise OptionError(f"The Avro schema is no JSON: {error}.") from None
+        raise OptionError(f"The Avro schema is not valid JSON: {error}.") from None
     try:
         schema = fastavro.parse_schema(said)
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, KeyError, TypeError) as error:
-        raise OptionError(f"The Avro schema cannot be understood: {error!r}.") from None
+        raise OptionError(f"The Avro schema is invalid: {error!r}.") from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise OptionError("The Avro schema is no record; values must be records to become columns.")
+        raise OptionError("The Avro schema is not a record; only records can become columns.")
     return schema
 
 

@@ -54,7 +54,7 @@ class DeltaTable:
         except (PySparkException, Py4JError) as failure:
             if "DATA_SOURCE_NOT_FOUND" in str(failure):
                 raise DeltaUnusable(
-                    f"Delta tables need Delta's jar for Spark {version}, which this session has not: add "
+                    f"Delta tables need Delta's jar for Spark {version}, which this session lacks: add "
                     f"--conf spark.jars.packages=io.delta:delta-spark_{version}_2.13:RELEASE, "
                     "or write Parquet if there is no release for this Spark yet."
                 ) from None
@@ -112,7 +112,7 @@ def misfits_explained(spark: "SparkSession") -> Iterator[None]:
         version = _spark_version(spark)
         raise DeltaUnusable(
             f"Delta's jar does not fit Spark {version} ({found}): the one for it is called "
-            f"delta-spark_{version}_2.13; take a Spark for which there is one, or write Parquet."
+            f"delta-spark_{version}_2.13; use a Spark version for which there is one, or write Parquet."
         ) from failure
 
 

@@ -51,9 +51,9 @@ def _loaded(text: str, name: str) -> dict[str, Any]:
     try:
         said = yaml.safe_load(comment)
     except yaml.YAMLError as error:
-        raise OptionError(f"{name} is no YAML: {' '.join(str(error).split())}.") from None
+        raise OptionError(f"{name} is not valid YAML: {' '.join(str(error).split())}.") from None
     if not isinstance(said, dict):
-        raise OptionError(f"{name} says nothing; it needs sources, output and checkpoint.")
+        raise OptionError(f"{name} is empty; it needs sources, output and checkpoint.")
     return {**said, "sql": sql} if sql.strip() else said
 
 
@@ -89,7 +89,7 @@ def _output(said: Any, where: str) -> Output:
 def _options(said: Mapping[str, Any], where: str) -> dict[str, str]:
     options = said.get("options", {})
     if not isinstance(options, dict):
-        raise OptionError(f"{where}.options is no list of names with values.")
+        raise OptionError(f"{where}.options is not a mapping of names to values.")
     return {
         str(key): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in options.items()
@@ -98,7 +98,7 @@ def _options(said: Mapping[str, Any], where: str) -> dict[str, str]:
 
 def _check(said: Any, allowed: Iterable[str], where: str, needed: Iterable[str] = ()) -> None:
     if not isinstance(said, dict):
-        raise OptionError(f"{where} is no list of names with values.")
+        raise OptionError(f"{where} is not a mapping of names to values.")
     for word in said:
         if word not in allowed:
             raise OptionError(f"{where} has no {word!r}; there are {', '.join(allowed)}.")

@@ -125,7 +125,7 @@ def _refuse_out_of_place(options: Options, streaming: bool) -> None:
     for name in _ONLY_BATCH if streaming else _ONLY_STREAM:
         if name in options:
             kind, other = ("a stream", "a batch read") if streaming else ("a batch read", "a stream")
-            raise OptionError(f"Option {name} makes no sense for {kind}; it is for {other}.")
+            raise OptionError(f"Option {name} does not apply to {kind}, only to {other}.")
     if "path" in options:
         raise OptionError("load() takes no path here; option subscribe says which topics to read.")
 
@@ -134,7 +134,9 @@ def _choice(options: Options) -> Choice:
     chosen = [name for name in CHOOSERS if name in options]
     if len(chosen) != 1:
         given = " and ".join(chosen) or "none"
-        raise OptionError(f"Which topics? Exactly one of {', '.join(CHOOSERS)} is needed; given: {given}.")
+        raise OptionError(
+            f"The topics are missing: exactly one of {', '.join(CHOOSERS)} is needed; given: {given}."
+        )
     if chosen == ["assign"]:
         return Choice(assigned=tuple(options.partition_lists("assign")))
     text = options.required(chosen[0], "orders")
@@ -146,7 +148,9 @@ def _choice(options: Options) -> Choice:
     try:
         re.compile(text)
     except re.error as error:
-        raise OptionError(f"Option subscribePattern is {text!r}, which is no pattern: {error}.") from None
+        raise OptionError(
+            f"Option subscribePattern is {text!r}, which is not a valid pattern: {error}."
+        ) from None
     return Choice(pattern=text)
 
 

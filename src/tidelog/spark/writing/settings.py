@@ -74,7 +74,7 @@ def _check_together(guarantee: str, idempotent: bool, acks: str) -> None:
     if guarantee == EXACTLY_ONCE and not idempotent:
         raise OptionError(
             "Option deliveryGuarantee is exactly-once, which needs kafka.enable.idempotence=true; "
-            "leave that out or take deliveryGuarantee=at-least-once."
+            "leave it out or use deliveryGuarantee=at-least-once."
         )
     if idempotent and acks == "1":
         raise OptionError(

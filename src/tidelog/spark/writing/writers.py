@@ -72,7 +72,7 @@ class Place:
             raise ClientError(
                 "Spark does not say which query and micro-batch this is, so it cannot be written exactly "
                 "once; "
-                "take deliveryGuarantee=at-least-once."
+                "use deliveryGuarantee=at-least-once."
             )
         return cls(sink_of_query(query_id), int(batch_id), context.partitionId(), context.attemptNumber())
 

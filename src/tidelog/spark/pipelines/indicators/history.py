@@ -58,7 +58,7 @@ def read_history(spark: "SparkSession", paths: list[str]) -> History:
     try:
         [found] = spark.sql(_LOOK, lines=lines).collect()
         if found["odd"] is not None:
-            raise OptionError(f"This line is no event: {found['odd'][:200]}")
+            raise OptionError(f"This line is not an event: {found['odd'][:200]}")
         if found["unknown"] is not None:
             raise OptionError(
                 f"There is an event of kind {found['unknown']!r}; there are {', '.join(KINDS)}."
