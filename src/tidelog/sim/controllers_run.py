@@ -1,5 +1,5 @@
-"""One run of the controllers alone: a phase with faults, then a healthy one in which everything must come
-right.
+"""One run of the controllers alone: a phase with faults, then a healthy one in which everything
+must recover.
 """
 
 import random
@@ -14,11 +14,11 @@ from tidelog.sim.machine import DISK_DELAY_MS
 from tidelog.sim.result import RunResult
 
 FAULTS_MS = 20_000.0
-WAIT_MS = 15_000.0  # within which healthy controllers must be whole again
+WAIT_MS = 15_000.0  # within which healthy controllers must recover
 
 
 class ControllersPlan(NamedTuple):
-    """What one run is like."""
+    """The plan of one run."""
 
     size: int
     hasty: bool  # elections without end
@@ -26,12 +26,12 @@ class ControllersPlan(NamedTuple):
     operator_ms: float  # between changes of the voters, on average; 0: none, but disks are replaced
     disk_delay_ms: tuple[float, float]
     only_faults: tuple[int, ...] | None = None  # numbers of the drawn faults that are done; None: all
-    luck: int = 0  # Another number: another course of everything but this plan and its faults.
+    luck: int = 0  # Another number changes all random choices but this plan and its faults.
     faults_ms: float = FAULTS_MS
 
 
 def draw(seed: int, wanted: Mapping[str, Any]) -> ControllersPlan:
-    """``wanted`` says what chance must not decide."""
+    """``wanted`` fixes parts of the plan."""
     chance = random.Random(f"plan {seed}")
     plan = ControllersPlan(
         size=5 if seed % 3 == 0 else 3,
