@@ -176,8 +176,8 @@ def test_avro_that_cannot_be_columns_is_refused() -> None:
         == "`d` decimal(9,2), `m` map<string, double>, `r` struct<>, `e` string"
     )
     for text, complaint in (
-        ("{", "is no JSON"),
-        ('"string"', "is no record"),
+        ("{", "is not valid JSON"),
+        ('"string"', "is not a record"),
         ('{"type": "nothing"}', "understood"),
     ):
         with pytest.raises(OptionError, match=complaint):

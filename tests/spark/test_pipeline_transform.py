@@ -76,7 +76,7 @@ def test_aggregates_go_to_a_table_once_they_are_final(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: [", "is no YAML"),
+        ("a: [", "is not valid YAML"),
         ("", "says nothing"),
         ("sources: {}", "lacks 'sql'"),
         ("sources: {}\nsql: x\noutput: {topic: t}\ncheckpoint: c", "'sources' names no view"),

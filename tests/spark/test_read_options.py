@@ -23,7 +23,7 @@ BAD: dict[str, tuple[dict[str, str | None], str]] = {
     "no port": ({"kafka.bootstrap.servers": "localhost"}, "'localhost' is not an address"),
     "no topic": ({"subscribe": None}, "Exactly one of assign, subscribe, subscribePattern"),
     "two choices": ({"subscribePattern": "a.*"}, "given: subscribe and subscribePattern"),
-    "no pattern": ({"subscribe": None, "subscribePattern": "(("}, "which is no pattern"),
+    "no pattern": ({"subscribe": None, "subscribePattern": "(("}, "which is not a valid pattern"),
     "no list": ({"subscribe": None, "assign": '{"orders":0}'}, 'such as {"orders":[0,1]}'),
     "misspelt": ({"startingOfsets": "earliest"}, "no option 'startingofsets'; there are assign, "),
     "a word": ({"startingOffsets": "soonest"}, "startingOffsets is 'soonest'; allowed: earliest or JSON"),
@@ -41,7 +41,7 @@ BAD: dict[str, tuple[dict[str, str | None], str]] = {
     "isolation": ({"kafka.isolation.level": "none"}, "allowed: read_uncommitted, read_committed"),
     "protocol": ({"kafka.security.protocol": "TLS"}, "allowed: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     "a path": ({"path": "/tmp"}, "option subscribe says which topics"),
-    "for streams": ({"maxOffsetsPerTrigger": "5"}, "makes no sense for a batch read"),
+    "for streams": ({"maxOffsetsPerTrigger": "5"}, "does not apply to a batch read"),
     "Java's store": (
         {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/t.jks"},
         "kafka.ssl.truststore.type is JKS by default; allowed: PEM",
@@ -54,7 +54,7 @@ BAD: dict[str, tuple[dict[str, str | None], str]] = {
 }
 
 BAD_STREAM: dict[str, tuple[dict[str, str], str]] = {
-    "an end": ({"endingOffsets": "latest"}, "makes no sense for a stream"),
+    "an end": ({"endingOffsets": "latest"}, "does not apply to a stream"),
     "a delay": ({"maxTriggerDelay": "soon"}, "allowed: a time such as 500ms, 30s, 15m or 2h"),
     "more than most": (
         {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"},

@@ -58,7 +58,7 @@ def view_cluster(host: str, port: int, *topics: str, timeout_s: float = 2.0) -> 
     """What this broker reports about the cluster and these topics; OSError if the response is invalid."""
     with _connected(host, port, timeout_s) as connection:
         if not _speaks_kafka(connection):
-            raise ConnectionError(f"what listens on {host}:{port} is no Kafka broker")
+            raise ConnectionError(f"{host}:{port} is not a Kafka broker")
         # Metadata names brokers, too, but keeps naming a dead one for a while, for clients' sake.
         brokers, controller = _serving(Reader(connection.call(Api.DESCRIBE_CLUSTER, 0, bytes(2))))
         if not topics:

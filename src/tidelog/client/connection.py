@@ -115,7 +115,7 @@ class Connection:
         self._fill(memoryview(head))
         size, answered_id = _FRAME.unpack(head)
         if answered_id != correlation_id or not 4 <= size <= _ANSWER_BYTES_MAX:
-            raise ConnectionError(f"{self.address[0]}:{self.address[1]} does not answer like a Kafka broker")
+            raise ConnectionError(f"{self.address[0]}:{self.address[1]} does not respond like a Kafka broker")
         body = bytearray(size - 4 + PADDING_BYTES) if room is None else room.of(size - 4 + PADDING_BYTES)
         view = memoryview(body)[: size - 4]
         self._fill(view)

@@ -115,7 +115,7 @@ class PartitionFetcher:
             self._nearer = None  # a follower knows less: the leader decides
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise OffsetOutOfRange(f"{self._name} has nothing at offset {self._offset} any more")
+            raise OffsetOutOfRange(f"{self._name} no longer has offset {self._offset}")
         if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
             # A new leader may not know yet that it leads; a deleted topic stays unknown.
             self._unknown_left -= 1

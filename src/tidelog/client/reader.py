@@ -21,7 +21,7 @@ class Reader:
         try:
             values = form.unpack_from(self.data, self.position)
         except struct.error:
-            raise ConnectionError("an answer of the broker is cut short") from None
+            raise ConnectionError("the broker's response is truncated") from None
         self.position += form.size
         return values
 
@@ -47,13 +47,13 @@ class Reader:
     def numbers(self) -> tuple[int, ...]:
         count = max(self.int32(), 0)
         if 4 * count > len(self.data) - self.position:
-            raise ConnectionError("an answer of the broker is cut short")
+            raise ConnectionError("the broker's response is truncated")
         return self.take(struct.Struct(f">{count}i"))
 
     def span(self, size: int) -> memoryview:
         start, self.position = self.position, self.position + max(size, 0)
         if self.position > len(self.data):
-            raise ConnectionError("an answer of the broker is cut short")
+            raise ConnectionError("the broker's response is truncated")
         return self.data[start : self.position]
 
     # -- flexible versions ---------------------------------------------------------------
@@ -62,7 +62,7 @@ class Reader:
         try:
             value, self.position = _uvarint(self.data, self.position)
         except IndexError:
-            raise ConnectionError("an answer of the broker is cut short") from None
+            raise ConnectionError("the broker's response is truncated") from None
         return value
 
     def compact_string(self) -> str:

@@ -25,7 +25,7 @@ def authenticate(call: Call, sasl: SaslSettings) -> None:
     answer = call(_SASL_HANDSHAKE, 1, struct.pack(">h", len(mechanism)) + mechanism)
     (error,) = struct.unpack_from(">h", answer)
     if error:
-        raise AuthenticationFailed(f"The broker does not know the SASL mechanism {sasl.mechanism}.")
+        raise AuthenticationFailed(f"The broker does not support the SASL mechanism {sasl.mechanism}.")
     if sasl.mechanism == "PLAIN":
         _exchange(call, b"\x00" + sasl.username.encode() + b"\x00" + sasl.password.encode(), sasl)
         return
@@ -39,7 +39,7 @@ def _exchange(call: Call, token: bytes, sasl: SaslSettings) -> bytes:
     position = 4 + max(length, 0)
     if error:
         reason = bytes(answer[4:position]).decode(errors="replace") or f"error {error}"
-        raise AuthenticationFailed(f"The broker does not let the user {sasl.username!r} in: {reason}")
+        raise AuthenticationFailed(f"The broker rejected the user {sasl.username!r}: {reason}")
     (size,) = struct.unpack_from(">i", answer, position)
     return bytes(answer[position + 4 : position + 4 + max(size, 0)])
 
@@ -78,7 +78,7 @@ class Scram:
         """A broker that does not know the password is not trusted."""
         expected = b"v=" + base64.b64encode(self._signature)
         if not hmac.compare_digest(final.split(b",")[0], expected):
-            raise AuthenticationFailed("The broker could not prove that it knows the password, too.")
+            raise AuthenticationFailed("The broker could not prove that it knows the password.")
 
     def _mac(self, key: bytes, data: bytes) -> bytes:
         return hmac.new(key, data, self._algorithm).digest()

@@ -76,8 +76,8 @@ class OffsetRequests(ShardState):
             )  # fmt: skip
         elif request.generation >= 0:
             if transactional or request.version < GROUP_NOT_FOUND_FROM:
-                raise TidelogError("the group is gone", ErrorCode.ILLEGAL_GENERATION)
-            raise TidelogError("the group is gone", ErrorCode.GROUP_ID_NOT_FOUND)
+                raise TidelogError("the group does not exist any more", ErrorCode.ILLEGAL_GENERATION)
+            raise TidelogError("the group does not exist any more", ErrorCode.GROUP_ID_NOT_FOUND)
         return group
 
     def _commit(

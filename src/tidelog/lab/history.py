@@ -111,7 +111,7 @@ class HistoryWriter:
     ) -> None:
         """OSError if an earlier event could not be written: a history with a hole proves nothing."""
         if kind not in KINDS:
-            raise ValueError(f"There is no event {kind!r}; there are {', '.join(KINDS)}.")
+            raise ValueError(f"Unknown event {kind!r}; use one of {', '.join(KINDS)}.")
         if self._closed:
             raise ValueError(f"The history {self.path} is closed.")
         self._check()

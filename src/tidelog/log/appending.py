@@ -181,7 +181,7 @@ class Appending(Syncing):
         try:
             self._active.file().truncate(self._active.size)
         except OSError as second:
-            _logger.warning("%s: the torn write stays until recovery: %s", self.directory, second)
+            _logger.warning("%s: a torn write stays in the file until recovery: %s", self.directory, second)
         raise self._fail("append", error)
 
     # -- rolling -----------------------------------------------------------------------

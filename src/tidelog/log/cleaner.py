@@ -119,8 +119,8 @@ class Cleaner:
         """The pass ended early. A damaged log is skipped from now on; any other is tried again."""
         if isinstance(error, CorruptBatch):
             self._damaged[name] = compaction.log
-            _logger.error("%s is not compacted any more until the broker starts again: %s", name, error)
+            _logger.error("%s will not be compacted until the broker restarts: %s", name, error)
         elif isinstance(error, CompactionAbandoned):
-            _logger.info("the compaction of %s begins over: %s", name, error)
+            _logger.info("the compaction of %s starts over: %s", name, error)
         else:
-            _logger.error("the compaction of %s failed and will be tried again: %s", name, error)
+            _logger.error("the compaction of %s failed and will be retried: %s", name, error)

@@ -40,7 +40,7 @@ def open_batch(batch: memoryview, header: BatchHeader) -> Opened | None:
         found = list(scan(payload, header.count))
         _check_offsets(header, found)
     except CorruptBatch as error:
-        _logger.warning("the batch at offset %d stays as it is: %s", header.base_offset, error.message)
+        _logger.warning("the batch at offset %d is not compacted: %s", header.base_offset, error.message)
         return None
     return payload, found
 

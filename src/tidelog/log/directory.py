@@ -202,7 +202,9 @@ class DataDirectory:
             try:
                 self.directory_id = checkpoints.decode_id(wanted["directory.id"])
             except ValueError:
-                raise StorageError(f"{self.path}: directory.id={wanted['directory.id']} is no id") from None
+                raise StorageError(
+                    f"{self.path}: directory.id={wanted['directory.id']} is not a valid id"
+                ) from None
 
     def _write_properties(self, values: dict[str, str]) -> None:
         path = f"{self.path}/{checkpoints.META_PROPERTIES_FILE}"
@@ -250,7 +252,7 @@ class DataDirectory:
             there = self._storage.exists(directory)
             return there and self._read_topic_id(directory) in (None, topic_id)
         except OSError as error:
-            raise StorageError(f"cannot look for {directory}: {error}") from error
+            raise StorageError(f"cannot check for {directory}: {error}") from error
 
     def open_log(self, name: TopicPartition, topic_id: UUID, config: LogSettings, now_ms: int) -> Log:
         """Open the log of a partition, or create it. Raises StorageError."""
@@ -324,7 +326,7 @@ class DataDirectory:
         """Left by a deleted topic of the same name: neither served nor deleted."""
         target = self._free_name(name, topic_id, _STRAY_SUFFIX)
         _logger.warning(
-            "%s is of another topic than the one there is (%s): moved to %s", name, topic_id, target
+            "%s belongs to another topic than the current one (%s): moved to %s", name, topic_id, target
         )
         self._storage.rename(f"{self.path}/{name}", target)
 
@@ -381,7 +383,7 @@ class DataDirectory:
         try:
             return self._storage.usage(self.path)
         except OSError as error:
-            raise StorageError(f"cannot ask for the free space of {self.path}: {error}") from error
+            raise StorageError(f"cannot read the free space of {self.path}: {error}") from error
 
     # -- removal -----------------------------------------------------------------------
 

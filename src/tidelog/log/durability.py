@@ -53,7 +53,7 @@ class Durability:
         failure.__cause__ = error
         if self.failure is None:
             self.failure = failure
-            _logger.error("%s; the log takes no more writes until it is opened again", failure.message)
+            _logger.error("%s; the log accepts no writes until it is reopened", failure.message)
         return failure
 
     def refuse(self, reason: str) -> StorageError:

@@ -108,7 +108,7 @@ class Opening:
             self._note_damage(f"ends at offset {end_offset}, and reached {evidence.end_offset_min} before")
         if self._segments and self._is_wrong_start(log_start_offset, end_offset):
             _logger.error(
-                "%s: ends at %d; the checkpoint's start offset %d is not believed",
+                "%s: ends at %d; the checkpoint's start offset %d is ignored",
                 self._directory, end_offset, log_start_offset,
             )  # fmt: skip
             log_start_offset = 0
@@ -225,7 +225,7 @@ class Opening:
                 self._snapshots.rebuild(self._segments, self._segments[0].base_offset, end_offset)
                 return end_offset
             except (CorruptBatch, DamagedIndex) as error:
-                _logger.warning("%s was not closed in good order: %s", last.path, error)
+                _logger.warning("%s was not closed cleanly: %s", last.path, error)
                 recovery_point = last.base_offset
         return self._recover(recovery_point)
 
@@ -255,7 +255,7 @@ class Opening:
             end_offset = found.next_offset
             if found.cut_bytes:
                 _logger.warning(
-                    "%s: cut %d bytes behind offset %d: %s",
+                    "%s: truncated %d bytes after offset %d: %s",
                     segment.path, found.cut_bytes, found.next_offset, found.reason,
                 )  # fmt: skip
             if last:

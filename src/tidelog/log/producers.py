@@ -189,13 +189,13 @@ class ProducerStates:
             return
         if epoch < producer.epoch:
             raise TidelogError(
-                f"the marker of producer {producer_id} has epoch {epoch}, {producer.epoch} is in force",
+                f"the marker of producer {producer_id} has epoch {epoch}, current: {producer.epoch}",
                 ErrorCode.INVALID_PRODUCER_EPOCH,
             )
         if coordinator_epoch < producer.coordinator_epoch:
             raise TidelogError(
                 f"the marker of producer {producer_id} comes from coordinator epoch {coordinator_epoch},"
-                f" {producer.coordinator_epoch} is in force",
+                f" current: {producer.coordinator_epoch}",
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             )
 
@@ -312,8 +312,8 @@ class ProducerStates:
         for producer_id in by_age[:surplus]:
             del self._producers[producer_id]
         _logger.warning(
-            "%s: more than %d producers wrote here; forgot the %d longest idle, whose retries are not"
-            " recognised any more", self._name, self.producers_max, surplus,
+            "%s: more than %d producers; forgot the %d longest idle, whose retries are no longer"
+            " recognised", self._name, self.producers_max, surplus,
         )  # fmt: skip
 
     def expire(self, now_ms: int) -> None:
@@ -346,7 +346,7 @@ class ProducerStates:
 def _check_epoch(header: BatchHeader, producer: Producer) -> None:
     if header.producer_epoch < producer.epoch:
         raise TidelogError(
-            f"producer {header.producer_id} sent epoch {header.producer_epoch}, {producer.epoch} is in force",
+            f"producer {header.producer_id} sent epoch {header.producer_epoch}, current: {producer.epoch}",
             ErrorCode.INVALID_PRODUCER_EPOCH,
         )
     if header.base_sequence != 0:

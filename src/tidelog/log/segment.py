@@ -177,7 +177,7 @@ class Segment:
         try:
             self.load_max_timestamp()
         except BrokenChain as error:
-            _logger.error("%s is damaged and written on: %s", self.path, error.message)
+            _logger.error("%s is damaged; appending continues: %s", self.path, error.message)
 
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
         """Append one batch. (The log's own hot path does the same with fewer calls.)"""

@@ -170,9 +170,7 @@ class Shortening(Appending):
         This survives a killed process, and a power failure once the log is synced.
         """
         if offset > self.end_offset:
-            raise OffsetOutOfRange(
-                f"offset {offset} is behind the end of {self.directory}, {self.end_offset}"
-            )
+            raise OffsetOutOfRange(f"offset {offset} is after the end of {self.directory}, {self.end_offset}")
         if offset > self.start_offset:
             self._raise_start(offset)
             try:
@@ -180,7 +178,7 @@ class Shortening(Appending):
                 self._durability.names_changed = True
             except OSError as error:
                 # Deletion frees a full disk, so it must not need space.
-                _logger.warning("%s: a crash may forget its start %d: %s", self.directory, offset, error)
+                _logger.warning("%s: a crash may lose its start offset %d: %s", self.directory, offset, error)
 
     def _raise_start(self, offset: int) -> None:
         self.start_offset = offset
@@ -252,7 +250,7 @@ class Shortening(Appending):
         try:
             self._clean_mark.set(offset)
         except OSError as error:
-            _logger.warning("%s: cannot note that it is clean up to %d: %s", self.directory, offset, error)
+            _logger.warning("%s: cannot record that it is clean up to %d: %s", self.directory, offset, error)
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
         """Replace ``old``, a run of inactive segments, by ``new`` (complete and synced).

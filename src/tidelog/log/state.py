@@ -87,7 +87,7 @@ class LogState:
         try:
             self._damage.clear()
         except OSError as error:
-            _logger.warning("%s: the note of its damage stays: %s", self.directory, error)
+            _logger.warning("%s: cannot remove the damage file: %s", self.directory, error)
 
     @property
     def synced_end_offset(self) -> int:

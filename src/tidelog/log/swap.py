@@ -40,7 +40,7 @@ def _take_back(old: Sequence[Segment], new: Segment) -> None:
         new.rename(layout.CLEANED_SUFFIX)
     except OSError as error:
         # Each segment knows the current names of its files, so reads continue.
-        _logger.error("%s stays half replaced until the log is opened again: %s", old[0], error)
+        _logger.error("%s stays half replaced until the log is reopened: %s", old[0], error)
 
 
 def finish_interrupted(storage: Storage, directory: str, entries: Sequence[Entry]) -> bool:

@@ -77,7 +77,7 @@ def handle_plain(
             finish(frame)
             return
         name = messages.name_of(api_key)
-        logger.error("the answer to %s v%s cannot be encoded", name, version, exc_info=frame)
+        logger.error("the response to %s v%s cannot be encoded", name, version, exc_info=frame)
         _fail(context, ErrorCode.UNKNOWN_SERVER_ERROR, finish, give_up)
 
     try:

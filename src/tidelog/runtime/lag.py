@@ -113,4 +113,4 @@ class LagMeter:
         self.late.add(lag_s)
         self.held.add(max(0.0, lag_s - waited_s))
         if lag_s >= WARN_FROM_S:
-            logger.warning("the event loop was held up for %.0f ms", lag_s * 1000)
+            logger.warning("the event loop was blocked for %.0f ms", lag_s * 1000)

@@ -147,7 +147,7 @@ class BrokerProcess:
         metrics = await self._serve_metrics(server, lag, node.host.syncer)
         _write_pid(pid_file)
         logger.info(
-            "broker %s of cluster %s serves %s with %s partitions",
+            "broker %s of cluster %s listens on %s with %s partitions",
             config.node_id, node.metadata.image.cluster_id, ", ".join(map(str, advertised)),
             len(node.partitions),
         )  # fmt: skip
@@ -186,7 +186,7 @@ def _turn_away(reasons: list[str], reason: str, stop: asyncio.Event) -> None:
 
 def _exit_code(config: BrokerConfig, turned_away: Sequence[str]) -> int:
     for reason in turned_away[:1]:
-        logger.error("broker %s stopped, because the cluster does not want it: %s", config.node_id, reason)
+        logger.error("broker %s stopped, because the cluster rejected it: %s", config.node_id, reason)
     return 1 if turned_away else 0
 
 

@@ -1,6 +1,6 @@
-"""One run whose failure is an answer, too: what was done to the cluster, and what came of it.
+"""One run whose failure is a result: the faults, and their consequences.
 
-An :class:`Outcome` is plain data, so that it can come from another process and be kept in a file.
+An :class:`Outcome` is plain data, so that it can come from another process and be stored in a file.
 """
 
 import re
@@ -24,15 +24,15 @@ _ROUTINE = re.compile(r" watermark \d+$| at \d+ NONE$")  # lines that any health
 class Outcome(NamedTuple):
     mode: str
     seed: int
-    error: str = ""  # What broke, with the kind of it in front; empty: everything held.
-    digest: str = ""  # of the whole trace, where everything held
+    error: str = ""  # The violation, with its kind in front; empty: none.
+    digest: str = ""  # of the whole trace, if there was no violation
     acknowledged: int = 0
     simulated_ms: float = 0.0
-    faults: int = 0  # That struck; what mends (a heal, a start, a repair) is no fault.
-    drawn: int = 0  # faults that were drawn, done or not, mending included
+    faults: int = 0  # That occurred; repairs (a heal, a start) are not faults.
+    drawn: int = 0  # faults that were drawn, done or not, repairs included
     told: tuple[str, ...] = ()  # every fault that was done, in words
-    trace: tuple[str, ...] = ()  # the end of it
-    decisive: tuple[str, ...] = ()  # lines of it about the partition that the failure names, or no routine
+    trace: tuple[str, ...] = ()  # its end
+    decisive: tuple[str, ...] = ()  # lines of it about the partition that the failure names, or not routine
 
     @property
     def failed(self) -> bool:
@@ -46,8 +46,8 @@ class Outcome(NamedTuple):
 
 
 def attempt(mode: str, seed: int, wanted: Mapping[str, Any], lines: int = TRACE_LINES) -> Outcome:
-    """One seed of one mode; ``wanted`` fixes parts of the plan that the seed would draw, ``lines`` says how
-    much of the trace is kept.
+    """One seed of one mode; ``wanted`` fixes parts of the plan, ``lines`` is how much of the
+    trace is kept.
     """
     with collected_afterwards():
         try:

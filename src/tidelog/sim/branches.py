@@ -1,9 +1,8 @@
-"""Which branches of the pure core the seeds took, and which none of them did.
+"""Which branches of the pure core the seeds took, and which they did not.
 
-What can branch is read from the sources (``if``, ``while``, ``for``, ``case``, ``except``); what was taken is
-seen by the interpreter's own tracing, which is slow: a function of which every branch was taken is no longer
-looked at. Expressions that branch within themselves (``and``, ``or``, a conditional expression, a
-comprehension) are not taken apart.
+Branches are read from the sources (``if``, ``while``, ``for``, ``case``, ``except``); taken ones are recorded
+by the interpreter's tracing, which is slow: a function with all branches taken is no longer traced. Branches
+inside expressions (``and``, ``or``, a conditional expression, a comprehension) are not counted.
 """
 
 import ast
@@ -22,11 +21,11 @@ CONDITION_SHOWN = 90  # characters
 
 
 class Branch(NamedTuple):
-    """One way on from a statement."""
+    """One branch of a statement."""
 
     module: str  # its file below the package, with slashes
     function: str
-    line: int  # where it stands today
+    line: int  # its current line
     condition: str  # its source, in one line
     way: str  # "true", "false", "entered", "ended"
 
@@ -36,7 +35,7 @@ class Branch(NamedTuple):
 
 
 class _Fork(NamedTuple):
-    """A statement with its ways on, by the lines that the interpreter tells."""
+    """A statement with its branches, by the lines that the interpreter reports."""
 
     first: int  # lines of the condition,
     last: int  # inclusive
@@ -45,7 +44,7 @@ class _Fork(NamedTuple):
     past: Branch | None
 
 
-Trace = Any  # What sys.settrace wants has no name.
+Trace = Any  # sys.settrace's type has no name.
 
 
 class Branches:
@@ -55,7 +54,7 @@ class Branches:
         self.entered: set[tuple[str, str]] = set()  # functions: module and name
         self._names: dict[str, str] = {}  # file → module
         self._forks: dict[str, list[_Fork]] = {}  # file → its forks
-        self._open: dict[CodeType, list[_Fork]] = {}  # functions that still have a branch nobody took
+        self._open: dict[CodeType, list[_Fork]] = {}  # functions that still have an untaken branch
         for path, name in _files(watched):
             forks = list(_Forks(name, path.read_text(encoding="utf-8")).found())
             self._forks[str(path)] = forks
@@ -76,7 +75,7 @@ class Branches:
         }
 
     def report(self) -> list[str]:
-        """What no seed took, by file and function. Lines are not named: they change with every edit."""
+        """Untaken branches, by file and function. Lines are not named: they change with every edit."""
         lines, module = [], ""
         for (file, function), branches in _by_function(self.all).items():
             never = [branch for branch in branches if branch not in self.taken]
@@ -115,7 +114,7 @@ class Branches:
                     self._went(code, before, line)
                 before = line
             elif event == "exception":
-                before = 0  # The way on from here was nobody's choice.
+                before = 0  # Nothing branched here.
             elif event == "return" and before:
                 self._went(code, before, 0)
             return step
@@ -202,7 +201,7 @@ class _Forks(ast.NodeVisitor):
 
     def _fork(self, first: int, end: Any, text: str, body: Sequence[ast.stmt], into: str, past: str) -> None:
         if not self._within or "TYPE_CHECKING" in text:
-            return  # What happens while a module is loaded no seed decides.
+            return  # Module-level code does not depend on the seed.
         last = end.lineno if isinstance(end, ast.ExceptHandler) else end.end_lineno
 
         def way(name: str) -> Branch | None:
@@ -219,7 +218,7 @@ def _by_function(branches: Iterable[Branch]) -> dict[tuple[str, str], list[Branc
 
 
 def _texts(never: Iterable[Branch]) -> list[str]:
-    """One for each statement: which way it never went; where it went none, it was never reached."""
+    """One for each statement: the branch it never took; if it took none, it was never reached."""
     ways: dict[tuple[int, str], list[str]] = {}
     for branch in never:
         ways.setdefault((branch.line, branch.condition), []).append(branch.way)
@@ -234,7 +233,7 @@ def _short(text: str) -> str:
 
 
 def _files(watched: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """Each source file that is meant, and its name below the package."""
+    """Each source file in scope, and its name below the package."""
     for name in watched:
         package, _, beginning = name.rpartition(".") if name.endswith("*") else (name, "", "")
         spec = find_spec(package)

@@ -1,23 +1,23 @@
-"""How much may break at a time, computed from what the modes promise.
+"""How many faults may occur at a time, derived from the modes' promises.
 
-What a mode says it survives may happen in any form and at any time; what it does not survive may happen, too,
-and then the loss must be one that its documentation lists (:mod:`tidelog.sim.checkers.promises`). Where the
-documentation says neither, a fault does not come: an operator does not replace a second disk before the first
-is full again.
+Faults that a mode tolerates may occur in any form and at any time; others may occur, too, and then the loss
+must be one that its documentation lists (:mod:`tidelog.sim.checkers.promises`). Faults about which the
+documentation says nothing do not occur: an operator does not replace a second disk before the first is
+full again.
 
 ==================================== ========================================================================
-fault                                when it may come
+fault                                when it may occur
 ==================================== ========================================================================
-killed, frozen, cut off, late, slow, at any time, in any number
-doubled, reordered, clocks
+killed, frozen, disconnected, late,  at any time, in any number
+slow, doubled, reordered, clocks
 power lost                           at any time, in any number; of voters that do not sync, a minority (a
-                                     majority that has forgotten waits for an operator)
+                                     majority that lost data waits for an operator)
 disks that fail or are full          at any time; such a machine counts as one that lost power
-a disk replaced                      while everything is whole, and everything on it is elsewhere, too; of a
-                                     controller also only while all controllers agree on who votes
+a disk replaced                      while everything is complete, and everything on it has another copy; of a
+                                     controller also only while all controllers agree on the voters
 batches damaged                      while the rest of the cluster has everything that is on that replica
-other files damaged                  as a disk that is replaced: a process that cannot make sense of its files
-                                     says so and ends, and its disk is replaced
+other files damaged                  as a replaced disk: a process that cannot read its files reports that
+                                     and exits, and its disk is replaced
 ==================================== ========================================================================
 """
 
@@ -29,17 +29,17 @@ from tidelog.broker.metadata.quorum import MetadataQuorum
 if TYPE_CHECKING:
     from tidelog.sim.cluster import BrokerMachine, SimCluster
 
-LEAST_VOTERS = 3  # With fewer, one that is away leaves no majority.
+LEAST_VOTERS = 3  # With fewer, one that is down leaves no majority.
 
 
 class Budget:
     def __init__(self, cluster: "SimCluster", is_whole: Callable[[], bool]) -> None:
         self._cluster = cluster
-        self._is_whole = is_whole  # whether nothing is missing that the modes know of
-        self._suspect: BrokerMachine | None = None  # its files may be damaged, and nobody has looked yet
+        self._is_whole = is_whole  # whether nothing is missing according to the modes
+        self._suspect: BrokerMachine | None = None  # its files may be damaged and were not read yet
 
     def may_lose_disk(self, machine: "BrokerMachine") -> bool:
-        """Whether everything on its disk is elsewhere, too, and nobody waits for it to vote."""
+        """Whether everything on its disk has another copy, and its vote is not needed."""
         if not self._is_calm() or not self._is_whole():
             return False
         if machine.node_id in self._cluster.voters and not self.controllers_are_whole():
@@ -47,7 +47,7 @@ class Budget:
         return self._cluster.checker.can_do_without(machine.node_id)
 
     def _is_calm(self) -> bool:
-        """Whether everybody is known to be up, and the last one that was struck has started anew since."""
+        """Whether all machines are up, and the last one with a fault has restarted since."""
         if self._suspect is not None:
             return False
         machines = self._cluster.machines.values()
@@ -57,8 +57,8 @@ class Budget:
         )
 
     def may_fail(self, machine: "BrokerMachine") -> bool:
-        """Whether its disk may refuse to work: it counts as one that lost power, and what it had is lost
-        where others have lost theirs.
+        """Whether its disk may fail: it counts as one that lost power, and its data is lost where others have
+        lost theirs.
         """
         return self._cluster.checker.bears_failing_disk(machine.node_id)
 
@@ -66,12 +66,12 @@ class Budget:
         self._suspect = machine
 
     def looked_at(self) -> None:
-        """The one that was struck has read its files, or has a new disk."""
+        """The one with the fault has read its files, or has a new disk."""
         self._suspect = None
 
     def controllers_are_whole(self) -> bool:
-        """Whether all controllers agree who votes, for good, and on which disks, and no disk may be replaced
-        for its damage: nobody is taken out while another one may come back empty.
+        """Whether all controllers agree on the committed voters and their disks, and no disk may be replaced
+        for its damage: no voter is removed while another may return empty.
         """
         if self._suspect is not None:
             return False

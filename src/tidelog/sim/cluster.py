@@ -58,7 +58,7 @@ class BrokerMachine(Machine):
         self._directory: DataDirectory | None = None
         self._disk_name: UUID | None = None  # as its last process has read it
         self._listens = False  # to clients
-        self._settled = False  # what lies on its disk and belongs to no topic is put aside
+        self._settled = False  # what is on its disk and belongs to no topic is set aside
 
     def boot(self, services: SimServices) -> None:
         self._settled = False
@@ -76,7 +76,7 @@ class BrokerMachine(Machine):
         except OSError as error:
             raise StorageError(str(error)) from error
         if self.damaged:
-            # Whoever failed to write is trusted no more than somebody who was off: it may have lost as much.
+            # A node that failed to write is trusted no more than one that was off: it may have lost as much.
             cluster.checker.power_lost(self.node_id, self.disk, {})
         node = self.node = self._make_node(config, directory, services)
         self.broker = Broker(config, node.metadata, node.partitions, services, self._make_links)
@@ -84,12 +84,12 @@ class BrokerMachine(Machine):
         self._housekeeping = Housekeeping(
             self.broker, directory, node.host.syncer, self.disk, scrub_idle_ms=SCRUB_IDLE_MS
         )
-        # Reading everything back finds nothing where nothing was damaged.
+        # A check of everything finds nothing if nothing was damaged.
         self._housekeeping.start({*cluster.chores, SCRUBBING} if self.decayed else cluster.chores)
 
     def _look_at_name(self, directory: DataDirectory) -> None:
-        """A disk whose own name was damaged is another disk for everybody: what is on it counts for nothing
-        until it was taken in anew.
+        """A disk whose own id was damaged is another disk for all others: its content does not count until it
+        was readmitted.
         """
         known, self._disk_name = self._disk_name, directory.directory_id
         if known not in (None, directory.directory_id) and not self.wiped:
@@ -122,13 +122,13 @@ class BrokerMachine(Machine):
         return self.links
 
     def _applied(self, image: ClusterImage) -> None:
-        """Before the node acts on new metadata, the checkers look at it."""
+        """Before the node acts on new metadata, the checkers read it."""
         if self.node is not None:
             self.cluster.checker.applied(self.node, image)
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         if self.broker is not None:
-            # The controllers have taken this process's registration, and with it what it said of its disk.
+            # The controllers have accepted this process's registration, and its report of its disk.
             if self.forgot:
                 self.cluster.checker.confessed(self.node_id)
             self.forgot = self.wiped = False
@@ -149,7 +149,7 @@ class BrokerMachine(Machine):
         if node is None or broker is None:
             return
         if not self._listens:
-            self._listens = node.ready  # From when the cluster has let it in, whatever becomes of it.
+            self._listens = node.ready  # From when the cluster has unfenced it.
         kind = type(message)
         if kind in CALLS:
             self._serve(broker, message)
@@ -186,7 +186,7 @@ class BrokerMachine(Machine):
     # --- ending in order ------------------------------------------------------------------------------------
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """As a real process does when it is told to: others take over first, then all logs are closed."""
+        """As a real process does on SIGTERM: others take over first, then all logs are closed."""
         node, services = self.node, self.services
         if node is None or services is None or services.paused:
             return
@@ -204,7 +204,7 @@ class BrokerMachine(Machine):
             return
 
         def left() -> None:
-            # What an active controller decided last, the others hear when it is committed.
+            # The others learn the last decision of an active controller when it is committed.
             services.later(LAST_WORDS_MS if node.controller.active else 0, end)
 
         node.membership.leave(left)
@@ -224,13 +224,13 @@ class BrokerMachine(Machine):
     def lose_power(self, survive: Survive | None = None) -> None:
         bears = self.cluster.checker.bears_power_failure(self.node_id)
         if self.must_stay_on or (survive is None and not bears):
-            self.kill()  # Chance wants more than anybody has promised.
+            self.kill()  # Randomness exceeds every promise.
             return
         if self.cluster.checker.votes_on(self.node_id):
-            self.stop_lying()  # Votes rest on what was synced: no promise is left where that is not so.
+            self.stop_lying()  # Votes rest on what was synced: without it there is no promise.
         lied = self.lied
         if lied:
-            # What it got first it has written first: newer segments do not outlive older ones.
+            # Data is written in order: newer segments do not outlive older ones.
             self.disk.write_back(_old_segments(self.disk.paths()))
         super().lose_power(survive)
         self.cluster.checker.power_lost(self.node_id, self.disk, self._promised, lied=lied)
@@ -256,7 +256,7 @@ class SimCluster:
         controllers: int = 0,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """``controllers``: nodes that are nothing else; without any, every broker is one, too."""
+        """``controllers``: dedicated controllers; without any, every broker is one, too."""
         self.world = World(seed)
         self.network = Network(self.world)
         self.checker = ClusterChecker(self.world, self._nodes)
@@ -330,7 +330,7 @@ class SimCluster:
         ]
 
     def is_led(self, place: Place) -> bool:
-        """Whether some process takes itself for the partition's leader."""
+        """Whether some process considers itself the partition's leader."""
         found = self.hosted(place.topic.name, place.number)
         return any(hosted.replica.role is Role.LEADER for _, hosted in found)
 
@@ -349,7 +349,7 @@ class SimCluster:
         return found
 
     def leaders(self) -> list[int]:
-        """Nodes that it hurts to lose: the active controller, and who leads a partition."""
+        """Critical nodes: the active controller, and partition leaders."""
         found = set()
         active = self.active()
         if active is not None:
@@ -361,7 +361,7 @@ class SimCluster:
     # --- doing ----------------------------------------------------------------------------------------------
 
     def decide(self, decide: Decide) -> bool:
-        """Have the active controller decide, if there is one. What becomes of it, the metadata tells."""
+        """Have the active controller decide, if there is one. The metadata shows the outcome."""
         machine = self.active()
         if machine is None or machine.node is None or machine.services is None:
             return False
@@ -370,12 +370,12 @@ class SimCluster:
         return True
 
     def decided(self, error: TidelogError | None) -> None:
-        """Whoever wants to know looks at the metadata."""
+        """The metadata shows the outcome."""
         if error is not None:
             self.world.note(f"refused: {error.code.name}")
 
     def create_topic(self, wish: TopicWish) -> None:
-        """Keep asking the active controller until the topic is there."""
+        """Keep asking the active controller until the topic exists."""
         topic_id = self.world.uuid()
         config = self.config
 

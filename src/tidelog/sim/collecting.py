@@ -1,5 +1,5 @@
-"""Runs without the garbage collector: hardly anything of a simulation is garbage before it is over, and
-looking for it again and again costs a quarter of the time.
+"""Runs without the garbage collector: hardly anything of a simulation is garbage before it ends, and
+collecting costs a quarter of the time.
 """
 
 import gc
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def collected_afterwards() -> Iterator[None]:
-    """What was there before is left alone; what is left over of the run is freed at its end, so that
-    thousands of runs need no more memory than one.
+    """Older objects are untouched; the run's own are freed at its end, so that thousands of runs need no more
+    memory than one.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,8 +1,9 @@
-"""The controllers alone, under faults: one metadata log, voters that come and go, snapshots, observers.
+"""The controllers alone, under faults: one metadata log, voters that are added and removed, snapshots,
+observers.
 
-No brokers and no topics, so that a seed takes little time and thousands can be tried: this is the ground
-everything else stands on. Clients submit values; each one lies in the image for ever, so that whatever was
-acknowledged can be looked for at the end, however many snapshots were made in between.
+No brokers and no topics, so that a seed takes little time and thousands can be tried: everything else depends
+on this. Clients submit values; each one stays in the image, so that everything acknowledged can be checked at
+the end, however many snapshots were made in between.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,14 +92,14 @@ class ControllerMachine(Machine):
         self.host = self.quorum = None
 
     def _check_beginning(self, quorum: MetadataQuorum) -> None:
-        """What the log does not hold any more, a snapshot on the same disk does: nobody else may be left."""
+        """A snapshot on the same disk holds what the log no longer does: there may be no other copy."""
         start = quorum.hosted.log.start_offset
         end = self._snapshot_end()
         if start > end:
             raise Violation(f"the log of node {self.node_id} begins at {start}, its snapshot ends at {end}")
 
     def _snapshot_end(self) -> int:
-        """Everything before it is in a snapshot on the disk."""
+        """A snapshot on the disk holds everything before it."""
         names = self.disk.list(DIRECTORY) if self.disk.exists(DIRECTORY) else []
         found = [snapshot_named(entry.name) for entry in names]
         return max((snapshot.end_offset for snapshot in found if snapshot is not None), default=0)
@@ -133,7 +134,7 @@ class ControllerMachine(Machine):
 
 
 class ControllersCluster:
-    """``size`` controllers that found it, and ``observers`` more that may become some."""
+    """``size`` founding controllers, and ``observers`` more that may become some."""
 
     def __init__(self, seed: int, size: int, observers: int = 0) -> None:
         self.world = World(seed)
@@ -144,13 +145,13 @@ class ControllersCluster:
         self.snapshot_bytes = self.world.chance.choice([200, 1000, 4000, 1 << 30])
         self.timing = TIMING
         self.ill_luck = 0.0  # that a voter loses power right after its vote
-        self.zeal = 0.0  # that an operator wants something of a new leader at once
+        self.zeal = 0.0  # that an operator changes the voters of a new leader at once
         self.machines: dict[int, ControllerMachine] = {}
         for node_id in range(1, size + observers + 1):
             self.machines[node_id] = ControllerMachine(self, node_id)
         self.acknowledged: set[int] = set()
         self.sent = 0
-        # Disks that everybody knew when all was well, and what was done since.
+        # Disks that all controllers knew in a healthy state, and changes since.
         self._known_disks: dict[int, UUID | None] = {}
         self._wiped = self._changed = False
 
@@ -159,7 +160,7 @@ class ControllersCluster:
             machine.start()
 
     def sent_by(self, machine: Machine, message: Any) -> None:
-        """The worst moment to lose power is right after a vote left; chance alone would hardly ever find
+        """The worst moment to lose power is right after a vote was sent; random faults would hardly ever hit
         it.
         """
         chance = self.world.chance
@@ -171,7 +172,7 @@ class ControllersCluster:
             self.world.after(chance.uniform(0.1, 10), machine.start)
 
     def _tempt_fate(self) -> None:
-        """Nor does chance find the moment when something was acknowledged and has only just been synced."""
+        """Nor would they hit the moment when something was acknowledged and has only just been synced."""
         if self.ill_luck and self.world.chance.random() < 0.005:
             self.world.note("everybody loses power right after an acknowledgement")
             for machine in self.machines.values():
@@ -184,7 +185,7 @@ class ControllersCluster:
             self.world.after(self.world.chance.uniform(0, 3), self.change_voters)
 
     def calm(self) -> None:
-        """No more ill luck, and patience."""
+        """No more special faults."""
         self.ill_luck = self.zeal = 0.0
         self.timing = TIMING
         for quorum in self.quorums():
@@ -199,7 +200,7 @@ class ControllersCluster:
         return [node_id for node_id, machine in self.machines.items() if machine.leads]
 
     def leader(self) -> MetadataQuorum | None:
-        """The one with the newest epoch, if several take themselves for it."""
+        """The one with the newest epoch, if several consider themselves active."""
         leading = [quorum for quorum in self.quorums() if quorum.hosted.replica.role is Role.LEADER]
         return max(leading, key=lambda quorum: quorum.election.epoch, default=None)
 
@@ -218,7 +219,7 @@ class ControllersCluster:
     # --- doing ----------------------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """A client submits one value to somebody who takes itself for the active controller."""
+        """A client submits one value to a controller that considers itself active."""
         active = [machine for machine in self.machines.values() if machine.quorum and machine.quorum.active]
         if not active:
             return
@@ -240,11 +241,11 @@ class ControllersCluster:
             services.run(lambda: quorum.submit(decide, done))
 
     def change_voters(self) -> None:
-        """An operator adds or removes a controller, or two, of whoever takes itself for the leader."""
+        """An operator adds or removes a controller, or two, at a node that considers itself the leader."""
         leaders, chance = self.leaders(), self.world.chance
         self._look()
         if not leaders or self._wiped:
-            return  # While one is known to lack its disk, nobody throws out another one.
+            return  # While one is known to lack its disk, no other is removed.
         self._changed = True
         machine = self.machines[chance.choice(leaders)]
         for _ in range(chance.choice([1, 1, 2])):
@@ -268,11 +269,11 @@ class ControllersCluster:
         services.run(lambda: change(voter, 3000, self._told))
 
     def check_voters(self, quorum: MetadataQuorum) -> None:
-        """One change at a time: with two under way, a majority of the old set and one of the newest could
-        have nobody in common.
+        """One change at a time: with two in flight, a majority of the old set and one of the newest could be
+        disjoint.
         """
         if quorum.hosted.replica.role is not Role.LEADER:
-            return  # It may not have heard yet what is committed.
+            return  # It may not know yet what is committed.
         committed, history = quorum.hosted.replica.high_watermark, quorum.voters.history
         if history.before(history.latest_offset) != history.before(committed):
             raise Violation(
@@ -284,8 +285,8 @@ class ControllersCluster:
         self.world.note(f"operator: {error.code.name if error else 'done'}")
 
     def usurp(self) -> None:
-        """Some voters stand for election without having asked whether they would win. It must harm nobody:
-        the question is there for peace, not for safety.
+        """Some voters become candidates without a pre-vote. It must do no harm: the pre-vote is for
+        stability, not for safety.
         """
         chance = self.world.chance
         voting = [
@@ -299,8 +300,8 @@ class ControllersCluster:
                 machine.services.run(machine.stand)
 
     def wipe(self) -> None:
-        """A controller's disk is replaced by an empty one: one at a time, and only when everybody knows the
-        old one, or it could not be told from a new controller (see docs/controllers.md).
+        """A controller's disk is replaced by an empty one: one at a time, and only when all know the old one,
+        or it could not be told from a new controller (see docs/controllers.md).
         """
         self._look()
         known = [
@@ -317,7 +318,7 @@ class ControllersCluster:
             self.world.after(self.world.chance.uniform(0, 500), machine.start)
 
     def _look(self) -> None:
-        """Whether everybody agrees who votes, for good."""
+        """Whether all agree on the committed voters."""
         quorums = self.quorums()
         voters = quorums[0].voters.latest if quorums else VoterSet([])
         if len(quorums) < len(self.machines) or voters.returning or self.leader() is None:
@@ -335,7 +336,7 @@ class ControllersCluster:
     # --- checking -------------------------------------------------------------------------------------------
 
     def is_whole(self) -> bool:
-        """One leader, everybody alive and equal, every voter with its disk."""
+        """One leader, all alive and equal, every voter with its disk."""
         leader = self.leader()
         if leader is None or not leader.active or len(self.quorums()) < len(self.machines):
             return False
@@ -353,7 +354,7 @@ class ControllersCluster:
         return True
 
     def check_acknowledged(self) -> None:
-        """Everything acknowledged lies in the image of every node."""
+        """Everything acknowledged is in the image of every node."""
         for quorum in self.quorums():
             known = quorum.image.broker_configs.get(VALUES, {})
             lost = [value for value in sorted(self.acknowledged) if str(value) not in known]

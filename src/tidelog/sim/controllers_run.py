@@ -1,5 +1,5 @@
-"""One run of the controllers alone: a phase with faults, then a healthy one in which everything must come
-right.
+"""One run of the controllers alone: a phase with faults, then a healthy one in which everything
+must recover.
 """
 
 import random
@@ -19,7 +19,7 @@ WAIT_MS = 15_000.0  # within which healthy controllers must be whole again
 
 
 class ControllersPlan(NamedTuple):
-    """What one run is like."""
+    """The plan of one run."""
 
     size: int
     hasty: bool  # elections without end
@@ -33,7 +33,7 @@ class ControllersPlan(NamedTuple):
 
 
 def draw(seed: int, wanted: Mapping[str, Any]) -> ControllersPlan:
-    """``wanted`` says what chance must not decide."""
+    """``wanted`` fixes parts of the plan."""
     chance = random.Random(f"plan {seed}")
     plan = ControllersPlan(
         size=5 if seed % 3 == 0 else 3,

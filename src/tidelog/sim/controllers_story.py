@@ -1,7 +1,7 @@
-"""Scripted faults on the controllers alone, told line by line: three voters A, B and C that replicate one log
-by vote. It is the metadata log here; every log of mode ``quorum`` lives by the same rules.
+"""Scripted faults on the controllers alone, line by line: three voters A, B and C that replicate one log by
+vote. It is the metadata log here; every log of mode ``quorum`` follows the same rules.
 
-A is whoever leads when the story begins. Decisions are called d1, d2, …
+A is the leader when the story begins. Decisions are called d1, d2, …
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ VOTERS = "ABCDE"
 
 
 class Decision:
-    """A wish, and what was heard of it."""
+    """A request, and its response."""
 
     def __init__(self, name: str, where: str) -> None:
         self.name = name
@@ -51,7 +51,9 @@ class ControllersStory(Telling):
         return quorum
 
     def decider(self) -> str:
-        """Who can decide: it leads, and knows everything that was decided before. "" for nobody."""
+        """The controller that can decide: it leads, and knows everything decided before. "" if
+        there is none.
+        """
         return "".join(self._names[node] for node, quorum in self._running() if quorum.active)
 
     def state(self) -> str:
@@ -70,7 +72,7 @@ class ControllersStory(Telling):
         ]
 
     def known(self, letter: str) -> list[str]:
-        """The decisions that a voter takes for committed."""
+        """The decisions that a voter considers committed."""
         return list(self.quorum(letter).image.broker_configs.get(VALUES, {}))
 
     def tell_known(self) -> None:
@@ -83,7 +85,7 @@ class ControllersStory(Telling):
     # --- doing ----------------------------------------------------------------------------------------------
 
     def stand(self, letters: str) -> None:
-        """Voters stand for election without asking whether they would win."""
+        """Voters become candidates without a pre-vote."""
         self.tell(f"{' and '.join(letters)} stand for election at the same time")
         for letter in letters:
             self.machine(letter).stand()
@@ -102,7 +104,7 @@ class ControllersStory(Telling):
         return self.await_answer(self.ask(at), patience_ms)
 
     def ask(self, at: str | None = None) -> Decision:
-        """A decision that is not waited for; nothing is told yet."""
+        """A decision that is not waited for; not told yet."""
         self._decisions += 1
         decision = Decision(f"d{self._decisions}", at or self.decider() or "nobody")
 

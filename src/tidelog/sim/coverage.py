@@ -1,8 +1,8 @@
 """Which transitions, effects, error paths and branches the seeds reached, and which not.
 
 Counted against the code's own tables (roles, election states, effects, messages, kinds of metadata records,
-error codes that the sources name) and its sources, so that what is added there appears here as "never".
-Watching costs time: it is put in place only for as long as somebody asks for it.
+error codes in the sources) and its sources, so that additions appear here as "never". Recording costs time:
+it is active only on request.
 """
 
 import inspect
@@ -35,7 +35,7 @@ from tidelog.sim.network import Network
 
 _CODE = re.compile(r"ErrorCode\.([A-Z_]+)")
 
-# What the rules exclude; the rest of the pairs can happen.
+# Excluded by the rules; the rest of the pairs can happen.
 _IMPOSSIBLE = {
     "follower → prospective": "it lets go of its leader first",
     "follower → leader": "only a candidate wins",
@@ -99,7 +99,7 @@ class Coverage:
         return Reached(self.tables, self.branches.taken, self.branches.entered)
 
     def add(self, reached: Reached) -> None:
-        """What another process has reached."""
+        """Add what another process has reached."""
         for table, counts in reached.tables.items():
             for item, count in counts.items():
                 self.tables[table][item] = self.tables[table].get(item, 0) + count
@@ -108,7 +108,7 @@ class Coverage:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Count whatever happens meanwhile, in all simulations."""
+        """Count everything in all simulations meanwhile."""
         undo = [
             self._watch_state(Replica, "role", "roles of replicas"),
             self._watch_state(Election, "state", "states of elections"),
@@ -174,7 +174,7 @@ class Coverage:
         return lambda: setattr(owner, name, original)
 
     def _watch_state(self, owner: type, name: str, table: str) -> Callable[[], None]:
-        """Count the changes of an attribute, whether it lives in a slot or in the object's dictionary."""
+        """Count the changes of an attribute, in a slot or in the object's dictionary."""
         slot = owner.__dict__.get(name)
 
         def get(self: Any) -> Any:
@@ -218,7 +218,7 @@ def _codes() -> set[str]:
 
 
 def _sources() -> Iterator[ModuleType]:
-    """Where replicas and controllers refuse; what only checks a client's wording is tested elsewhere."""
+    """Where replicas and controllers refuse; checks of clients' input are tested elsewhere."""
     for each in pkgutil.walk_packages(tidelog.replication.__path__, tidelog.replication.__name__ + "."):
         yield import_module(each.name)
     yield from (brokers, controller, elections, leadership, logs, reassignment, producers)

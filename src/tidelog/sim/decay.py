@@ -1,24 +1,27 @@
-"""Batches that are not on the medium as they were written, where the promise of the modes says that others
-make up for it.
+"""Batches on disk that differ from what was written, where the modes promise that other replicas make up
+for it.
 
 ================== ===========================================================================================
 fault              what a replica finds
 ================== ===========================================================================================
 a flipped bit      a batch whose checksum is wrong
 a lost write       nothing where a batch was written and synced
-a misdirected      the same, and another batch, whole and with a good checksum, in the place of a third one
+a misdirected      the same, and another batch, complete and with a valid checksum, in the place of a third
+one
 write
 two at once        a flipped bit in each of two replicas of a partition
 ================== ===========================================================================================
 
-All other replicas of the partition are whole then: what is damaged everywhere is gone, as if all disks had
-been lost. The process is started anew with it, because what a process has written or read it has in the
-machine's memory, where the medium cannot harm it. Bits that no checksum covers (the offset and the leader
-epoch of a batch) do not flip: nobody could notice. Behind the recovery point a power failure takes batches,
-too, and nobody can tell one from the other: a machine whose newest batches are damaged stays on until it has
-looked at them, and the last batch of all is not one that was never written. A misdirected write does not hit
-a place where the same offset is expected, as in another partition: the batch would fit, and nobody could
-notice, either. Where compaction thins batches out, any offset that does not go back fits.
+All other replicas of the partition are intact then: what is damaged everywhere is lost, as if all disks had
+been lost. The process is restarted with the fault, because what a process has written or read is in the
+machine's memory, where the disk cannot damage it. Bits that no checksum covers (the offset and the leader
+epoch of a batch) do not flip: that could not be noticed. After the recovery point a power failure removes
+batches, too, and the two cannot be told apart: a machine whose newest batches are damaged stays on until the
+broker has read them, and the last batch of all is not one that was never written. A misdirected write does
+not
+hit a place where the same offset is expected, as in another partition: the batch would fit, and that could
+not
+be noticed, either. In compacted logs, any offset that does not go back fits.
 """
 
 from collections.abc import Callable
@@ -48,31 +51,31 @@ class Spot(NamedTuple):
     position: int
     size: int
     offset: int
-    is_new: bool  # Behind the recovery point that is noted on the disk.
+    is_new: bool  # After the recovery point in the disk's checkpoint.
     is_last: bool  # in its file
     previous_end: int  # where the batch before it in its file ends; where the file begins without one
     previous: int  # where that one begins; its own offset without one
 
     @property
     def may_be_lost(self) -> bool:
-        """Whether somebody can know that a batch was there."""
+        """Whether it can be known that a batch was there."""
         return not (self.is_new and self.is_last)
 
 
 class Decay:
     def __init__(self, cluster: "SimCluster", *, changing: bool = False) -> None:
         """``changing``: replication modes change meanwhile. Only members of the in-sync set count at a step
-        to votes: when two of three have been damaged, there may be no majority, and an operator decides.
+        to quorum: when two of three are damaged, there may be no majority, and an operator decides.
         """
         self._cluster = cluster
         self._changing = changing
 
     def faults(self) -> dict[str, Callable[[int], str]]:
-        """By their names: what strikes a node."""
+        """By their names: the faults of a node."""
         return dict(zip(DECAYS, (self.flip, self.lose_write, self.misdirect, self.strike_two), strict=True))
 
     def flip(self, node_id: int) -> str:
-        """One bit of one batch on this node's disk, if the cluster can bear it; what was done."""
+        """Damage one bit of one batch on this node's disk, if the budget allows it; returns what was done."""
         return self._strike(node_id, self._flip)
 
     def lose_write(self, node_id: int) -> str:
@@ -113,7 +116,7 @@ class Decay:
             planted = data[spot.position : spot.position + spot.size]
             machine.decayed = True
             machine.must_stay_on |= spot.is_new
-            # Of two batches that do not follow each other, nobody knows which one is wrong: both go.
+            # Of two batches that do not follow each other, it is unknown which is wrong: both are removed.
             offset = spot.offset if how == self._flip else spot.previous
             damage = Damage(
                 machine.node_id, spot.place.key, machine.disk, spot.path, spot.position, offset, planted
@@ -138,7 +141,7 @@ class Decay:
         return [spot]
 
     def _misdirect(self, machine: "BrokerMachine", spots: list[Spot]) -> list[Spot]:
-        """Where it hits, it takes what it covers, up to the end of the file."""
+        """It overwrites what it covers, up to the end of the file."""
         chance = self._cluster.world.chance
         lost = [spot for spot in spots if spot.may_be_lost]
         if len(spots) < 2 or not lost:
@@ -152,8 +155,8 @@ class Decay:
         return [source, target]
 
     def _fits(self, source: Spot, target: Spot) -> bool:
-        """Whether nobody can know that a batch is in the wrong place: it begins where one is expected there.
-        Among batches that compaction may have thinned out, it is enough that it does not go back.
+        """Whether a misplaced batch cannot be noticed: it begins where one is expected. In a compacted log it
+        is enough that it does not go back.
         """
         if self._cluster.checker.is_compacted(target.place.key):
             return source.offset >= target.previous_end
@@ -168,7 +171,7 @@ class Decay:
         ]
 
     def _bears_two(self, place: Place, one: int, other: int) -> bool:
-        """Whether every other replica is whole, there is one, and it lacks nothing that was acknowledged."""
+        """Whether every other replica is intact, there is one, and it lacks nothing acknowledged."""
         committed = self._cluster.checker.replicas.committed_end(place.key)
         others = [node for node in place.partition.replicas if node not in (one, other)]
         hosted = {
@@ -184,7 +187,7 @@ class Decay:
         )
 
     def _is_bearable(self, place: Place, node_id: int) -> bool:
-        """Whether all other replicas of the partition are whole."""
+        """Whether all other replicas of the partition are intact."""
         checker, machines = self._cluster.checker, self._cluster.machines
         others = [machines[node] for node in place.partition.replicas if node != node_id]
         return (
@@ -207,8 +210,8 @@ def covered(size: int) -> list[int]:
 
 
 def recovery_point(machine: "BrokerMachine", place: Place) -> int:
-    """Up to where the log is noted as synced on the machine's disk. A checkpoint that is damaged itself says
-    nothing, as the broker takes it.
+    """Up to where the log is synced according to the disk's checkpoint. A damaged checkpoint counts as
+    missing, as in the broker.
     """
     points = machine.disk.contents(DATA).get(f"{DATA}/{RECOVERY_POINTS_FILE}", b"")
     try:
@@ -219,7 +222,7 @@ def recovery_point(machine: "BrokerMachine", place: Place) -> int:
 
 
 def _batches(machine: "BrokerMachine", place: Place) -> list[Spot]:
-    """All batches; where the machine has been off, only those that were noted as synced."""
+    """All batches; if the machine has been off, only those that were synced according to the checkpoint."""
     point = recovery_point(machine, place)
     contents = machine.disk.contents(f"{DATA}/{place.name}")
     found = []

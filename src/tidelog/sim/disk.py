@@ -1,13 +1,13 @@
 """A disk in memory that loses power, runs full and fails on command.
 
-Implements :class:`tidelog.log.storage.Storage` with the promises that module makes and not one more: what was
-written and not synced may be lost or torn at any byte, names not synced may be lost from the newest on. It
-decides nothing by chance: how much survives a crash, and which operation fails, come in as arguments, so that
-a test can try every case and a simulation can draw them from its seed.
+Implements :class:`tidelog.log.storage.Storage` with exactly the promises of that module: unsynced writes may
+be lost or torn at any byte, unsynced names may be lost from the newest on. Nothing is random here: how much
+survives a crash, and which operation fails, are arguments, so that a test can try every case and a simulation
+can draw them from its seed.
 
-How it works: a file is an inode with its current bytes, the bytes that are safe, and the list of changes
-between them. A directory is a set of names with the same split. ``crash`` builds the bytes and names that a
-machine would find after the power came back; handles from before are dead.
+A file is an inode with its current bytes, the safe bytes, and the list of changes between them. A directory
+is a set of names with the same split. ``crash`` builds the bytes and names that a machine would find after a
+power failure; handles from before are dead.
 """
 
 import errno
@@ -21,11 +21,13 @@ from tidelog.sim.inode import Change, Inode, resize, write
 ENOSPC = errno.ENOSPC
 EIO = errno.EIO
 
-STORY_LINES_MAX = 10_000  # A simulation runs for millions of operations; a failure is told by its last ones.
+STORY_LINES_MAX = 10_000  # A simulation runs for millions of operations; a failure shows the last ones.
 
 
 class PowerLoss(BaseException):
-    """Raised out of the operation during which the power went; not an ``Exception``: nobody may handle it."""
+    """Raised out of the operation during which the power failed; not an ``Exception``: it must not be
+    handled.
+    """
 
 
 Survive = Callable[[str, int], int]
@@ -33,12 +35,12 @@ Survive = Callable[[str, int], int]
 
 
 def nothing(path: str, unsynced: int) -> int:
-    """Power loss at its worst: only what was synced is left."""
+    """The worst power failure: only what was synced is left."""
     return 0
 
 
 def everything(path: str, unsynced: int) -> int:
-    """A killed process: the system still has all that was written."""
+    """A killed process: the system still has everything written."""
     return unsynced
 
 
@@ -55,7 +57,7 @@ class SimulatedFile:
         disk = self._disk
         if self._era != disk.era:
             raise RuntimeError(f"{self.path} was opened before the crash")
-        if disk.tells or disk.failing or disk.faults:  # Looked at one by one.
+        if disk.tells or disk.failing or disk.faults:  # Checked one by one.
             return disk.before(operation, self.path, size)
         disk.operations += 1
         return None
@@ -68,7 +70,7 @@ class SimulatedFile:
         if self._era != disk.era or disk.tells or disk.failing or disk.faults:
             self._before("read")
         else:
-            disk.operations += 1  # Nothing is done as often as this.
+            disk.operations += 1  # The most frequent operation.
         return bytes(self.inode.content[position : position + size])
 
     def write_at(self, position: int, data: Buffer) -> None:
@@ -139,26 +141,26 @@ class SimulatedLock:
 
 
 class Fault(NamedTuple):
-    """What happens at one operation instead of its success."""
+    """The fault at one operation."""
 
-    error: int | None  # An errno; None: the power goes.
+    error: int | None  # An errno; None: a power failure.
     torn_at: int = 0  # How many bytes of a write are written first.
 
 
 class SimulatedDisk:
-    """``operations`` counts every operation; ``faults`` says what happens at which number."""
+    """``operations`` counts every operation; ``faults`` maps numbers to faults."""
 
     def __init__(self, capacity_bytes: int | None = None, *, tells: bool = True) -> None:
         self.capacity_bytes = capacity_bytes
         self.tells = tells
-        self.now_ms = 0  # Stamped on files that are written.
-        self.era = 0  # Counts crashes: a handle of an earlier era is dead.
+        self.now_ms = 0  # The modification time of written files.
+        self.era = 0  # Counts crashes: handles of an earlier era are dead.
         self.operations = 0
         self.faults: dict[int, Fault] = {}
         self.failing: dict[str, int] = {}  # operation → the errno it fails with, every time, until removed
-        # Of which files a sync is reported as done, and is not: what they hold is in the drive's memory.
+        # Files whose syncs are reported as done, and are not: their content is in the drive's memory.
         self.lies: Callable[[str], bool] = lambda path: False
-        self.story: deque[str] = deque(maxlen=STORY_LINES_MAX)  # What was done, for failures to tell.
+        self.story: deque[str] = deque(maxlen=STORY_LINES_MAX)  # The operations, for failure reports.
         self.locked: set[str] = set()
         self._files: dict[str, Inode] = {}
         self._directories: set[str] = {""}
@@ -171,7 +173,7 @@ class SimulatedDisk:
     # -- faults ------------------------------------------------------------------------
 
     def before(self, operation: str, path: str, size: int = 0) -> int | None:
-        """Count an operation; fail it when its turn has come. The byte a write is torn at, or None."""
+        """Count an operation; fail it if a fault is planned. Returns the byte a write is torn at, or None."""
         self.operations += 1
         if self.tells:
             self.story.append(f"{self.operations} {operation} {path} {size or ''}".rstrip())
@@ -207,14 +209,14 @@ class SimulatedDisk:
         return sum(len(inode.content) for inode in self._files.values())
 
     def process_died(self) -> None:
-        """A killed process: its handles and locks are gone, what it wrote is as safe as it was before."""
+        """A killed process: its handles and locks are gone, its writes are as safe as before."""
         for inode in self._files.values():
             inode.let_go()
         self.locked.clear()
         self.era += 1
 
     def wipe(self) -> None:
-        """Somebody put in a new, empty disk."""
+        """The disk is replaced by an empty one."""
         for files, directories in (
             (self._files, self._directories),
             (self._safe_files, self._safe_directories),
@@ -227,8 +229,9 @@ class SimulatedDisk:
         self.era += 1
 
     def crash(self, survive: Survive = nothing, names: Survive = nothing) -> None:
-        """The power goes and comes back. ``survive`` says how much of each file's unsynced bytes is there,
-        ``names`` how many of each directory's unsynced changes."""
+        """The power fails and returns. ``survive`` says how much of each file's unsynced bytes is left,
+        ``names`` how many of each directory's unsynced changes.
+        """
         for directory, changes in sorted(self._pending.items()):
             for change in changes[: names(directory, len(changes))]:
                 change(self._safe_files, self._safe_directories)
@@ -246,7 +249,7 @@ class SimulatedDisk:
         self.era += 1
 
     def _drop_orphans(self) -> None:
-        """A directory whose name was lost takes everything in it along."""
+        """A directory whose name was lost is lost with its content."""
         for directory in sorted(self._safe_directories):
             if directory.rpartition("/")[0] not in self._safe_directories:
                 self._safe_directories.discard(directory)
@@ -255,7 +258,7 @@ class SimulatedDisk:
                 del self._safe_files[path]
 
     def contents(self, directory: str) -> dict[str, bytes]:
-        """The files of a directory as they are now, for whoever looks at a disk from outside."""
+        """The files of a directory as they are now, seen from outside."""
         return {
             path: bytes(inode.content)
             for path, inode in sorted(self._files.items())
@@ -269,29 +272,29 @@ class SimulatedDisk:
         return len(self._files[path].content)
 
     def flip(self, path: str, position: int, bit: int) -> None:
-        """Damage one bit of a file, for good."""
+        """Damage one bit of a file permanently."""
         self._files[path].flip(position, bit)
 
     def stop_lying(self) -> None:
-        """The drive has written what it held in its memory."""
+        """The drive has written its memory."""
         for inode in self._files.values():
             inode.sync()
         self.lies = lambda path: False
 
     def write_back(self, paths: Iterable[str]) -> None:
-        """The drive has written what it held of these files."""
+        """The drive has written its memory of these files."""
         for path in paths:
             self._files[path].sync()
 
     def lose_write(self, path: str, position: int, size: int) -> None:
-        """A write that was reported as done, and as synced, never reached the medium: there is what was there
-        before, which in a file that only grows is nothing.
+        """A write that was reported as done, and as synced, never reached the disk: the old content stays,
+        which in a file that only grows is nothing.
         """
         self._files[path].overwrite(position, bytes(size))
 
     def misdirect(self, source: tuple[str, int], target: tuple[str, int], size: int) -> None:
-        """A write went to another place of the disk: what was there is overwritten, and where it should have
-        gone, it is missing. Both are (path, position).
+        """A write went to another place of the disk: that place is overwritten, and the right one lacks it.
+        Both are (path, position).
         """
         (path, position), (other, where) = source, target
         data = bytes(self._files[path].content[position : position + size])
@@ -366,8 +369,8 @@ class SimulatedDisk:
         self._change_names(source, change)
 
     def _rename_directory(self, source: str, target: str) -> None:
-        """What is made under the old name from now on is in another directory, and stays where it is, also
-        when it is synced before this change of names is.
+        """Files created under the old name from now on are in another directory, and stay there, also if they
+        are synced before this change of names is.
         """
         inside, born = self._pending.pop(source, []), self._born
 

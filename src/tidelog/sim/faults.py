@@ -1,8 +1,8 @@
-"""What can go wrong, drawn from the seed: processes, power, network, disks, clocks.
+"""Faults drawn from the seed: processes, power, network, disks, clocks.
 
-Each run has its own mixture: half of the faults are left out, so that some runs see one kind of trouble over
-and over, which a run with a little of everything never would. Every fault is noted in the trace; whatever it
-changed is taken back by :meth:`Nemesis.calm`.
+Each run has its own mixture: half of the faults are left out, so that some runs see one kind over and over,
+which a run with a little of everything never would. Every fault is in the trace; :meth:`Nemesis.calm` reverts
+its effects.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ GIVEN_UP_MS = 3000  # Longer than replica.lag.time.max.ms of these clusters.
 
 
 class Fault(NamedTuple):
-    """One kind of trouble. ``strike`` does it and says to whom, in a few words."""
+    """One kind of fault. ``strike`` does it and returns its target, in a few words."""
 
     name: str
     family: str
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
 
 def is_promise(message: Any) -> bool:
-    """Something that must be true from now on, whatever happens to its sender."""
+    """A promise that must hold from now on, whatever happens to its sender."""
     match message:
         case FetchAsk():
             return bool(message.items)
@@ -48,17 +48,17 @@ def is_promise(message: Any) -> bool:
 
 
 def is_report(message: Any) -> bool:
-    """What a broker wants of the controllers, heartbeats apart."""
+    """Brokers' requests to the controllers, except heartbeats."""
     return isinstance(getattr(message, "ask", None), RegisterAsk | InSyncAsk | OfflineAsk | KeptAsk)
 
 
 def is_about_transactions(message: Any) -> bool:
-    """What brokers tell and ask each other about transactions."""
+    """Messages of brokers about transactions."""
     return isinstance(message, LinkAsk) and message.api_key in (WRITE_TXN_MARKERS, ADD_PARTITIONS_TO_TXN)
 
 
 HELD_BACK: frozenset[str] = frozenset()
-"""Faults that break a promise, or were tried too little. They come only where a plan names them."""
+"""Faults that break a promise, or were tried too little. They occur only in plans that name them."""
 
 
 class Nemesis:
@@ -85,9 +85,9 @@ class Nemesis:
         self.brokers = list(machines) if brokers is None else list(brokers)
         self.replaceable = replaceable  # whether a machine's disk may be lost now
         self.decay = decay or {}  # name of a fault → does it to batches on a node's disk, and says to which
-        self.may_fail = may_fail  # whether a machine's disk may refuse to work now
+        self.may_fail = may_fail  # whether a machine's disk may fail now
         self.rot = rot  # the same in a file of some kind beside the records
-        self._favourites = favourites  # whom it hurts most: leaders, the active controller
+        self._favourites = favourites  # critical nodes: leaders, the active controller
         self._pace_ms = pace_ms
         self._numbers = numbers  # which of the drawn faults are done; None: all
         self.drawn = 0  # how many were drawn, done or not
@@ -100,7 +100,7 @@ class Nemesis:
         self._weights = _weights(self._faults)
 
     def _mixture(self, only: frozenset[str], without: frozenset[str]) -> list[Fault]:
-        """Faults and families of them are named alike. What is asked for by name is never left out."""
+        """Faults and families of them share a prefix. A fault requested by name is never left out."""
         chance = self.world.chance
         wanted = [fault for fault in FAULTS if without.isdisjoint((fault.name, fault.family))]
         always = {*only, "recovery"}
@@ -113,7 +113,7 @@ class Nemesis:
         return chosen
 
     def rage(self) -> None:
-        """Strike again and again, until :meth:`calm`."""
+        """Do faults repeatedly, until :meth:`calm`."""
         self.raging = True
         self._raged += 1
         weather = self.network.weather
@@ -128,7 +128,7 @@ class Nemesis:
         if not self.raging:
             return
         self.drawn += 1
-        # Each fault has chance of its own, so that the others stay what they are when one is left out.
+        # Each fault has its own random source, so that the others stay the same when one is left out.
         with self.world.apart(f"fault {self.drawn}") as chance:
             pause_ms = chance.uniform(*self._pace_ms)
             [fault] = chance.choices(self._faults, self._weights)
@@ -143,7 +143,7 @@ class Nemesis:
         self.told.append(f"{self.world.elapsed_ms:10.1f} {text}")
 
     def calm(self) -> None:
-        """Everything is repaired, everybody runs. A process whose disk had failed is started anew."""
+        """Repair everything, start all. A process whose disk had failed is restarted."""
         self.raging = False
         self.world.note("calm")
         self.network.heal()
@@ -163,7 +163,7 @@ class Nemesis:
     # --- for faults -----------------------------------------------------------------------------------------
 
     def victim(self) -> Machine:
-        """Anybody; half of the time somebody who matters."""
+        """Any node; half of the time a critical one."""
         chance = self.world.chance
         favourites = list(self._favourites())
         if favourites and chance.random() < 0.5:
@@ -171,9 +171,7 @@ class Nemesis:
         return chance.choice(list(self.machines.values()))
 
     def later(self, most_ms: float, callback: Callable[[], None]) -> None:
-        """The end of a trouble that passes by itself. Also after the calm has begun: it must do no harm
-        then.
-        """
+        """The end of a temporary fault. Also after :meth:`calm`: it must do no harm then."""
         self.world.after(self.world.chance.uniform(10, most_ms), callback)
 
     def groups(self) -> tuple[list[int], list[int]]:
@@ -184,7 +182,7 @@ class Nemesis:
 
 
 def _weights(faults: Sequence[Fault]) -> list[float]:
-    """As much is repaired as is broken, whatever the mixture."""
+    """As many repairs as faults, whatever the mixture."""
     mending = sum(fault.weight for fault in faults if fault.family == "recovery")
     breaking = sum(fault.weight for fault in faults if fault.family != "recovery")
     return [fault.weight * (breaking / mending if fault.family == "recovery" else 1.0) for fault in faults]
@@ -242,7 +240,7 @@ def _power_all(nemesis: Nemesis) -> str:
 
 
 def _blink(nemesis: Nemesis) -> str:
-    """The power comes back at once: the machine is up again before anybody misses it."""
+    """The power returns at once: the machine is up again before it is missed."""
     machine = nemesis.victim()
     machine.lose_power()
     nemesis.later(100, machine.start)
@@ -250,8 +248,8 @@ def _blink(nemesis: Nemesis) -> str:
 
 
 def _worst_moment(nemesis: Nemesis) -> str:
-    """The power goes right after a promise has left: a vote, a fetch that acknowledges, an ok to a client.
-    Chance alone would hardly ever find it.
+    """The power fails right after a promise was sent: a vote, an acknowledging fetch, an acknowledgement to a
+    client. Random faults would hardly ever hit that moment.
     """
     machine = nemesis.victim()
     machine.ambush = is_promise
@@ -277,15 +275,15 @@ def _cut(nemesis: Nemesis) -> str:
 
 
 def _strand(nemesis: Nemesis) -> str:
-    """A broker loses the other brokers, but no controller: it is not fenced, and nobody copies from it."""
+    """A broker loses the other brokers, but no controller: it is not fenced, and has no followers."""
     broker = nemesis.world.chance.choice(nemesis.brokers)
     nemesis.network.part([broker], nemesis.brokers)
     return str(broker)
 
 
 def _desert(nemesis: Nemesis) -> str:
-    """A leader's followers lose it; when they have been given up, it dies and they are back: whatever it
-    committed alone, nobody else has.
+    """A leader's followers lose it; when they have left the in-sync set, it dies and they return: what it
+    committed alone has no other copy.
     """
     machine, network = nemesis.victim(), nemesis.network
     network.part([machine.node_id], nemesis.brokers)
@@ -308,7 +306,7 @@ def _halves(nemesis: Nemesis) -> str:
 
 
 def _bridge(nemesis: Nemesis) -> str:
-    """Two groups that reach each other only by way of one node, which sees a majority that does not exist."""
+    """Two groups that are connected only through one node, which sees a majority that does not exist."""
     ones, others = nemesis.groups()
     middle = nemesis.world.chance.choice([*ones, *others])
     nemesis.network.part([one for one in ones if one != middle], [one for one in others if one != middle])
@@ -316,7 +314,7 @@ def _bridge(nemesis: Nemesis) -> str:
 
 
 def _flap(nemesis: Nemesis) -> str:
-    """Links of one node come and go."""
+    """Links of one node flap."""
     node, chance = nemesis.victim().node_id, nemesis.world.chance
     others = [other for other in nemesis.machines if other != node and chance.random() < 0.7]
     period_ms, network = chance.uniform(20, 800), nemesis.network
@@ -345,8 +343,8 @@ def _close(nemesis: Nemesis) -> str:
 
 
 def _old_letters(nemesis: Nemesis) -> str:
-    """What brokers report to controllers, and what they say about transactions, arrives a second time, long
-    after it was true.
+    """Reports of brokers to controllers, and messages about transactions, arrive a second time, long after
+    they were true.
     """
     nemesis.network.copied = lambda message: is_report(message) or is_about_transactions(message)
     return ""
@@ -388,8 +386,8 @@ def _failing(*operations: str) -> Callable[[Nemesis], str]:
 
 
 def _lie(nemesis: Nemesis) -> str:
-    """A disk says that it has synced segments of a topic, and has not. In half of the cases the power goes
-    meanwhile; otherwise the drive gets to it.
+    """A disk reports syncs of a topic's segments that it has not done. In half of the cases the power fails
+    meanwhile; otherwise the drive writes them later.
     """
     candidates = [machine for machine in nemesis.machines.values() if nemesis.replaceable(machine)]
     if not candidates or any(machine.lied for machine in nemesis.machines.values()):
@@ -421,7 +419,7 @@ def _full(nemesis: Nemesis) -> str:
 
 
 def _decay(name: str) -> Callable[[Nemesis], str]:
-    """Damage to batches. In an old segment nobody looks at it before somebody reads it."""
+    """Damage to batches. In an old segment it is found by the next read."""
 
     def strike(nemesis: Nemesis) -> str:
         struck = nemesis.decay[name](nemesis.victim().node_id) if name in nemesis.decay else ""
@@ -438,9 +436,7 @@ def _rot(kind: str) -> Callable[[Nemesis], str]:
 
 
 def _empty(nemesis: Nemesis) -> str:
-    """Not more than one at a time: who replaces a second disk before the first one is full again gives up
-    what was on both.
-    """
+    """One at a time: replacing a second disk before the first one is full again gives up what was on both."""
     candidates = [machine for machine in nemesis.machines.values() if nemesis.replaceable(machine)]
     if not candidates:
         return "nobody's"
@@ -450,7 +446,7 @@ def _empty(nemesis: Nemesis) -> str:
 
 
 def _repair(nemesis: Nemesis) -> str:
-    """A disk works again, and its process is started anew."""
+    """A disk works again, and its process is restarted."""
     broken = [machine for machine in nemesis.machines.values() if machine.damaged]
     for machine in broken:
         machine.repair()
@@ -512,4 +508,4 @@ FAULTS = (
 )
 
 MENDING = frozenset(fault.name for fault in FAULTS if fault.family == "recovery")
-"""What is drawn like a fault, and repairs."""
+"""Drawn like a fault, but repairs."""

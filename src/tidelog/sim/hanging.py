@@ -1,10 +1,10 @@
-"""Transactions that hang: records of them are in a partition, and no coordinator will ever end them there.
+"""Hanging transactions: records of them are in a partition, and no coordinator will ever end them there.
 
-That happens where records were given up. A coordinator whose log has lost its end knows nothing of the
-transactions that were begun since; a partition that has lost a marker is not sent another one. Readers of
-committed records wait before such a transaction, and so do those who ask for the offsets of a group, until an
-operator ends it (``tidelog txn abort --topic``). Anywhere else, a transaction that hangs is a fault of the
-cluster, and nobody helps.
+That happens where records were given up. A coordinator whose log has lost its end knows nothing of
+transactions begun since; a partition that has lost a marker is not sent another one. ``read_committed``
+readers wait before such a transaction, and so do requests for a group's offsets, until an operator ends it
+(``tidelog txn abort --topic``). Anywhere else, a hanging transaction is a defect of the cluster, and the
+operator does not help.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ WRITE_TXN_MARKERS = 27
 
 
 class Hanging(NamedTuple):
-    """What DescribeProducers tells of it."""
+    """Its entry in DescribeProducers."""
 
     name: TopicPartition
     leader: int
@@ -54,7 +54,7 @@ def _is_given_up(cluster: SimCluster, place: Place) -> bool:
 
 
 def _coordinated(cluster: SimCluster) -> list[Transaction] | None:
-    """All transactions; None while a coordinator is missing."""
+    """All transactions; None if a coordinator is missing."""
     topic = cluster.checker.metadata.newest.topics.get(TRANSACTION_STATE)
     if topic is None:
         return None

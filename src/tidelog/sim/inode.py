@@ -1,8 +1,8 @@
-"""One file of the simulated disk: its bytes as everybody sees them, and as a power failure would leave them.
+"""One file of the simulated disk: its bytes as readers see them, and as a power failure would leave them.
 
-An inode keeps its current bytes, the bytes that are safe, and the list of changes between them. A sync makes
-them safe. A sync that *fails* is worse than none: the system takes the changes for written, so no later sync
-writes them either, and only the process that wrote them is sure to see them.
+An inode keeps its current bytes, the safe bytes, and the list of changes between them. A sync makes them
+safe. A *failed* sync is worse than none: the system considers the changes written, so no later sync writes
+them either, and only the process that wrote them is sure to see them.
 """
 
 from typing import NamedTuple
@@ -11,14 +11,14 @@ from tidelog.log.storage import Buffer
 
 
 class Change(NamedTuple):
-    """A change of a file that is not safe yet: bytes written at a position, or (no ``data``) a new size."""
+    """An unsynced change of a file: bytes written at a position, or (no ``data``) a new size."""
 
     position: int
     data: bytes | None
 
     @property
     def weight(self) -> int:
-        """How many points of time there are inside this change: bytes, or one for a new size."""
+        """The number of points in time inside this change: bytes, or one for a new size."""
         return 1 if self.data is None else len(self.data)
 
     def overwritten(self, position: int, data: bytes) -> "Change":
@@ -36,7 +36,7 @@ class Inode:
     __slots__ = ("born", "changes", "content", "given_up", "mapped", "modified_ms", "safe")
 
     def __init__(self, content: Buffer = b"", modified_ms: int = 0, born: int = 0) -> None:
-        self.born = born  # The how manieth file of its disk.
+        self.born = born  # Its number among the files of its disk.
         self.content = bytearray(content)
         self.safe = bytearray(content)
         self.changes: list[Change] = []
@@ -59,14 +59,12 @@ class Inode:
         self.changes.clear()
 
     def fail_sync(self) -> None:
-        """What was to be synced is given up: seen by readers for a while, on disk never."""
+        """What should be synced is given up: visible to readers for a while, never on disk."""
         self.given_up = True
         self.changes.clear()
 
     def let_go(self) -> None:
-        """The process that had it open is dead: what it stored into mappings is written like everything
-        else.
-        """
+        """The process that had it open is dead: its stores into mappings are written like everything else."""
         if self.mapped:
             self.note_mapped()
             self.mapped = 0
@@ -76,24 +74,24 @@ class Inode:
         self.given_up = False
 
     def flip(self, position: int, bit: int) -> None:
-        """The medium decays under bytes that were safe, or memory under those that are on their way there."""
+        """The disk damages safe bytes, or memory those on their way there."""
         self.overwrite(position, bytes([self.content[position] ^ (1 << bit)]))
 
     def overwrite(self, position: int, data: bytes) -> None:
-        """The medium has other bytes than were written, inside the file as it is."""
+        """The disk has other bytes than were written, within the file."""
         for content in (self.content, self.safe):
             fits = data[: max(len(content) - position, 0)]
             content[position : position + len(fits)] = fits
         self.changes = [change.overwritten(position, data) for change in self.changes]
 
     def note_mapped(self) -> None:
-        """Stores into a mapping are not seen one by one: take what differs for one write."""
+        """Stores into a mapping are not seen one by one: the difference counts as one write."""
         seen = self.replay(self.unsynced())
         if seen != self.content:
             self.changes.append(Change(0, bytes(self.content)))
 
     def replay(self, kept: int) -> bytearray:
-        """The bytes on disk when ``kept`` of the unsynced ones made it there."""
+        """The bytes on disk if ``kept`` of the unsynced ones arrived there."""
         found = bytearray(self.safe)
         for change in self.changes:
             if kept <= 0:

@@ -1,5 +1,5 @@
-"""Requests between brokers, and of clients that want what no hot path serves: over the simulated network to
-the handlers, which see what they see when a frame comes in.
+"""Requests between brokers, and rare requests of clients: over the simulated network to the handlers, as if
+they came in a frame.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class SimLinks(LocalLinks):
         self._send = send
         self._controller = controller
         self._number = 0
-        self._waiting: dict[int, tuple[int, Done]] = {}  # question → who is asked, and who waits
+        self._waiting: dict[int, tuple[int, Done]] = {}  # question → receiver, and callback
 
     def controller(self) -> int:
         return self._controller()
@@ -54,7 +54,7 @@ class SimLinks(LocalLinks):
         self._services.later(TIMEOUT_MS, lambda: self._fail(number, ErrorCode.REQUEST_TIMED_OUT))
 
     def asked(self, ask: LinkAsk) -> None:
-        """Another broker wants something of this one."""
+        """A request of another broker."""
 
         def done(answer: Any) -> None:
             self._send(ask.sender, LinkGot(self._me, ask.number, answer), in_order=True)

@@ -1,6 +1,6 @@
 """A machine: a disk and a clock that outlive its process, and the process that may die.
 
-What runs on it is a subclass's business: :meth:`Machine.boot` opens the disk and builds the process,
+Subclasses define what runs on it: :meth:`Machine.boot` opens the disk and builds the process,
 :meth:`Machine.receive` and :meth:`Machine.peer_lost` are its network side.
 """
 
@@ -28,22 +28,22 @@ class Machine:
         self.clock = Clock(world)
         self.disk_delay_ms = DISK_DELAY_MS
         self.services: SimServices | None = None  # None: no process runs
-        self.forgot = False  # unsynced data is gone, and nobody has been told yet
+        self.forgot = False  # unsynced data is lost, and not reported yet
         self.rebooted = False  # it was off, and some log was not checked since
-        self.wiped = False  # everything is gone, and nobody has been told yet
-        self.damaged = False  # its disk has failed; the process must be started anew after the repair
-        self.must_stay_on = False  # a bit has flipped in a batch that a power failure could have taken, too
-        self.lied = False  # its disk says that it has synced what it has not
-        self.decayed = False  # a bit has flipped on its disk, ever
-        # Whoever wants to strike at the worst moment is told of everything that is sent.
+        self.wiped = False  # everything is lost, and not reported yet
+        self.damaged = False  # its disk has failed; the process must be restarted after the repair
+        self.must_stay_on = False  # a bit has flipped in a batch that a power failure could have removed, too
+        self.lied = False  # its disk reports syncs that it has not done
+        self.decayed = False  # whether a bit has ever flipped on its disk
+        # Faults at the worst moment watch everything that is sent.
         self.on_sent: Callable[[Machine, Any], None] | None = None
-        self.ambush: Callable[[Any], bool] | None = None  # loses power right after such a message has left
+        self.ambush: Callable[[Any], bool] | None = None  # loses power right after such a message was sent
         self._promised: dict[PartitionKey, int] = {}  # what its fetches have acknowledged
 
     # --- for subclasses -------------------------------------------------------------------------------------
 
     def boot(self, services: SimServices) -> None:
-        """Open what is on the disk and start. A StorageError ends the process."""
+        """Open the disk and start. A StorageError ends the process."""
         raise NotImplementedError
 
     def receive(self, message: Any) -> None:
@@ -117,13 +117,13 @@ class Machine:
         self.world.after(0.0, strike)
 
     def kill(self) -> None:
-        """The process dies; the machine, and with it everything written, lives on."""
+        """The process dies; the machine, and with it everything written, stays."""
         if self.services is not None:
             self._end_process()
             self.network.leave(self.node_id, noticed=True)
 
     def lose_power(self, survive: Survive | None = None) -> None:
-        """Unsynced data is lost or torn, by default as chance will have it; nobody's connection closes."""
+        """Unsynced data is lost or torn, by default at random; no connection closes."""
         if self.services is not None:
             self._end_process()
             self.network.leave(self.node_id, noticed=False)
@@ -132,7 +132,7 @@ class Machine:
         self.forgot = self.rebooted = True
 
     def lose_disk(self) -> None:
-        """The machine comes back with an empty disk."""
+        """The machine returns with an empty disk."""
         self.lose_power()
         self.disk.wipe()
         self.wiped = True
@@ -171,7 +171,7 @@ class Machine:
             self.disk.stop_lying()
 
     def repair(self) -> None:
-        """Somebody looks after the disk. What has failed stays so until the process is started anew."""
+        """The disk is repaired. A failed log stays so until the process is restarted."""
         self.stop_lying()
         self.disk.failing.clear()
         self.disk.capacity_bytes = None
@@ -181,7 +181,7 @@ class Machine:
 
 
 def detached(message: Any) -> Any:
-    """Records as they are at the moment of sending: a file may be truncated before the message arrives."""
+    """Records at the time of sending: a file may be truncated before the message arrives."""
     if type(message) is not FetchGot or not message.parts:
         return message
     parts = [

@@ -1,8 +1,8 @@
 """A network between simulated nodes and clients that delays, drops, doubles and reorders, and can be cut in
 any direction.
 
-A cut swallows messages and says nothing: neither end hears of it. A connection that closes takes along what
-was under way, and whoever stands at an end that learns of it is told at once.
+A cut drops messages silently: neither end notices. A closing connection loses what was in flight, and an end
+that notices is told at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ Link = tuple[int, int]
 
 
 class Weather:
-    """How bad the network is. A fresh one is calm."""
+    """The faults of the network. A new one has none."""
 
     def __init__(self) -> None:
         self.delay_ms = (0.1, 2.0)
@@ -36,15 +36,15 @@ class Network:
         self._nodes: dict[int, Deliver] = {}
         self._lost: dict[int, Callable[[int], None]] = {}
         self._cuts: set[Link] = set()
-        self._closed: dict[Link, int] = {}  # how often: a message of an earlier connection never arrives
+        self._closed: dict[Link, int] = {}  # count: a message of an earlier connection never arrives
         self._arrivals: dict[Link, float] = {}  # of the newest message that must not be overtaken
         self.slow: dict[int, float] = {}  # node → extra delay of everything it sends or gets
         self.slow_links: dict[Link, float] = {}
         self.messages = 0
-        # What finds a second way, on which it takes long: a copy arrives within OLD_MS.
+        # Messages with a second, slow path: a copy arrives within OLD_MS.
         self.copied: Callable[[Any], bool] | None = None
-        self.on_send: Callable[[Any], None] | None = None  # for whoever counts what is said
-        # What stays on its way until it is released, for stories: (sender, receiver, message).
+        self.on_send: Callable[[Any], None] | None = None  # for observers that count messages
+        # Messages held back until they are released, for stories: (sender, receiver, message).
         self.withheld: Callable[[int, int, Any], bool] | None = None
         self._on_its_way: list[Callable[[], None]] = []
 
@@ -55,7 +55,7 @@ class Network:
         self._lost[node] = peer_lost
 
     def leave(self, node: int, *, noticed: bool) -> None:
-        """The process is gone. When its machine lives on, the others' connections close at once
+        """The process is gone. If its machine is alive, the others' connections close at once
         (``noticed``).
         """
         self._nodes.pop(node, None)
@@ -82,7 +82,7 @@ class Network:
         self._cuts.discard((sender, receiver))
 
     def part(self, ones: Iterable[int], others: Iterable[int]) -> None:
-        """No word between any of ``ones`` and any of ``others``, in either direction."""
+        """No messages between any of ``ones`` and any of ``others``, in either direction."""
         others = list(others)
         for one in ones:
             for other in others:
@@ -91,8 +91,8 @@ class Network:
                     self.cut(other, one)
 
     def close(self, one: int, other: int, noticed_by: Iterable[int]) -> None:
-        """The connection between the two breaks. An end that does not notice goes on as if nothing had
-        happened; what it sends from now on finds a new connection.
+        """The connection between the two breaks. An end that does not notice continues; what it sends from
+        now on uses a new connection.
         """
         for link in ((one, other), (other, one)):
             self._closed[link] = self._closed.get(link, 0) + 1
@@ -107,8 +107,8 @@ class Network:
     # --- messages -------------------------------------------------------------------------------------------
 
     def send(self, sender: int, receiver: int, message: Any, *, in_order: bool = False) -> None:
-        """``in_order``: as on one connection, nothing overtakes and nothing comes twice. Brokers must do
-        without: their connections are replaced while old bytes still wait in somebody's socket.
+        """``in_order``: as on one connection, nothing overtakes and nothing arrives twice. Brokers must do
+        without: their connections are replaced while old bytes still wait in a socket.
         """
         self.messages += 1
         if self.on_send is not None:
@@ -140,7 +140,7 @@ class Network:
                 world.after(delay, arrival)
 
     def release(self, count: int | None = None) -> None:
-        """What was withheld arrives: all of it, or so many of the oldest."""
+        """Release all held messages, or that many of the oldest."""
         released, self._on_its_way = (
             self._on_its_way[:count],
             self._on_its_way[len(self._on_its_way[:count]) :],
@@ -150,7 +150,7 @@ class Network:
 
     def _deliver(self, link: Link, connection: int, message: Any) -> None:
         deliver = self._nodes.get(link[1])
-        # A link that is cut while a message is under way loses it.
+        # A link that is cut while a message is in flight loses it.
         if deliver is not None and link not in self._cuts and connection == self._closed.get(link, 0):
             deliver(message)
 

@@ -1,8 +1,7 @@
-"""Where the code under test may be unlucky on purpose, as the seed says.
+"""Points where the code under test is deliberately unlucky, as the seed says.
 
-``services.perturb(name)`` in the product is a constant False; here it strikes now and then, at the points
-that the plan of a run has turned on. Every point is named in :data:`POINTS` with what it does; a name that is
-not there is a mistake in the product.
+``services.perturb(name)`` is a constant False in production; here it returns True now and then, at the points
+that the plan of a run has turned on. :data:`POINTS` describes every point; an unknown name is a defect.
 """
 
 import random
@@ -14,7 +13,7 @@ from tidelog.invariant import invariant
 
 class Point(NamedTuple):
     what: str
-    probability: float = 0.05  # for each time that the product asks
+    probability: float = 0.05  # for each call
 
 
 POINTS: dict[str, Point] = {
@@ -41,7 +40,7 @@ class Perturbations:
         self._points = frozenset(points)
         unknown = self._points - POINTS.keys()
         invariant(not unknown, "a perturbation point that is not listed", unknown)
-        self.active = False  # only while things go wrong
+        self.active = False  # only in the phase with faults
         self.struck: dict[str, int] = {}
 
     def strike(self, name: str) -> bool:

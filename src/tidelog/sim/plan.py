@@ -1,4 +1,4 @@
-"""What one run is like: drawn from its seed, except for what somebody wants to look at."""
+"""The plan of one run: drawn from its seed, except for fixed parts."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ OPERATIONS = (
 )  # fmt: skip
 """What an operator may do at any time."""
 
-# Settings of all nodes that differ from run to run. What only makes everything slower than the patience of a
-# run, or makes brokers forget idempotent producers, is not here.
+# Settings of all nodes that differ from run to run. Settings that exceed the time limits of a run, or make
+# brokers forget idempotent producers, are not here.
 SWARM: dict[str, tuple[Any, ...]] = {
     "replica.lag.time.max.ms": (500, 1000, 2000, 5000),
     "broker.session.timeout.ms": (1000, 1500, 3000, 5000),
@@ -57,8 +57,8 @@ class LoadPlan(NamedTuple):
     batch_sizes: tuple[int, ...] = (1, 1, 1, 4)  # records
     value_bytes: int = 0  # by which values are longer than their names
     poll_pause_ms: float = 60.0
-    read_bytes: int = 4096  # at most in one answer
-    mixed_acks: bool = False  # A producer that wants answers asks now for acks=1, now for acks=all.
+    read_bytes: int = 4096  # at most in one response
+    mixed_acks: bool = False  # A producer with acknowledgements alternates between acks=1 and acks=all.
 
 
 class WeatherPlan(NamedTuple):
@@ -71,7 +71,7 @@ class WeatherPlan(NamedTuple):
 class Plan(NamedTuple):
     mode: str = ISR  # replication.mode of the topics
     size: int = 3  # brokers
-    controllers: int = 0  # nodes that are nothing else; without any, every broker is one, too
+    controllers: int = 0  # dedicated controllers; without any, every broker is one, too
     partitions: int = 3
     synced: bool = True  # flush.messages=1
     min_in_sync: int = 2
@@ -79,21 +79,21 @@ class Plan(NamedTuple):
     producers: tuple[ProducerPlan, ...] = ()
     transactors: int = 0  # transactional producers
     old_transactors: bool = False  # they do not know transaction version 2
-    groups: bool = False  # readers keep their places with a coordinator
+    groups: bool = False  # readers commit their offsets
     members: int = 0  # of one group that shares the main topic
     consumers: bool = False  # they speak the consumer protocol, not the classic one
     followers_read: bool = False
-    administrated: bool = False  # topics come and go, replicas move
-    changing: bool = False  # the main topic's replication mode changes again and again
+    administrated: bool = False  # topics are created and deleted, replicas move
+    changing: bool = False  # the main topic's replication mode changes repeatedly
     operations: tuple[str, ...] = ()  # what an operator does meanwhile
-    settings: tuple[tuple[str, Any], ...] = ()  # of all nodes, where they differ from the usual ones
-    perturbed: tuple[str, ...] = ()  # points in the product where the seed has it be unlucky
+    settings: tuple[tuple[str, Any], ...] = ()  # of all nodes, where they differ from the defaults
+    perturbed: tuple[str, ...] = ()  # active perturbation points
     load: LoadPlan = LoadPlan()
     faults: tuple[str, ...] = ()  # only these kinds or families; empty: a mixture of all
     without: tuple[str, ...] = ()  # none of these
     only_faults: tuple[int, ...] | None = None  # numbers of the drawn faults that are done; None: all
-    luck: int = 0  # Another number: another course of everything but this plan and its faults.
-    weather: WeatherPlan | None = None  # None: as chance will have it
+    luck: int = 0  # Another number changes all random choices but this plan and its faults.
+    weather: WeatherPlan | None = None  # None: random
     pace_ms: tuple[float, float] = (100, 2000)  # between two faults
     faults_ms: float = 20_000.0
     rounds: int = 1  # of faults and health
@@ -102,7 +102,7 @@ class Plan(NamedTuple):
     def topic_configs(self) -> dict[str, str]:
         """Settings of the main topic."""
         flush = "1" if self.synced else NEVER
-        # What only one mode knows would keep the topic from going to another.
+        # Settings that only one mode knows would prevent a change to another.
         own = {} if self.changing else BY_MODE[self.mode].configs(self)
         return {"replication.mode": self.mode, "flush.messages": flush, **own}
 
@@ -112,13 +112,13 @@ PLAIN: dict[str, Any] = {"operations": (), "settings": (), "perturbed": (), "loa
 
 
 class ModePlan(NamedTuple):
-    """What the seeds of one replication mode are like."""
+    """The seeds of one replication mode."""
 
     # Settings of the main topic that only this mode knows.
     configs: Callable[[Plan], dict[str, str]]
-    # The same for a topic that an administrator creates meanwhile, with so many replicas.
+    # The same for a topic that an administrator creates meanwhile, with that many replicas.
     other_configs: Callable[[random.Random, int], dict[str, str]]
-    # What is drawn for this mode only, or otherwise than for all.
+    # What is drawn only for this mode, or differently.
     draw: Callable[[random.Random, Plan], Plan] = lambda chance, plan: plan
 
 
@@ -145,22 +145,22 @@ def _other_primary_backup_configs(chance: random.Random, replicas: int) -> dict[
 
 
 def _draw_primary_backup(chance: random.Random, plan: Plan) -> Plan:
-    """Followers serve readers only while nobody leads; nobody is elected."""
+    """Followers serve readers only while there is no leader; there are no elections."""
     return plan._replace(min_in_sync=chance.choice([1, 2, 2, 3]), followers_read=False, unclean=False)
 
 
 def _draw_quorum(chance: random.Random, plan: Plan) -> Plan:
-    """Nobody is elected who may lack anything, whatever the topic says. Where voters do not sync, a disk that
-    fails one after the other would make a majority forget.
+    """No replica is elected that may lack anything, whatever the topic's settings. If voters do not sync, one
+    failing disk after another would make a majority lose data.
     """
     without = () if plan.synced else ("failing writes", "failing syncs", "full disk")
     return plan._replace(unclean=False, without=without)
 
 
 def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
-    """Every ok is to mean the same in all modes, so that it does not matter under which one it was given: on
-    disk, and never from the leader alone. Beside that, everything else goes on: transactions, groups, readers
-    that ask anybody, an administrator.
+    """Every acknowledgement means the same in all modes, so that it does not matter under which it was given:
+    on disk, and never from the leader alone. Everything else is active as well: transactions, groups, readers
+    of any replica, an administrator.
     """
     mode = chance.choice(sorted(MODES))
     producers = tuple(producer._replace(acks=min(producer.acks, -1)) for producer in plan.producers)
@@ -173,10 +173,11 @@ def _draw_changes(chance: random.Random, plan: Plan) -> Plan:
 
 
 def _draw_transactions(chance: random.Random, plan: Plan) -> Plan:
-    """Internal topics are of mode isr; the main one may be of any."""
+    """Internal topics have mode isr; the main one may have any."""
     drawn = plan._replace(
         transactors=chance.choice([2, 3]), groups=True, members=chance.choice([0, 2, 3, 4]), unclean=False,
-        producers=(plan.producers[0]._replace(acks=-1), plan.producers[1]),  # One at least wants answers.
+        # At least one uses acknowledgements.
+        producers=(plan.producers[0]._replace(acks=-1), plan.producers[1]),
     )  # fmt: skip
     mode = chance.choice([ISR, ISR, PRIMARY_BACKUP, QUORUM])
     return BY_MODE[mode].draw(chance, drawn._replace(mode=mode))
@@ -195,8 +196,8 @@ BY_MODE: dict[str, ModePlan] = {
 
 
 def draw(mode: str, seed: int, wanted: Mapping[str, Any]) -> Plan:
-    """``wanted`` says what chance must not decide. Its source of chance is its own, so that the rest of the
-    run does not change with what is asked for.
+    """``wanted`` fixes parts of the plan. Its random source is its own, so that the rest of the run does not
+    change with it.
     """
     chance = random.Random(f"plan {seed}")
     plan = Plan(
@@ -224,11 +225,11 @@ def draw(mode: str, seed: int, wanted: Mapping[str, Any]) -> Plan:
     return BY_MODE[mode].draw(chance, plan)._replace(**wanted)
 
 
-# Each of these has a source of chance of its own: with one more of them the others stay as they are.
+# Each of these has its own random source: with one more of them the others stay the same.
 
 
 def _draw_settings(seed: int) -> tuple[tuple[str, Any], ...]:
-    """All as usual in a third of the runs; otherwise some of them are something else."""
+    """Defaults in a third of the runs; otherwise some of them differ."""
     chance = random.Random(f"settings {seed}")
     share = chance.choice([0.0, 0.3, 0.7])
     return tuple((name, chance.choice(values)) for name, values in SWARM.items() if chance.random() < share)
@@ -255,7 +256,7 @@ def _draw_load(seed: int) -> LoadPlan:
 
 
 def _draw_operations(seed: int) -> tuple[str, ...]:
-    """None in half of the runs; otherwise about half of what there is."""
+    """None in half of the runs; otherwise about half of them."""
     chance = random.Random(f"operations {seed}")
     if chance.random() < 0.5:
         return ()

@@ -1,7 +1,7 @@
 """Time and threads of one simulated process, with a clock of its own.
 
-A process has two clocks, as a real one has: the wall clock, which drifts and may be set forward or back at
-any time, and the steady one, which only drifts. Timers go by the steady one.
+A process has two clocks: the wall clock, which drifts and may be set forward or back at any time, and the
+monotonic one, which only drifts. Timers use the monotonic one.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ class Clock:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.speed = 1.0  # How fast it goes: 1.01 gains one second in a hundred.
+        self.speed = 1.0  # Its speed: 1.01 gains one second in a hundred.
         self.jumped_ms = 0.0  # By how much the wall clock was set.
-        self.since_ms = BEGINS_MS  # When it was last given another speed,
-        self.shown_ms = 0.0  # and what the steady clock showed then.
+        self.since_ms = BEGINS_MS  # When its speed last changed,
+        self.shown_ms = 0.0  # and the monotonic clock at that time.
 
     def run_at(self, speed: float) -> None:
         self.shown_ms, self.since_ms = self.steady_ms(), self._world.now_ms
@@ -52,7 +52,7 @@ class SimTimer:
 
 
 class SimServices:
-    """When the process dies, nothing it planned happens any more."""
+    """After the process dies, none of its timers fires."""
 
     def __init__(self, world: World, clock: Clock | None = None) -> None:
         self._world = world
@@ -67,7 +67,7 @@ class SimServices:
         return int(self.clock.wall_ms())
 
     def uptime_ms(self) -> int:
-        # As the clock does it: nothing is asked for as often as this.
+        # Inlined: the most frequent call.
         clock = self.clock
         return int(clock.shown_ms + (self._world.now_ms - clock.since_ms) * clock.speed)
 
@@ -86,7 +86,7 @@ class SimServices:
         return self.perturbations is not None and self.perturbations.strike(name)
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """The work happens somewhere in between: a crash may come before it, or between it and its answer."""
+        """The work happens somewhere in between: a crash may come before it, or between it and its result."""
         world, (low, high) = self._world, self.disk_delay_ms
         answer_ms = world.chance.uniform(0.01, low + 0.01)
 
@@ -101,7 +101,7 @@ class SimServices:
         world.after(world.chance.uniform(low, high), do, self)
 
     def run(self, callback: Callable[[], None]) -> None:
-        """Everything a process does outside of its own plans, it does through here."""
+        """Everything that a process does apart from its own timers goes through here."""
         if self.alive:
             if self.paused:
                 self._held.append(callback)

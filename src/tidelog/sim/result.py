@@ -1,4 +1,4 @@
-"""What one simulated run was like."""
+"""The result of one simulated run."""
 
 from typing import NamedTuple
 
@@ -11,6 +11,6 @@ class RunResult(NamedTuple):
     messages: int
     sent: int
     acknowledged: int
-    faults: dict[str, int]  # how often each kind struck
+    faults: dict[str, int]  # how often each kind occurred
     simulated_ms: float
     trace: tuple[str, ...]  # the end of it

@@ -1,10 +1,10 @@
-"""Bits that flip in files beside the records: indexes, checkpoints, ballots, the metadata and its snapshots.
+"""Flipped bits in files beside the records: indexes, checkpoints, ballots, the metadata and its snapshots.
 
-None of them is worth more than the records: what is damaged is noticed and made anew from them or from other
-nodes, or the process says that it cannot go on and its operator puts in a new disk. So nothing is told to the
-checkers: every promise must hold as if nothing had happened. One machine at a time, as for a disk that is
-replaced; with a restart at once or after a while. Batches of the metadata log are damaged as other batches
-are (:mod:`tidelog.sim.decay`): under a process that is started anew, and not where no checksum covers them.
+None of them is worth more than the records: damage is noticed and repaired from them or from other nodes, or
+the process reports that it cannot continue and its operator replaces the disk. So the checkers are not told:
+every promise must hold as if nothing had happened. One machine at a time, as for a replaced disk; with a
+restart at once or after a while. Batches of the metadata log are damaged like other batches
+(:mod:`tidelog.sim.decay`): while the process restarts, and only where a checksum covers them.
 """
 
 import random
@@ -50,7 +50,7 @@ class Rot:
         self._chance = random.Random(f"rot {seed}")
 
     def strike(self, kind: str) -> str:
-        """One bit of one file on somebody's disk, if the cluster can bear it; what was done."""
+        """Flip one bit of one file on a disk, if the budget allows it; returns what was done."""
         chance = self._chance
         machines = list(self._cluster.machines.values())
         machine = chance.choice([each for each in machines if self._budget.may_lose_disk(each)] or [None])

@@ -40,10 +40,10 @@ from tidelog.sim.result import RunResult
 from tidelog.sim.rot import Rot
 
 TOPIC = "t"
-WAIT_MS = 15_000.0  # within which a healthy cluster must be whole again
-SETTINGS = {  # In twenty seconds something shall happen.
+WAIT_MS = 15_000.0  # within which a healthy cluster must recover
+SETTINGS = {  # Something should happen within twenty seconds.
     "replica.lag.time.max.ms": 2000,
-    # A segment costs the scrubber as much as 128 KB, and where each batch is one, there are thousands.
+    # A segment costs the scrubber as much as 128 KB, and with one batch per segment there are thousands.
     "log.scrub.bytes.per.second": 256 << 20,
     "group.min.session.timeout.ms": 1000,
     "group.initial.rebalance.delay.ms": 100,
@@ -56,12 +56,12 @@ SILENT_MS = (500, 6000)
 TAKEN_OVER_MS = (2000, 15_000)  # how long a transactional producer lives
 
 
-CONTROLLERS = "controllers"  # nothing but the quorum that replicates the metadata
+CONTROLLERS = "controllers"  # only the quorum that replicates the metadata
 MODES = (*BY_MODE, CONTROLLERS)
 
 
 def run(mode: str, seed: int, **wanted: Any) -> RunResult:
-    """One seed of one mode. ``wanted`` fixes parts of the plan that the seed would draw."""
+    """One seed of one mode. ``wanted`` fixes parts of the plan."""
     with collected_afterwards():
         try:
             return _run(prepare(mode, seed, wanted))
@@ -213,7 +213,7 @@ class Simulation:
         member.start()
 
         def upset() -> None:
-            """It dies, and somebody else takes its place; or it falls silent for a while."""
+            """It dies and is replaced; or it is silent for a while."""
             if not self.nemesis.raging:
                 return
             if chance.random() < 0.5:
@@ -267,7 +267,9 @@ class Simulation:
             raise Violation("a healthy cluster is not whole again:\n" + self._story())
 
     def _is_whole(self) -> bool:
-        """Everybody lives, every partition is led, all its replicas count and nobody else has it."""
+        """All nodes are up, every partition has a leader, all its replicas count and no other
+        broker has it.
+        """
         image = self.cluster.checker.metadata.newest
         topics = {name for name in image.topics if name not in INTERNAL_TOPICS}
         if set(self.admin.topics) | {TOPIC} != topics or self.cluster.leftovers():
@@ -341,7 +343,7 @@ class Simulation:
         return not self.members or len(at_end) == self.plan.partitions
 
     def _end_of(self, place: Place) -> int | None:
-        """Where the partition ends; None while its replicas do not agree."""
+        """The end of the partition; None while its replicas disagree."""
         replicas = [hosted for _, hosted in self.cluster.hosted(place.topic.name, place.number)]
         ends = {end for each in replicas for end in (each.log.end_offset, each.replica.high_watermark)}
         leaders = [hosted for hosted in replicas if hosted.replica.role is Role.LEADER]

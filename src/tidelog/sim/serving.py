@@ -1,6 +1,6 @@
-"""What a simulated broker does with a client's call: what the handlers do, less the wire.
+"""A simulated broker's handling of client calls: what the handlers do, without the wire.
 
-Reading goes through the handler's own code; only the answer's frame is left out.
+Reading uses the handler's own code; only the response's frame is left out.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ def _append(
 
 
 class _Read(PendingFetch):
-    """A fetch of one partition whose answer stays as it is."""
+    """A fetch of one partition with an unencoded response."""
 
     __slots__ = ("_call", "_tell")
 
@@ -136,7 +136,7 @@ class _Read(PendingFetch):
         return self._broker.partitions.find(self._call.topic, self._call.partition)[0]
 
     def _agreed_epoch(self) -> int:
-        """Whatever is in a log was in that of the epoch's leader."""
+        """Everything in a log was in that of the epoch's leader."""
         partition = self._replica()
         if partition is None:
             return -1
@@ -156,7 +156,7 @@ def _request(broker: Broker, call: RequestCall, answer: Answer) -> None:
 
 
 def _nowhere(_: object) -> None:
-    """Nobody listens to frames here."""
+    """There are no frames here."""
 
 
 def _read(broker: Broker, call: ReadCall, answer: Answer) -> None:

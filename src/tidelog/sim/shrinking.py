@@ -1,9 +1,9 @@
-"""A failing seed made as short as it can be: fewer faults, fewer clients, a smaller cluster, a shorter run.
+"""Shortens a failing seed: fewer faults, fewer clients, a smaller cluster, a shorter run.
 
-Whatever is left out must leave the same kind of failure (:attr:`Outcome.kind`). Leaving something out also
-changes the course of everything after it, because fewer messages are drawn for; a race that needs a certain
-course would be missed. So every candidate is tried with some other courses (``luck`` of the plan) before it
-is given up. The faults themselves do not change: each has chance of its own (:meth:`Nemesis._again`).
+A candidate must have the same kind of failure (:attr:`Outcome.kind`). Leaving something out also changes
+everything after it, because fewer random numbers are drawn; a race that needs certain numbers would be
+missed. So every candidate is tried with some other random choices (``luck`` of the plan) before it is
+rejected. The faults themselves do not change: each has its own random source (:meth:`Nemesis._again`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ Attempt = Callable[[str, int, Mapping[str, Any]], Outcome]
 
 RUNS_MAX = 300
 COURSES = 4  # for each candidate
-SETTLES_MS = (500.0, 2000.0, 5000.0)  # how long the faults may go on after the last one was done
+SETTLES_MS = (500.0, 2000.0, 5000.0)  # how long the phase with faults may last after the last one
 
-# What says how a run is looked at, not what happens in it.
+# How a run is observed, not what happens in it.
 _NOT_SIMPLER = frozenset(
     ("mode", "only_faults", "luck", "faults", "without", "faults_ms", "pace_ms", "rounds")
 )
@@ -32,8 +32,8 @@ class Story(NamedTuple):
     """The shortest run that was found."""
 
     outcome: Outcome
-    wanted: dict[str, Any]  # what makes the seed's run this one
-    drawn: int  # faults of the run that it was made from
+    wanted: dict[str, Any]  # what turns the seed's run into this one
+    drawn: int  # faults of the original run
     runs: int  # that were tried
 
     @property
@@ -41,7 +41,7 @@ class Story(NamedTuple):
         return command(self.outcome.mode, self.outcome.seed, self.wanted)
 
     def lines(self) -> list[str]:
-        """As a golden file: what was done, what was seen, and what it broke."""
+        """As a golden file: the faults, the relevant trace, and the violation."""
         outcome = self.outcome
         done = len(outcome.told)
         return [
@@ -57,7 +57,7 @@ class Story(NamedTuple):
 
 
 def minimal(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
-    """A part of ``items`` that still fails and of which nothing can be left out alone (delta debugging):
+    """A part of ``items`` that still fails and of which no single item can be left out (delta debugging):
     first halves are left out, then quarters, down to single items.
     """
     kept, size = list(items), max(1, len(items) // 2)
@@ -96,7 +96,7 @@ class _Shrinking:
         asked = self._wanted.get("only_faults")
         numbers = self._fewer_faults(range(1, self._failure.drawn + 1) if asked is None else asked)
         self._simpler_plan()
-        # With fewer clients and a smaller cluster some faults may have become needless.
+        # With fewer clients and a smaller cluster some faults may be unnecessary.
         self._fewer_faults(numbers)
         self._shorter_run()
         return Story(self._best, self._wanted, self._failure.drawn, self._runs_max - self._runs_left)
@@ -114,7 +114,7 @@ class _Shrinking:
                 self._fewer(name, getattr(drawn, name))
 
     def _fewer(self, name: str, items: Sequence[Any]) -> None:
-        """Of clients, or of whatever else a plan holds several."""
+        """Of clients, or other counts in a plan."""
         minimal(items, lambda kept: self._takes(**{name: tuple(kept)}))
 
     def _shorter_run(self) -> None:
@@ -159,9 +159,7 @@ class _Shrinking:
 
 
 def _simpler(drawn: Any) -> Iterator[dict[str, Any]]:
-    """One part of a plan at a time as simple as it can be: as it is declared, and less where that is
-    possible.
-    """
+    """Simplify one field of a plan at a time: its default, and less if possible."""
     for name, default in drawn._field_defaults.items():
         if name not in _NOT_SIMPLER and getattr(drawn, name) != default:
             yield {name: default}

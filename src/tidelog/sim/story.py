@@ -1,8 +1,8 @@
-"""Scripted faults on a simulated cluster, told line by line: what happens to one partition on brokers A, B
-and C, which three controllers X, Y and Z look after.
+"""Scripted faults on a simulated cluster, line by line: what happens to one partition on brokers A, B and C,
+with three controllers X, Y and Z.
 
-A is whoever leads when the story begins, X the active controller. The same script tells the same story.
-Records are called r1, r2, …; a bar in a log stands at its watermark.
+A is the leader when the story begins, X the active controller. The same script gives the same story. Records
+are called r1, r2, …; a bar in a log marks its high watermark.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ PRODUCER_ID = 77
 
 
 class Sent:
-    """A write, and what was heard of it."""
+    """A write, and its response."""
 
     def __init__(self, name: str, where: str, acks: int, batch: bytes) -> None:
         self.name = name
@@ -117,7 +117,7 @@ class Story(Telling):
         return " ".join(sorted(self._names[node] for node in nodes)) or "nobody"
 
     def tell_logs(self) -> None:
-        """What each living replica holds; a bar at its watermark."""
+        """What each living replica holds; a bar at its high watermark."""
         self.tell("  logs  " + "   ".join(self._log(letter) for letter in self._living()))
 
     def _living(self) -> list[str]:
@@ -135,13 +135,13 @@ class Story(Telling):
         return " ".join(words) + (" |" if watermark >= log.end_offset else "")
 
     def end(self) -> Self:
-        """How most stories end: a moment later, with what everybody holds."""
+        """How most stories end: a moment later, with the logs of all replicas."""
         self.run(500)
         self.tell_logs()
         return self
 
     def end_whole(self, returns: str) -> Self:
-        """The same, when the last one that was away is back and has everything."""
+        """The same, when the last one that was down is back and has everything."""
         self.until(self.all_in_sync, f"the return of {returns}")
         return self.end()
 
@@ -165,12 +165,12 @@ class Story(Telling):
         self.cluster.checker.damaged(place, damage)
 
     def lose_replica(self, letter: str) -> None:
-        """The checkers hear that everything the broker had of the partition is gone."""
+        """Tell the checkers that everything the broker had of the partition is lost."""
         place = Place(self.cluster.checker.metadata.newest.topics[TOPIC], 0)
         self.cluster.checker.promise(place).lost(place, self.machine(letter).node_id, 0, for_good=True)
 
     def segments(self, letter: str) -> list[tuple[str, bytes]]:
-        """The paths of the partition's segments on the broker's disk, oldest first, and what is in them."""
+        """The paths of the partition's segments on the broker's disk, oldest first, and their content."""
         contents = self.machine(letter).disk.contents(f"{DATA}/{TOPIC}-0")
         return sorted((path, data) for path, data in contents.items() if path.endswith(".log"))
 
@@ -182,7 +182,7 @@ class Story(Telling):
         self.until(lambda: self.leader() == letter, "the election")
 
     def elect_unclean(self) -> None:
-        """An operator gives up whoever led, and what only it holds."""
+        """An operator gives up the leader, and what only it holds."""
         rules = Rulebook(self.cluster.config)
         epoch = self.partition().leader_epoch
         place = Place(self.cluster.checker.metadata.newest.topics[TOPIC], 0)
@@ -192,7 +192,7 @@ class Story(Telling):
         self.until(lambda: self.is_led_anew(epoch), "the election")
 
     def be_damaged(self) -> Self:
-        """A has a damaged record in an old segment, and leads: nobody gets it, and A has it again from the
+        """A has a damaged record in an old segment, and leads: no reader gets it, and A fetches it from the
         others.
         """
         for _ in range(6):
@@ -216,12 +216,12 @@ class Story(Telling):
     def write(
         self, acks: int = -1, at: str | None = None, *, idempotent: bool = False, patience_ms: float = 4000
     ) -> ErrorCode | None:
-        """One record to whoever leads, or to the broker a client with old metadata takes for the leader."""
+        """One record to the leader, or to the broker that a client with old metadata considers the leader."""
         sent = self.send(acks, at, idempotent=idempotent)
         return self.await_answer(sent, patience_ms)
 
     def send(self, acks: int = -1, at: str | None = None, *, idempotent: bool = False) -> Sent:
-        """A write that is not waited for; nothing is told yet."""
+        """A write that is not waited for; not told yet."""
         self._records += 1
         name = f"r{self._records}"
         record = Record(0, int(self.world.now_ms), None, name.encode(), ())
@@ -237,7 +237,7 @@ class Story(Telling):
         return sent
 
     def send_again(self, sent: Sent, at: str | None = None) -> Sent:
-        """The same request once more, as a client does that heard nothing."""
+        """The same request again, as a client does without a response."""
         again = Sent(f"{sent.name} again", at or self.leader(), sent.acks, sent.batch)
         self._ask(again)
         return again
@@ -270,7 +270,7 @@ class Story(Telling):
         return reply.error
 
     def read(self, at: str | None = None) -> list[str]:
-        """Everything a consumer gets, from the beginning on."""
+        """Everything a consumer gets, from the start."""
         where, got, position = at or self.leader(), list[str](), 0
         while True:
             reply = self._read_at(where, position)

@@ -1,4 +1,4 @@
-"""Telling what happens in a simulation: lines with their time, steps that are told, and faults by name."""
+"""Tells what happens in a simulation: lines with their time, steps, and faults by name."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,7 +15,7 @@ class StoryFailed(AssertionError):
 
 
 class Telling:
-    """Whatever a story is about: machines have letters, and every step is told with what came of it."""
+    """The subject of a story: machines have letters, and every step is told with its result."""
 
     def __init__(self, world: World, network: Network, machines: Mapping[int, Machine]) -> None:
         self.world = world
@@ -27,7 +27,7 @@ class Telling:
         self.lines: list[str] = []
 
     def state(self) -> str:
-        """How things stand, in one line; told whenever it has changed."""
+        """The state, in one line; told whenever it has changed."""
         raise NotImplementedError
 
     def begin(self, names: dict[int, str]) -> None:
@@ -56,7 +56,7 @@ class Telling:
     # --- time -----------------------------------------------------------------------------------------------
 
     def run(self, milliseconds: float) -> None:
-        """Let time pass, and tell every change on the way."""
+        """Let time pass, and tell every change."""
         end = self.world.now_ms + milliseconds
         while self.world.now_ms < end:
             self.world.run_until(min(end, self.world.now_ms + STEP_MS))
@@ -90,7 +90,7 @@ class Telling:
             action(self.machine_of(letter))
 
     def power_off(self, letters: str) -> None:
-        """The worst case: nothing survives that was not synced."""
+        """The worst case: only synced data survives."""
         verb = "lose" if len(letters) > 1 else "loses"
         self.tell(f"{spoken(letters)} {verb} power, what was not synced is gone")
         for letter in letters:

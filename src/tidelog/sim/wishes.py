@@ -1,4 +1,4 @@
-"""Parts of a plan as text, as the command line takes them and a failure prints them.
+"""Parts of a plan as text, for the command line and failure reports.
 
 A value is JSON, read by the type of the plan's field: ``size=3``, ``weather=[0.1,0.0,0.0,400.0]``.
 """
@@ -15,7 +15,7 @@ from tidelog.sim.run import CONTROLLERS
 
 
 class UnknownWish(ValueError):
-    """A plan has no such field, or the field no such value."""
+    """A plan has no such field, or the value is invalid."""
 
 
 def parse(mode: str, wish: str) -> tuple[str, Any]:
@@ -32,7 +32,7 @@ def parse(mode: str, wish: str) -> tuple[str, Any]:
 
 
 def parse_numbers(text: str) -> tuple[int, ...]:
-    """``3,7,9``; nothing at all is no number."""
+    """``3,7,9``; an empty text is no number."""
     try:
         return tuple(int(word) for word in text.split(",") if word.strip())
     except ValueError as error:
@@ -40,7 +40,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 
 def command(mode: str, seed: int, wanted: Mapping[str, Any]) -> str:
-    """What repeats this run."""
+    """The command that repeats this run."""
     words = ["tidelog", "sim", "--seed", str(seed), "--mode", mode]
     for name, value in wanted.items():
         if name == "size":

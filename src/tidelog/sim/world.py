@@ -1,8 +1,8 @@
-"""Simulated time: events in order, chance from a seed, and a trace of what happened.
+"""Simulated time: events in order, randomness from a seed, and a trace.
 
-Everything in a simulation happens because its turn came here. An event may belong to a process
-(:class:`~tidelog.sim.process.SimServices`): a dead process does nothing any more, and what becomes due while
-it is frozen waits for it.
+Everything in a simulation is an event in this queue. An event may belong to a process
+(:class:`~tidelog.sim.process.SimServices`): a dead process does nothing, and events of a frozen one wait for
+it.
 """
 
 import random
@@ -20,7 +20,7 @@ BEGINS_MS = 1_700_000_000_000.0  # Some day in 2023: records need a plausible ti
 
 
 class Process(Protocol):
-    """Whom an event belongs to."""
+    """The owner of an event."""
 
     alive: bool
     paused: bool
@@ -38,7 +38,7 @@ class World:
         self.chance = random.Random(seed)
         self.now_ms = BEGINS_MS
         self._events: list[Event] = []  # a heap
-        self._soon: deque[Event] = deque()  # of the time they were planned at: in order by themselves
+        self._soon: deque[Event] = deque()  # of the time they were planned at: already in order
         self._sequence = 0
         self.steps = 0
         self.trace: deque[str] = deque(maxlen=TRACE_KEPT)
@@ -50,9 +50,7 @@ class World:
         return self.now_ms - BEGINS_MS
 
     def note(self, line: str) -> None:
-        """A line of the trace. Whatever decides anything must be told here, or two runs could differ
-        unseen.
-        """
+        """A line of the trace. Every decision must be told here, or two runs could differ unseen."""
         text = f"{self.now_ms - BEGINS_MS:10.1f} {line}"
         self.trace.append(text)
         self._unhashed.append(text)
@@ -64,7 +62,7 @@ class World:
         self._unhashed.clear()
 
     def digest(self) -> str:
-        """Of the whole trace, and of the state of chance: a run that drew one number more is another run."""
+        """Of the whole trace, and of the random state: a run that drew one number more is another run."""
         self._hash()
         found = self._digest.copy()
         found.update(f"{self.steps} {self.now_ms} {self.chance.getstate()}".encode())
@@ -80,12 +78,12 @@ class World:
         heappush(self._events, (self.now_ms + delay_ms, self._sequence, process, callback))
 
     def soon(self, callback: Callable[[], None], process: Process | None = None) -> None:
-        """The same as after no time at all, and what is planned most."""
+        """The same with no delay, which is the most common case."""
         self._sequence += 1
         self._soon.append((self.now_ms, self._sequence, process, callback))
 
     def run_until(self, time_ms: float) -> None:
-        """Let everything happen up to ``time_ms``."""
+        """Run everything up to ``time_ms``."""
         events, soon, pop, steps = self._events, self._soon, heappop, 0
         try:
             while True:
@@ -108,7 +106,7 @@ class World:
         self.now_ms = max(self.now_ms, time_ms)
 
     def run_while(self, condition: Callable[[], bool], patience_ms: float, step_ms: float = 100) -> bool:
-        """Go on while ``condition`` holds, at most so long; whether it ended."""
+        """Continue while ``condition`` holds, for a limited time; returns whether it ended."""
         end_ms = self.now_ms + patience_ms
         while condition():
             if self.now_ms >= end_ms:
@@ -117,14 +115,14 @@ class World:
         return True
 
     def reshuffle(self, luck: int) -> None:
-        """Another course of things with the same seed; 0 is its own."""
+        """Other random choices with the same seed; 0 is its own."""
         if luck:
             self.chance.seed(f"luck {luck} {self.seed}")
 
     @contextmanager
     def apart(self, name: str) -> Iterator[random.Random]:
-        """Chance of its own for what happens meanwhile, from the seed and this name: however much is drawn
-        here, or whether anything happens here at all, the rest of the run draws the same.
+        """A random source for this name, from the seed: however much is drawn from it, the rest of the run
+        draws the same.
         """
         before = self.chance.getstate()
         self.chance.seed(f"{name} {self.seed}")

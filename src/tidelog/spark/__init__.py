@@ -1,9 +1,9 @@
 """Topics as Spark DataFrames: the data source ``tidelog``, and the pipelines built on it.
 
 Spark finds the format by its name wherever Tidelog is installed (see :mod:`pyspark_tidelog`);
-:func:`register` is for sessions that were told not to look.
+:func:`register` is for sessions without that discovery.
 
-Importing this costs next to nothing: PySpark, Arrow and numba are loaded when they are used.
+Importing this is cheap: PySpark, Arrow and numba are loaded when they are used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ __all__ = ["JavaMissing", "OptionError", "TidelogDataSource", "register", "requi
 
 
 def register(spark: Any) -> None:
-    """Make ``format("tidelog")`` known to a session."""
+    """Register ``format("tidelog")`` in a session."""
     from tidelog.spark.datasource import TidelogDataSource
 
     spark.dataSource.register(TidelogDataSource)

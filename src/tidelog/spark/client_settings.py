@@ -1,7 +1,7 @@
-"""Client settings from ``kafka.*`` options: the names of the Java client, as Spark's own source takes them.
+"""Client settings from ``kafka.*`` options: the names of the Java client, as in Spark's own source.
 
-Owns what the settings mean here and says so for those that mean nothing. Certificates are PEM, in files or as
-text: Java's own keystore files need Java.
+Owns their meaning here, and warns about those without one. Certificates are PEM, in files or as text: Java's
+own keystore files need Java.
 """
 
 import re
@@ -15,8 +15,8 @@ ISOLATION = ("read_uncommitted", "read_committed")
 
 _JAAS_PAIR = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
-# Settings that others read (the reader, the writer), that change nothing here, or that Spark's users are
-# used to give: none is worth a warning.
+# Settings that the reader or writer use, that change nothing here, or that Spark's users commonly give: no
+# warning.
 _SILENT = frozenset(
     {
         "bootstrap.servers", "client.id", "security.protocol", "sasl.mechanism", "sasl.username",
@@ -36,7 +36,7 @@ _SILENT = frozenset(
 
 
 def client_settings(options: Options) -> ClientSettings:
-    """The settings that the options ask for; unknown ones are named once and left alone."""
+    """The settings of the options; unknown ones are reported once and ignored."""
     protocol = options.choice("kafka.security.protocol", PROTOCOLS, "PLAINTEXT")
     for name in options.names():
         if name.startswith(KAFKA_PREFIX) and name.removeprefix(KAFKA_PREFIX) not in _SILENT:

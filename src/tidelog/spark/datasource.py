@@ -1,7 +1,7 @@
-"""The data source as Spark sees it: a name, a schema, and who reads and writes.
+"""The data source as Spark sees it: a name, a schema, readers and writers.
 
-Everything else is elsewhere: :mod:`tidelog.spark.reading` and :mod:`tidelog.spark.writing`, which are loaded
-when Spark asks for them, because Spark starts a Python process for each question.
+Everything else is in :mod:`tidelog.spark.reading` and :mod:`tidelog.spark.writing`, which are loaded on
+demand, because Spark starts a Python process for each question.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""Whether there is a Java for Spark, said in one sentence before Spark says it in fifty lines.
+"""Whether there is a Java for Spark, in one sentence instead of Spark's fifty lines.
 
-Spark looks at ``JAVA_HOME`` and then at the ``java`` on the PATH; so does this.
+Spark uses ``JAVA_HOME`` and then the ``java`` on the PATH; so does this.
 """
 
 import os
@@ -15,11 +15,11 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 class JavaMissing(RuntimeError):
-    """There is no Java, or too old a one; the message says what to do."""
+    """Java is missing or too old; the message says what to do."""
 
 
 def require_java() -> int:
-    """The version of the Java that Spark will find; :class:`JavaMissing` where it would fail."""
+    """The version of the Java that Spark will use; :class:`JavaMissing` if Spark would fail."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or (version := _version_of(java)) is None:

@@ -1,7 +1,7 @@
-"""Options of the data source: looked up whatever their case, turned into values, refused by name.
+"""Options of the data source: case-insensitive, converted to values, refused by name.
 
-Owns how an option's text becomes a value and what is said when it cannot; which options exist is the business
-of those who read them. Spark hands over names in lower case.
+Owns the conversion of an option's text and its error messages; which options exist is up to their readers.
+Spark passes names in lower case.
 """
 
 import json
@@ -13,7 +13,7 @@ KAFKA_PREFIX = "kafka."
 
 
 class OptionError(ValueError):
-    """An option that is missing, unknown or has a value that makes no sense; the message names it."""
+    """An option that is missing, unknown or has an invalid value; the message names it."""
 
 
 class Options:
@@ -52,7 +52,7 @@ class Options:
     def number(
         self, name: str, default: int | None, *, least: int = 0, most: int | None = None
     ) -> int | None:
-        """A whole number; None only where that is the default."""
+        """A whole number; None only if that is the default."""
         value = self.text(name)
         if value is None:
             return default
@@ -120,7 +120,9 @@ class Options:
         return OptionError(f"Option {name} is {self.text(name)!r}; allowed: JSON such as {example}.")
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
-        """A misspelt option would else be ignored in silence. What begins with ``kafka.`` is not judged."""
+        """A misspelt option would otherwise be ignored silently. Options that begin with ``kafka.`` are not
+        checked.
+        """
         names = {name.lower(): name for name in known}
         for name in self._given:
             if name not in names and not name.startswith(KAFKA_PREFIX):
@@ -135,7 +137,7 @@ _warned: set[str] = set()
 
 
 def warn_once(text: str) -> None:
-    """Once per process: a setting is looked at again for every micro-batch."""
+    """Once per process: a setting is read again for every micro-batch."""
     if text not in _warned:
         _warned.add(text)
         warnings.warn(text, stacklevel=3)

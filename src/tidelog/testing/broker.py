@@ -113,7 +113,7 @@ class Broker:
     def launch(self) -> None:
         """Start without waiting: for tests of what happens during a start."""
         if self._process is not None:
-            raise RuntimeError(f"{self!r} runs already")
+            raise RuntimeError(f"{self!r} is already running")
         self.directory.mkdir(parents=True, exist_ok=True)
         self.write_config()
         with self.log_path.open("ab") as log:

@@ -121,7 +121,7 @@ class Cluster:
 
     def view(self, *topics: str, of: Broker | None = None) -> ClusterView:
         """What a broker (by default any that responds) reports about the cluster and these topics."""
-        failure: OSError = ConnectionRefusedError("no broker runs")
+        failure: OSError = ConnectionRefusedError("no broker is running")
         for broker in [of] if of is not None else self.running:
             try:
                 return view_cluster(broker.host, broker.port, *topics, timeout_s=1.0)

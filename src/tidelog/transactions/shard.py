@@ -196,7 +196,7 @@ class TransactionShard:
         entry = self._entries.get(transactional_id)
         if entry is None:
             raise TidelogError(
-                f"no producer has the transactional id {transactional_id[:60]!r}",
+                f"there is no producer with the transactional id {transactional_id[:60]!r}",
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             )
         return entry

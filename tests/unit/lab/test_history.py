@@ -110,7 +110,7 @@ except OSError as error:
 
 def test_what_is_no_event_is_refused(tmp_path: Path) -> None:
     history = HistoryWriter(tmp_path / "h.jsonl", run="r", mode="isr")
-    with pytest.raises(ValueError, match="no event 'guessed'; there are acknowledged"):
+    with pytest.raises(ValueError, match="Unknown event 'guessed'; use one of acknowledged"):
         history.add("guessed", 1)
     history.close()
     history.close()

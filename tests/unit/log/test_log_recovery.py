@@ -117,7 +117,7 @@ def test_what_was_cut_is_said(disk: SimulatedDisk, caplog: pytest.LogCaptureFixt
     write_raw(disk, FIRST + ".log", read_raw(disk, FIRST + ".log")[:250])
     with caplog.at_level(logging.WARNING):
         open_log(disk, ONE_SEGMENT)
-    assert "cut 50 bytes behind offset 2" in caplog.text
+    assert "truncated 50 bytes after offset 2" in caplog.text
 
 
 def test_everything_behind_a_cut_segment_goes(disk: SimulatedDisk) -> None:
@@ -191,7 +191,7 @@ def test_closing_cleanly_and_then_losing_the_tail_is_noticed(
     write_raw(disk, FIRST + ".log", read_raw(disk, FIRST + ".log")[:-1])
     log = open_log(disk, ONE_SEGMENT, clean=True)
     assert bases(log) == list(range(19))
-    assert "not closed in good order" in caplog.text
+    assert "not closed cleanly" in caplog.text
 
 
 class TestIndexes:

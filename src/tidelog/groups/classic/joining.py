@@ -36,7 +36,7 @@ class Joining(Rebalancing):
             member = member if member is not None and member.join_waiter is not None else None
         if member is None and size >= self._config().group_max_size and self.state is not State.EMPTY:
             raise TidelogError(
-                f"group {self.group_id[:80]!r} has its full number of members",
+                f"group {self.group_id[:80]!r} has reached group.max.size",
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
             )
 

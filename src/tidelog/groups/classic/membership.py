@@ -127,7 +127,7 @@ class Membership:
 
     def _unknown(self, member_id: str) -> TidelogError:
         return TidelogError(
-            f"{member_id[:80]!r} is no member of group {self.group_id[:80]!r}", ErrorCode.UNKNOWN_MEMBER_ID
+            f"{member_id[:80]!r} is not a member of group {self.group_id[:80]!r}", ErrorCode.UNKNOWN_MEMBER_ID
         )
 
     def check_protocols(self, protocol_type: str, protocols: Protocols) -> None:

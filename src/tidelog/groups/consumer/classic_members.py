@@ -155,7 +155,7 @@ def _admit(group: ConsumerGroup, request: JoinRequest, view: View) -> str | None
     """The previous member id of a static member that returns under a new one."""
     if request.instance_id is None:
         if len(request.member_id.encode()) > MEMBER_ID_MAX:
-            raise TidelogError("no member has such an id", ErrorCode.UNKNOWN_MEMBER_ID)
+            raise TidelogError("there is no member with this id", ErrorCode.UNKNOWN_MEMBER_ID)
         check_room(group, request.member_id, view.config)
         return None
     if request.member_id == NO_MEMBER:

@@ -264,7 +264,7 @@ class ConsumerGroup:
 
     def _known(self, member_id: str) -> MemberRecord:
         if member_id not in self.members:
-            raise TidelogError("this is no member of the group", ErrorCode.UNKNOWN_MEMBER_ID)
+            raise TidelogError("this is not a member of the group", ErrorCode.UNKNOWN_MEMBER_ID)
         return self.members[member_id]
 
     def _check_epoch(self, record: MemberRecord, member_id: str, epoch: int, stale: ErrorCode) -> None:

@@ -162,7 +162,7 @@ def _admit(group: ConsumerGroup, request: Heartbeat, config: BrokerConfig) -> st
 def check_room(group: ConsumerGroup, member_id: str, config: BrokerConfig) -> None:
     if member_id not in group.members and len(group.members) >= config.group_consumer_max_size:
         raise TidelogError(
-            f"the group has {len(group.members)} members, and must not have more",
+            f"the group has {len(group.members)} members, the maximum",
             ErrorCode.GROUP_MAX_SIZE_REACHED,
         )
 
@@ -172,11 +172,11 @@ def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) 
     if instance_id is not None:
         owner = group.instances.get(instance_id)
         if owner is None:
-            raise TidelogError("no member has this instance id", ErrorCode.UNKNOWN_MEMBER_ID)
+            raise TidelogError("there is no member with this instance id", ErrorCode.UNKNOWN_MEMBER_ID)
         if owner != member_id:
             raise TidelogError("another member has this instance id now", ErrorCode.FENCED_INSTANCE_ID)
     if member_id not in group.members:
-        raise TidelogError("this is no member of the group", ErrorCode.UNKNOWN_MEMBER_ID)
+        raise TidelogError("this is not a member of the group", ErrorCode.UNKNOWN_MEMBER_ID)
     return member_id
 
 
@@ -188,7 +188,7 @@ def _check_epoch(current: CurrentMemberRecord, request: Heartbeat) -> None:
     if lost_answer and request.owned is not None and within(request.owned, current.held):
         return
     raise TidelogError(
-        f"member epoch {request.epoch} is not the current one, {current.epoch}: give up all and join anew",
+        f"member epoch {request.epoch} is not the current {current.epoch}: release all partitions and rejoin",
         ErrorCode.FENCED_MEMBER_EPOCH,
     )
 

@@ -145,7 +145,7 @@ class ConsumerRequests(ShardState):
             return []
         view = self._view(now)
         for member_id, wait in heartbeats.expire(group, view).items():
-            logger.info("member %s of group %s is out: %s", member_id, group.group_id, wait.value)
+            logger.info("member %s of group %s was removed: %s", member_id, group.group_id, wait.value)
         return self._changed(group, _put(group), None, None, view)
 
     # -- the log -----------------------------------------------------------------------
@@ -220,7 +220,7 @@ def _written(
             group.waiting = None
         if not error:
             return list(answers)
-        refusal = TidelogError("the group could not be written down", error)
+        refusal = TidelogError("the group could not be written", error)
         return [*(Answer(each.waiter, refusal) for each in answers), Reload()]
 
     return [Write(records, then)]

@@ -6,7 +6,7 @@ from enum import Enum
 class Wait(Enum):
     """What is expected of a member; the text is the reason for its removal."""
 
-    HEARTBEAT = "it was not heard of for its session timeout"
+    HEARTBEAT = "it sent no heartbeat within its session timeout"
     REVOCATION = "it did not give up partitions within its rebalance timeout"
     JOIN = "it did not rejoin within its rebalance timeout"
     SYNC = "it joined and did not ask for its assignment within its rebalance timeout"

@@ -90,8 +90,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         except (InvalidRequest, HangUp) as error:
             self.close(error.message)
         except Exception:
-            logger.exception("an answer could not be taken")
-            self.close("an answer could not be taken")
+            logger.exception("a response could not be processed")
+            self.close("a response could not be processed")
 
     def _take_answers(self) -> None:
         receiver = self._receiver

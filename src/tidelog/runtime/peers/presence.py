@@ -42,7 +42,7 @@ class Presence:
         before = self._open.get(peer, 0)
         self._open[peer] = before + 1
         if self._logged.pop(peer, None) is not None:
-            logger.info("node %s is there", peer)
+            logger.info("node %s is connected", peer)
         if not before:
             self._found(peer)
 
@@ -73,7 +73,7 @@ class Presence:
     def _log(self, peer: int, why: str) -> None:
         if not self._stopped and self._logged.get(peer) != why:
             self._logged[peer] = why
-            logger.warning("node %s is not there: %s", peer, why)
+            logger.warning("node %s is not reachable: %s", peer, why)
 
     def _tell(self, peer: int) -> None:
         if not self._stopped:

@@ -1,8 +1,8 @@
 """Arrow record batches around the compiled loops.
 
-Owns the buffers: how large they must be at most, and what of them becomes a column. A value cannot be longer
-than the record it is in, so the records' own size is room enough and one pass over them does it all; only the
-headers of records, which few ask for, are measured first.
+Owns the buffers: their maximum sizes, and which parts become columns. A value is never longer than its
+record, so the records' own size is enough and one pass over them suffices; only record headers, which are
+rarely read, are measured first.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ _WANTED = {
 
 
 class BrokenRecords(Exception):
-    """The records of a batch are not what its header says; ``batch`` is its row in the table."""
+    """The records of a batch do not match its header; ``batch`` is its row in the table."""
 
     def __init__(self, batch: int) -> None:
         super().__init__(f"the records of batch {batch} cannot be read")
@@ -53,7 +53,7 @@ def _loops() -> _Loops:
 
 
 def warm() -> None:
-    """Make the machine code now: for images that are read-only later."""
+    """Compile the machine code now: for images that are read-only later."""
     _loops()
 
 
@@ -68,7 +68,7 @@ class Table:
         self.count = 0
 
     def outline(self, address: int, size: int, position: int) -> int:
-        """Take up whole batches from ``position`` on, as many as there is room for; why it ended."""
+        """Add whole batches from ``position`` on, as many as there is room for; returns why it ended."""
         told = self._told
         told[s.OUTLINE_DATA] = address
         told[s.OUTLINE_SIZE] = size
@@ -80,7 +80,7 @@ class Table:
 
     @property
     def position(self) -> int:
-        """Behind the last batch that was taken up."""
+        """After the last batch that was added."""
         return self._told[s.OUTLINE_POSITION]
 
     @property
@@ -90,7 +90,7 @@ class Table:
 
     @property
     def records(self) -> int:
-        """What the batches say they have."""
+        """The number of records that the batches claim."""
         return self._told[s.OUTLINE_RECORDS]
 
     def column(self, number: int) -> list[int]:
@@ -101,7 +101,7 @@ class Table:
         return self._numbers[start : start + s.TABLE_COLUMNS]
 
     def put(self, rows: Sequence[Sequence[int]]) -> None:
-        """Other rows in the place of those that were there; no more than there is room for."""
+        """Replace all rows; no more than there is room for."""
         flat = array("q", [number for row in rows for number in row])
         ctypes.memmove(self.address, flat.buffer_info()[0], 8 * len(flat))
         self.count = len(rows)
@@ -188,7 +188,7 @@ class ColumnBuilder:
         )
 
     def _constant(self, name: str, kind: pa.DataType, rows: int, rows_max: int) -> pa.Array:
-        """Topic and partition are the same in every row of a task: made once, as long as is needed."""
+        """Topic and partition are the same in every row of a task: created once, as long as needed."""
         found = self._constants.get(name)
         if found is None or len(found) < rows:
             value = self._topic.decode() if name == "topic" else self._partition
@@ -210,7 +210,7 @@ def _bitmap(valid: int, rows: int, nulls: int) -> pa.Buffer | None:
 
 
 def _headers(kind: Any, rows: int, spans: pa.Buffer) -> pa.Array:
-    """A list for each row; null, as in Spark's own source, where a record has no headers."""
+    """A list for each row; null, as in Spark's own source, if a record has no headers."""
     told = (ctypes.c_int64 * s.HEADER_SLOTS)()
     told[s.SPANS] = spans.address
     told[s.SPAN_ROWS] = rows

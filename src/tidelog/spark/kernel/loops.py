@@ -1,10 +1,10 @@
 """The loops over batches and records, written for numba: addresses and numbers, no objects.
 
-Input is never trusted: every length is checked against the end of its record, every record against the end
-of its batch; a loop that finds something wrong returns a negative number that says where. Varints are read
-before they are checked, by ten bytes at most: :data:`~tidelog.spark.kernel.slots.PADDING_BYTES` are there.
+Input is never trusted: every length is checked against the end of its record, every record against the end of
+its batch; a loop that finds an error returns a negative number that says where. Varints are read before they
+are checked, by ten bytes at most: :data:`~tidelog.spark.kernel.slots.PADDING_BYTES` allow that.
 
-Imported only where machine code has to be made (:mod:`tidelog.spark.kernel.native`).
+Imported only to compile machine code (:mod:`tidelog.spark.kernel.native`).
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ from tidelog.spark.kernel.machine import (
 _HEADER_SIZE = 61
 _RECORD_SIZE_MIN = 6  # attributes, two deltas, two lengths, number of headers
 _LOG_APPEND_TIME = 8
-_SHORT_BYTES = 512  # above this a call into the C library is the faster copy
+_SHORT_BYTES = 512  # above this a call into the C library is faster
 
 
 def _compiled(signature: str) -> Any:
@@ -104,7 +104,7 @@ def _long_varint(at):  # type: ignore[no-untyped-def]
 
 @_compiled("UniTuple(int64, 2)(int64)")
 def _varint(at):  # type: ignore[no-untyped-def]
-    """(number, address behind it). Most numbers in a record take one or two bytes."""
+    """(number, address after it). Most numbers in a record take one or two bytes."""
     byte = load_8(at)
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1
@@ -128,7 +128,7 @@ def _copy(target, source, size):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64, int64, int64, int64, int64, int64, int64)")
 def _put_bytes(ends, valid, content, row, size, start, length):  # type: ignore[no-untyped-def]
-    """A key or value into its column, which has ``size`` bytes; how many it has then."""
+    """Append a key or value to its column, which has ``size`` bytes; returns the new size."""
     store_8(valid + row, np.int64(length >= 0))
     if length > 0:
         _copy(content + size, start, length)
@@ -139,7 +139,7 @@ def _put_bytes(ends, valid, content, row, size, start, length):  # type: ignore[
 
 @_compiled("int64(int64, int64, int64)")
 def _fill_batch(told, batch, row):  # type: ignore[no-untyped-def]
-    """Rows from ``row`` on; the number of rows then, or -1: the batch is broken."""
+    """Rows from ``row`` on; returns the new number of rows, or -1: the batch is damaged."""
     start_offset = load_64(told + 8 * s.START_OFFSET)
     end_offset = load_64(told + 8 * s.END_OFFSET)
     wanted = load_64(told + 8 * s.WANTED)
@@ -210,9 +210,9 @@ def _fill_batch(told, batch, row):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64)")
 def fill(told):  # type: ignore[no-untyped-def]
-    """The number of rows, or -1 - the number of the batch that is broken.
+    """The number of rows, or -1 - the number of the damaged batch.
 
-    What is not wanted is neither looked at nor written.
+    Columns that are not selected are neither read nor written.
     """
     wanted = load_64(told + 8 * s.WANTED)
     if wanted & s.WANT_KEY:
@@ -232,7 +232,7 @@ def fill(told):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64)")
 def measure_headers(told):  # type: ignore[no-untyped-def]
-    """0, or -1 - the row whose headers are broken; says how much room they need."""
+    """0, or -1 - the row whose headers are damaged; computes how much room they need."""
     spans = load_64(told + 8 * s.SPANS)
     total = 0
     names = 0
@@ -272,7 +272,7 @@ def measure_headers(told):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64)")
 def fill_headers(told):  # type: ignore[no-untyped-def]
-    """The headers of the rows that were measured, as lists of names and contents."""
+    """The headers of the measured rows, as lists of names and contents."""
     spans = load_64(told + 8 * s.SPANS)
     list_ends = load_64(told + 8 * s.LIST_ENDS)
     list_valid = load_64(told + 8 * s.LIST_VALID)
@@ -310,7 +310,7 @@ def fill_headers(told):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64)")
 def pack(told):  # type: ignore[no-untyped-def]
-    """Bytes that are 0 or 1 to bits, lowest first, as Arrow wants them."""
+    """Bytes that are 0 or 1 to bits, lowest first, as in Arrow."""
     source = load_64(told + 8 * s.PACK_BYTES)
     count = load_64(told + 8 * s.PACK_COUNT)
     target = load_64(told + 8 * s.PACK_BITS)

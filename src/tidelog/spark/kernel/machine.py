@@ -1,7 +1,7 @@
 """Loads, stores and copies by address, for compiled code.
 
-An index into an array costs a check for negative numbers each time, and a loop over single bytes is not seen
-as a copy; both matter at ten million records a second. Whoever uses this has checked the bounds.
+An index into an array costs a check for negative numbers each time, and a loop over single bytes is not
+recognised as a copy; both matter at ten million records a second. Callers check the bounds.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 CHUNK_BYTES = 32
-"""Short runs are copied in whole chunks: both sides need so many bytes of room behind the last one."""
+"""Short runs are copied in whole chunks: both sides need that many bytes of room after the last one."""
 
 
 def _load(bits: int, extend: str) -> Any:

@@ -1,12 +1,12 @@
-"""Machine code of loops written for numba: taken from the cache on disk, else compiled and left there.
+"""Machine code of loops written for numba: from the cache on disk, else compiled and cached.
 
-numba compiles; what it makes is kept as a plain object file and loaded by llvmlite alone, which takes a
-tenth of the time that importing numba takes. That counts: every Python worker of Spark is a new process, and
-a query on a small topic is over before numba would be there.
+numba compiles; the result is kept as a plain object file and loaded by llvmlite alone, in a tenth of the time
+that importing numba takes. That matters: every Python worker of Spark is a new process, and a query on a
+small topic ends before numba would be imported.
 
-The file's name says what the code depends on (its sources, numba, LLVM, the processor), so a stale one is
-never loaded. It lies beside its source or, where that cannot be written, in ``NUMBA_CACHE_DIR``, in the
-user's cache directory, or in the directory for temporary files, the first that can.
+The file's name contains everything the code depends on (its sources, numba, LLVM, the processor), so a stale
+one is never loaded. It is beside its source or, if that is not writable, in ``NUMBA_CACHE_DIR``, in the
+user's cache directory, or in the directory for temporary files, the first that is.
 """
 
 import ctypes
@@ -24,18 +24,18 @@ from typing import Any
 import llvmlite.binding as llvm
 
 Loop = Callable[[int], int]
-"""Takes the address of an array of 64-bit numbers (what it is told, and where it tells) and returns one."""
+"""Takes the address of an array of 64-bit numbers (arguments and results) and returns one."""
 
 _HERE = Path(__file__).parent
 _PREFIX = "tidelog_"
 
-# How numba's functions are called: where to put the result, where to put an exception (they raise none), the
-# argument; the number returned says whether one was raised.
+# numba's calling convention: where to put the result, where to put an exception (there are none), the
+# argument; the return value says whether one was raised.
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 def load(module: str, names: Sequence[str], uses: Sequence[str] = ()) -> list[Loop]:
-    """These functions of a module, each compiled by numba as ``int64(int64)`` and free of exceptions.
+    """These functions of a module, each compiled by numba as ``int64(int64)`` without exceptions.
 
     ``uses`` are further modules whose text the code depends on.
     """
@@ -79,7 +79,7 @@ def _function(engine: Any, name: str) -> Loop:
 
 
 def _target_machine() -> Any:
-    """A new one each time: an engine takes it over, and frees it with itself."""
+    """A new one each time: an engine owns it, and frees it with itself."""
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
@@ -91,7 +91,7 @@ def _target_machine() -> Any:
 
 
 def _compile(module: str, names: Sequence[str]) -> bytes:
-    """One object file with all the functions; whatever else is in them stays invisible."""
+    """One object file with all the functions; everything else in it stays private."""
     loops = import_module(module)
     together = llvm.parse_assembly("")
     for name in names:
@@ -145,7 +145,7 @@ def _directories(beside: Path) -> Iterator[Path]:
 def _kept(directory: Path, name: str) -> bytes | None:
     path = directory / name
     try:
-        # Whoever may write this file decides what this process does.
+        # The owner of this file controls what this process does.
         if path.stat().st_uid not in (os.getuid(), _HERE.stat().st_uid):
             return None
         return path.read_bytes()
@@ -154,7 +154,7 @@ def _kept(directory: Path, name: str) -> bytes | None:
 
 
 def _keep(directory: Path, name: str, code: bytes) -> bool:
-    """Written aside and then put in place: another worker may be about to load it."""
+    """Written aside and then renamed: another worker may be about to load it."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         aside = directory / f"{name}.{os.getpid()}"

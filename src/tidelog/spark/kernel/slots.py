@@ -1,7 +1,7 @@
-"""What the compiled loops are told and what they tell: numbered places of one array of 64-bit numbers.
+"""Arguments and results of the compiled loops: numbered slots of one array of 64-bit numbers.
 
-One array in and out keeps a call as cheap as a call can be, and the machine code free of anything that
-belongs to one version of Python or numpy.
+One array in and out keeps a call cheap, and the machine code free of anything specific to one version of
+Python or numpy.
 """
 
 # -- the table of batches: one row of TABLE_COLUMNS numbers each -----------------------
@@ -26,10 +26,10 @@ OUTLINE_DATA = 0
 OUTLINE_SIZE = 1
 OUTLINE_TABLE = 2
 OUTLINE_ROWS = 3  # room in the table
-OUTLINE_POSITION = 4  # where to begin; afterwards: where it ended
+OUTLINE_POSITION = 4  # where to start; afterwards: where it ended
 OUTLINE_STOP = 5  # results from here on: why it ended
 OUTLINE_KINDS = 6  # the attributes of all batches, or-ed
-OUTLINE_RECORDS = 7  # how many records they say they have
+OUTLINE_RECORDS = 7  # the number of records they claim
 OUTLINE_SLOTS = 8
 
 COMPLETE, TABLE_FULL, BAD_MAGIC, BAD_SIZE = 0, 1, 2, 3
@@ -85,4 +85,4 @@ PACK_BITS = 2
 PACK_SLOTS = 3
 
 PADDING_BYTES = 64
-"""Room behind every buffer: copies go in whole chunks, and a varint may be read past the end."""
+"""Room after every buffer: copies use whole chunks, and a varint may be read past the end."""

@@ -1,4 +1,4 @@
-"""Finished pipelines: plain functions over a Spark session, to be called, composed, or run with ``tidelog
+"""Ready-made pipelines: plain functions over a Spark session, to be called, composed, or run with ``tidelog
 pipeline``.
 
 ============== ===========================================================================
@@ -9,8 +9,8 @@ audit          all replicas of a topic compared
 indicators     records of an experiment to performance, consistency and availability
 ============== ===========================================================================
 
-Each takes what it has to do as one value, tells how far it is (``tell``) and stops on request (``stop``). All
-of them work against any Kafka-compatible cluster.
+Each takes its job as one value, reports progress (``tell``) and stops on request (``stop``). All of them work
+with any Kafka-compatible cluster.
 """
 
 from tidelog.spark.pipelines.archive import Archive, ArchiveReport, archive, read_archive

@@ -47,10 +47,10 @@ class Archive:
     topics: Topics
     target: str
     decoding: Decoding | None = None
-    keeps_value: bool = True  # the bytes as they were, beside what was decoded from them
+    keeps_value: bool = True  # the original bytes, beside what was decoded from them
     table_format: str = "parquet"
-    merge_bytes: int = 128 << 20  # files get about this size; 0: small files are left alone
-    every: str | None = None  # such as "10 seconds"; None: what is there now, and no more
+    merge_bytes: int = 128 << 20  # target size of files; 0: small files are not merged
+    every: str | None = None  # such as "10 seconds"; None: what is there now, then stop
 
     def __post_init__(self) -> None:
         if self.table_format not in TABLE_FORMATS:
@@ -73,7 +73,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveReport:
-    """What this run did; ``total`` counts all runs."""
+    """The result of this run; ``total`` counts all runs."""
 
     records: int
     undecodable: int
@@ -117,7 +117,7 @@ def _archive(spark: "SparkSession", job: Archive, stop: Event | None, tell: Tell
 
 
 def read_archive(spark: "SparkSession", target: str) -> "DataFrame":
-    """The records of an archive, whichever format it has."""
+    """The records of an archive in any format."""
     records = ParquetFiles(f"{target}/records")
     if records.is_delta():
         return spark.read.format("delta").load(records.path)

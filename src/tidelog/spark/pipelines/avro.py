@@ -1,8 +1,7 @@
-"""Avro values as JSON text, and Avro schemas as Spark's: what decoding needs where Spark's own module is not
-there.
+"""Avro values as JSON text, and Avro schemas as Spark's: decoding without Spark's own module.
 
 Spark decodes Avro only with a jar that is not part of the ``pyspark`` package. Here fastavro decodes in the
-Python workers, and Spark's JSON reader makes the columns, so JSON and Avro go the same way from there on.
+Python workers, and Spark's JSON reader creates the columns, so JSON and Avro share the rest of the path.
 """
 
 import base64
@@ -37,7 +36,7 @@ _LOGICAL = {
 
 
 def parse_schema(text: str) -> Any:
-    """The schema as fastavro wants it; refused where it is none, or no record."""
+    """The schema for fastavro; refused if it is invalid, or not a record."""
     try:
         import fastavro
     except ModuleNotFoundError:
@@ -45,13 +44,13 @@ def parse_schema(text: str) -> Any:
     try:
         said = json.loads(text)
     except ValueError as error:
-        raise OptionError(f"The Avro schema is no JSON: {error}.") from None
+        raise OptionError(f"The Avro schema is not valid JSON: {error}.") from None
     try:
         schema = fastavro.parse_schema(said)
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, KeyError, TypeError) as error:
-        raise OptionError(f"The Avro schema cannot be understood: {error!r}.") from None
+        raise OptionError(f"The Avro schema is invalid: {error!r}.") from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise OptionError("The Avro schema is no record; values must be records to become columns.")
+        raise OptionError("The Avro schema is not a record; only records can become columns.")
     return schema
 
 
@@ -88,7 +87,7 @@ def _type(schema: Any) -> str:
 
 
 def to_json(value: bytes | None, schema: Any, skipped_bytes: int) -> str | None:
-    """None where there is no value, or none of that schema."""
+    """None if there is no value, or it does not match the schema."""
     import fastavro
 
     if value is None:
@@ -97,7 +96,7 @@ def to_json(value: bytes | None, schema: Any, skipped_bytes: int) -> str | None:
     try:
         decoded = fastavro.schemaless_reader(stream, schema, None)
     except Exception:
-        # Whatever the bytes are: fastavro raises many things for those that do not fit.
+        # Whatever the bytes are: fastavro raises many kinds of errors for those that do not fit.
         return None
     if stream.read(1):
         return None

@@ -1,6 +1,6 @@
-"""Values that are JSON or Avro become columns; those that are not are set apart, never dropped.
+"""Values that are JSON or Avro become columns; undecodable ones are set apart, never dropped.
 
-Owns what "decodable" means. Spark itself decodes JSON; Avro is made JSON first
+Owns what "decodable" means. Spark itself decodes JSON; Avro is converted to JSON first
 (:mod:`tidelog.spark.pipelines.avro`).
 """
 
@@ -26,9 +26,7 @@ FORMATS = ("json", "avro", "confluent-avro")
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """What the values are: a format and a schema in its own language (Spark's DDL for JSON, JSON for
-    Avro).
-    """
+    """The values' format and schema in its own language (Spark's DDL for JSON, JSON for Avro)."""
 
     format: str
     schema: str
@@ -47,7 +45,7 @@ class Decoding:
             raise OptionError(f"The schema {path} cannot be read: {error.strerror}.") from None
 
     def apply(self, records: "DataFrame") -> "DataFrame":
-        """With a column :data:`DECODED`; :func:`split` sets apart what it could not be made of."""
+        """With a column :data:`DECODED`; :func:`split` separates rows without it."""
         from pyspark.sql import functions
 
         text, columns = self._as_json()
@@ -64,7 +62,7 @@ class Decoding:
         )
 
     def _as_json(self) -> "tuple[Column, str]":
-        """The value as text of JSON, null where it cannot be; and the columns it has."""
+        """The value as JSON text, null if undecodable; and its columns."""
         from pyspark.sql import functions
         from pyspark.sql.pandas.functions import arrow_udf
 
@@ -81,7 +79,7 @@ class Decoding:
 
 
 def split(decoded: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
-    """(those that could be decoded, or have no value; the others, as they came)."""
+    """(rows that were decoded, or have no value; the others, unchanged)."""
     from pyspark.sql import functions
 
     good = decoded.where(~functions.col(_BROKEN)).drop(_BROKEN)

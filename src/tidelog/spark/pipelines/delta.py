@@ -1,9 +1,8 @@
 """Delta tables to which a micro-batch is added once, and whose small files are merged; or why there can be
 none, in one sentence.
 
-Delta is a jar that comes from elsewhere, made for one version of Spark. This module knows what a session
-needs to use it (:data:`SETTINGS`) and how it looks when it is missing or does not fit; everything else about
-tables is Delta's.
+Delta is a separate jar, built for one version of Spark. This module knows what a session needs to use it
+(:data:`SETTINGS`) and the symptoms if it is missing or does not fit; everything else about tables is Delta's.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +24,7 @@ SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
-# What the JVM says where a jar was made for another version of what it calls.
+# The JVM's errors for a jar that was built for another version of what it calls.
 _MISFITS = (
     "NoSuchMethodError",
     "NoSuchFieldError",
@@ -37,25 +36,25 @@ _MISFITS = (
 
 
 class DeltaUnusable(OptionError):
-    """Delta tables were asked for and cannot be had; the message says what to do."""
+    """Delta tables were requested and are not available; the message says what to do."""
 
 
 class DeltaTable:
-    """Picklable. ``application`` is the name under which Delta counts the batches it was given."""
+    """Picklable. ``application`` is the name under which Delta counts its batches."""
 
     def __init__(self, path: str, application: str) -> None:
         self.path = path
         self._application = application
 
     def prepare(self, spark: "SparkSession") -> None:
-        """:class:`DeltaUnusable` now rather than in the middle."""
+        """Raise :class:`DeltaUnusable` now rather than in the middle."""
         version = _spark_version(spark)
         try:
             _ = spark.read.format("delta").load(self.path).schema
         except (PySparkException, Py4JError) as failure:
             if "DATA_SOURCE_NOT_FOUND" in str(failure):
                 raise DeltaUnusable(
-                    f"Delta tables need Delta's jar for Spark {version}, which this session has not: add "
+                    f"Delta tables need Delta's jar for Spark {version}, which this session lacks: add "
                     f"--conf spark.jars.packages=io.delta:delta-spark_{version}_2.13:RELEASE, "
                     "or write Parquet if there is no release for this Spark yet."
                 ) from None
@@ -66,7 +65,7 @@ class DeltaTable:
             )
 
     def add(self, rows: "DataFrame", batch_id: int, partition_by: Iterable[str]) -> None:
-        """The rows of a micro-batch, unless they are there."""
+        """Add the rows of a micro-batch, unless they are there."""
         (
             rows.write.format("delta")
             .mode("append")
@@ -78,14 +77,14 @@ class DeltaTable:
         )
 
     def row_total(self, spark: "SparkSession") -> int:
-        """From Delta's own notes: no file is opened."""
+        """From Delta's own log: no file is opened."""
         return self._load(spark).count() if self._exists() else 0
 
     def file_total(self, spark: "SparkSession") -> int:
         return len(self._load(spark).inputFiles()) if self._exists() else 0
 
     def merge(self, spark: "SparkSession", *, target_bytes: int) -> int:
-        """Make fewer files of those smaller than half of ``target_bytes``; how many are gone."""
+        """Merge files smaller than half of ``target_bytes``; returns how many are gone."""
         if not self._exists():
             return 0
         spark.conf.set("spark.databricks.delta.optimize.minFileSize", target_bytes // 2)
@@ -102,7 +101,7 @@ class DeltaTable:
 
 @contextmanager
 def misfits_explained(spark: "SparkSession") -> Iterator[None]:
-    """Delta's jar and Spark are of different versions: that shows only once Delta is at work."""
+    """Delta's jar and Spark have different versions: that shows only once Delta is used."""
     try:
         yield
     except (PySparkException, Py4JError) as failure:
@@ -113,7 +112,7 @@ def misfits_explained(spark: "SparkSession") -> Iterator[None]:
         version = _spark_version(spark)
         raise DeltaUnusable(
             f"Delta's jar does not fit Spark {version} ({found}): the one for it is called "
-            f"delta-spark_{version}_2.13; take a Spark for which there is one, or write Parquet."
+            f"delta-spark_{version}_2.13; use a Spark version for which there is one, or write Parquet."
         ) from failure
 
 

@@ -33,8 +33,8 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# As many files a task may have open before Spark sorts its rows by directory first, which costs more than
-# writing them: a task has one topic, and its rows are of a few days.
+# The number of files a task may have open before Spark sorts its rows by directory first, which costs more
+# than writing them: a task has one topic, and its rows are of a few days.
 _OPEN_FILES = 4
 _OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
 
@@ -43,7 +43,7 @@ _PART = re.compile(r"part-(\d+)-.*?(?:-?c(\d+))?\.(?:\w+\.)?parquet$")
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What one micro-batch put there."""
+    """What one micro-batch added."""
 
     batch_id: int
     rows: int
@@ -54,7 +54,7 @@ class Added:
 class Merge:
     """Files that become one (or a few), all of one directory."""
 
-    add: dict[str, str]  # from the place aside to the final place, relative to the table
+    add: dict[str, str]  # from the staging path to the final path, relative to the table
     remove: list[str]
 
 
@@ -81,7 +81,7 @@ class ParquetFiles:
     # -- adding ----------------------------------------------------------------------------
 
     def add(self, rows: "DataFrame", batch_id: int, partition_by: Iterable[str]) -> Added:
-        """The rows of a micro-batch, unless they are there."""
+        """Add the rows of a micro-batch, unless they are there."""
         note = f"_batches/{batch_id}.json"
         if self._exists(note):
             return Added(**self._read_json(note))
@@ -106,11 +106,11 @@ class ParquetFiles:
         return sorted(one for one in self._parquet("") if not one.startswith("_"))
 
     def is_delta(self) -> bool:
-        """Whether somebody else looks after this directory."""
+        """Whether another program manages this directory."""
         return self._exists("_delta_log")
 
     def row_total(self, spark: "SparkSession") -> int:
-        """By the notes about batches: no file is opened."""
+        """From the notes about batches: no file is opened."""
         return sum(one.rows for one in self.batches())
 
     def file_total(self, spark: "SparkSession") -> int:
@@ -122,10 +122,10 @@ class ParquetFiles:
     # -- merging ---------------------------------------------------------------------------
 
     def merge(self, spark: "SparkSession", *, target_bytes: int) -> int:
-        """Make fewer files of those smaller than half of ``target_bytes``; how many are gone.
+        """Merge files smaller than half of ``target_bytes``; returns how many are gone.
 
-        One after the other, without sorting: the rows of each are in the order of their partition already,
-        and a sort would cost more than all the rest.
+        Concatenated without sorting: the rows of each are already in the order of their partition, and a sort
+        would cost more than all the rest.
         """
         self.finish_merges()
         removed = 0
@@ -145,7 +145,7 @@ class ParquetFiles:
         return removed
 
     def finish_merges(self) -> None:
-        """Carry out what an earlier run had begun."""
+        """Finish what an earlier run had begun."""
         for plan in self._names("_merges"):
             if plan.endswith(".json"):
                 self._carry_out(plan)
@@ -191,7 +191,7 @@ class ParquetFiles:
         return [one for one in self._names(directory, recursive=True) if one.endswith(".parquet")]
 
     def _moved_before(self, batch_id: int) -> list[str]:
-        """By a run of the batch that died while it moved."""
+        """By a run of the batch that died while it moved files."""
         prefix = f"batch-{batch_id:08}-"
         return [one for one in self.files() if one.rpartition("/")[2].startswith(prefix)]
 
@@ -212,7 +212,7 @@ class ParquetFiles:
             return value
 
     def _write_json(self, name: str, value: dict[str, Any]) -> None:
-        """Aside first: a file that is there is whole."""
+        """Aside first: an existing file is complete."""
         filesystem, _ = self._where
         filesystem.create_dir(self._full(name).rpartition("/")[0], recursive=True)
         aside = self._full(f"{name}.new")
@@ -227,7 +227,7 @@ class ParquetFiles:
 
 def _write_unsorted(rows: "DataFrame", partition_by: list[str], path: str) -> None:
     settings = rows.sparkSession.conf
-    # The session of a micro-batch is its query's own, and a user's choice stays.
+    # A micro-batch has its query's own session, and a user's choice stays.
     if partition_by and settings.get(_OPEN_FILES_SETTING, "0") == "0":
         settings.set(_OPEN_FILES_SETTING, str(_OPEN_FILES))
     writer = rows.write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")

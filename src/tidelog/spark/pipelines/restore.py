@@ -1,8 +1,8 @@
-"""Tables back to topics: the records of an archive, as they were, in the order they had.
+"""Tables back to topics: the records of an archive, unchanged and in order.
 
-Owns where records go: to the topic and partition they came from, or to another topic, by key. Each file's
-worth of records is written in a transaction of its own and all of them are committed at the end, so a restore
-that fails leaves nothing behind that readers of committed records would see.
+Owns where records go: to the topic and partition they came from, or to another topic, by key. The records of
+each file are written in a transaction of their own and all are committed at the end, so a failed restore
+leaves nothing that ``read_committed`` readers would see.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Restore:
 
     source: str
     bootstrap: str
-    topic: str | None = None  # another topic for all of them; None: each to the one it came from
+    topic: str | None = None  # another topic for all of them; None: each to its own
     where: str = ""  # a condition in SQL, such as "date >= '2026-05-01'"
     keeps_partitions: bool = True  # False: partitions by key, for a topic with another number of them
     exactly_once: bool = True
@@ -37,7 +37,7 @@ class RestoreReport:
 
 
 def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) -> RestoreReport:
-    """Write the records; raises where the archive has none."""
+    """Write the records; raises if the archive has none."""
     rows = _chosen(spark, job)
     counts = {row["topic"]: row["count"] for row in rows.groupBy("topic").count().collect()}
     if not counts:
@@ -46,7 +46,7 @@ def restore(spark: "SparkSession", job: Restore, *, tell: Tell = tell_nobody) ->
         )
     total = sum(counts.values())
     tell(Progress(0, 0.0, 0, f"of {total} records"))
-    # One task for each partition of a topic: nothing else keeps the order.
+    # One task for each partition of a topic, to keep the order.
     ordered = rows.repartition(max(_partitions(rows), 1), "topic", "partition").sortWithinPartitions(
         "topic", "partition", "offset"
     )

@@ -1,7 +1,7 @@
-"""Streaming queries run to their end, or until somebody asks them to stop; what they do meanwhile is told.
+"""Runs streaming queries to their end, or until they are stopped; reports their progress.
 
-Owns the waiting. A stop loses nothing: what a micro-batch had not finished is done again from the checkpoint
-the next time.
+Owns the waiting. A stop loses nothing: an unfinished micro-batch is repeated from the checkpoint the next
+time.
 """
 
 import time
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 POLL_S = 0.25
 
 # Spark gives a Python process ten seconds to start, of which its own imports take one to four seconds of CPU:
-# a busy machine exceeds that, the query fails, and nothing is wrong with it.
+# a busy machine exceeds that, and the query fails although nothing is wrong with it.
 _TOO_BUSY = "Python worker failed to connect back"
 PATIENCE_S = 300.0
 PAUSE_S, PAUSE_MAX_S = 2.0, 15.0
@@ -27,7 +27,7 @@ PAUSE_S, PAUSE_MAX_S = 2.0, 15.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a pipeline is."""
+    """A pipeline's progress."""
 
     rows: int  # since it was started
     rows_per_second: float  # of the last step
@@ -49,7 +49,7 @@ Tell = Callable[[Progress], None]
 
 
 def tell_nobody(progress: Progress) -> None:
-    """For callers who do not want to know."""
+    """For callers that do not need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ def run(
     stop: Event | None = None,
     tell: Tell = tell_nobody,
 ) -> Outcome:
-    """Run queries over what is there now, one after the other; or with ``every`` (such as ``10 seconds``)
-    side by side, until ``stop`` is set.
+    """Run queries over what is there now, one after another; or with ``every`` (such as ``10 seconds``) in
+    parallel, until ``stop`` is set.
 
-    The first one is the one that is told of; if one fails, all end.
+    Progress is reported for the first one; if one fails, all end.
     """
     counter = _Counter(tell)
     asked = stop or Event()
@@ -88,7 +88,7 @@ def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "
             if query := restarts.start(writer):
                 queries.append(query)
         while not stop.is_set():
-            # Seen once in a turn: a query that ends after its failure was asked for has not ended well yet.
+            # Read once per iteration: a query that ends after its failure was checked has not ended well yet.
             ended = [number for number, query in enumerate(queries) if not query.isActive]
             failures = [(number, failure) for number in ended if (failure := queries[number].exception())]
             for number, failure in failures:
@@ -100,7 +100,7 @@ def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "
             if counter is not None:
                 counter.take(queries[0].recentProgress)
     finally:
-        # Also after a failure or Ctrl-C: nothing may go on in the background.
+        # Also after a failure or Ctrl-C: nothing may continue in the background.
         for query in queries:
             query.stop()
     if counter is not None and queries:
@@ -108,12 +108,12 @@ def _run_together(writers: "Sequence[DataStreamWriter]", stop: Event, counter: "
 
 
 class _Restarts:
-    """Queries are started again after a failure that has nothing to do with them, and not for ever."""
+    """Restarts queries after a failure that is not their own, for a limited time."""
 
     def __init__(self, stop: Event) -> None:
         self._stop = stop
         self._pause_s = PAUSE_S
-        # Of a row of failures: each at most PATIENCE_S after the one before.
+        # Of a series of failures: each at most PATIENCE_S after the one before.
         self._first = self._last = float("-inf")
 
     def start(self, writer: "DataStreamWriter") -> "StreamingQuery | None":
@@ -137,13 +137,14 @@ class _Restarts:
         self._last = now
         if now - self._first >= PATIENCE_S:
             raise MachineTooBusy from failure
-        # The process that was too slow goes on with its imports: beside it the next one would be too.
+        # The process that was too slow continues its imports: another one beside it would be too slow as
+        # well.
         self._stop.wait(self._pause_s)
         self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
 
 
 class _Counter:
-    """Adds up what each micro-batch read; Spark tells of the last hundred again and again."""
+    """Sums what each micro-batch read; Spark reports the last hundred again and again."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

@@ -1,8 +1,8 @@
-"""The Spark session a pipeline runs on: embedded, on a cluster, or behind Spark Connect; the same code on all
+"""The Spark session of a pipeline: embedded, on a cluster, or behind Spark Connect; the same code on all
 three.
 
-Owns how a session comes into being and what it needs to know of Tidelog. A pipeline takes any session that it
-is given: this is for the command line and for those who have none yet.
+Owns how a session is created and its settings for Tidelog. A pipeline accepts any session: this is for the
+command line and for callers without one.
 """
 
 import os
@@ -30,9 +30,9 @@ def open_session(
     remote: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> "SparkSession":
-    """A session on ``master`` (this machine unless told) or on the Spark Connect server at ``remote``.
+    """A session on ``master`` (by default this machine) or on the Spark Connect server at ``remote``.
 
-    ``settings`` are Spark's own and win over the defaults.
+    ``settings`` are Spark's own and override the defaults.
     """
     from pyspark.sql import SparkSession
 
@@ -41,7 +41,7 @@ def open_session(
     else:
         require_java()
         if master is None or master.startswith("local"):
-            # A cluster's executors have a Python of their own, elsewhere perhaps.
+            # A cluster's executors may have a Python of their own.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master(master or "local[*]").appName(name)
         for key, value in _QUIET.items():

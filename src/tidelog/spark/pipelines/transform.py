@@ -1,8 +1,8 @@
 """SQL over topics, continuously: from topics to a topic or a table, exactly once.
 
-Owns what runs; what a file may say is :mod:`tidelog.spark.pipelines.transform_file`'s business. Every source
-is a view with its topic's columns, its value decoded to columns of its own where a schema is given. Values
-that the schema does not fit go to a table beside the checkpoint and are counted.
+Owns what runs; the file format is in :mod:`tidelog.spark.pipelines.transform_file`. Every source is a view
+with its topic's columns, its value decoded to columns if a schema is given. Values that do not match the
+schema go to a table beside the checkpoint and are counted.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class TransformReport:
 def transform(
     spark: "SparkSession", job: Transform, *, stop: Event | None = None, tell: Tell = tell_nobody
 ) -> TransformReport:
-    """Run the SQL over what came since the last time, or on and on."""
+    """Run the SQL over what is new since the last time, or continuously."""
     views = {name: _view(spark, source) for name, source in job.sources.items()}
     for name, view in views.items():
         view.createOrReplaceTempView(name)
@@ -100,7 +100,7 @@ def _view(spark: "SparkSession", source: Source) -> "DataFrame":
 
 
 def _set_apart(spark: "SparkSession", job: Transform, name: str, source: Source) -> "DataStreamWriter":
-    """A query of its own for what cannot be decoded: the SQL may drop or join rows, this must not."""
+    """A separate query for undecodable values: the SQL may drop or join rows, this must not."""
     if source.decoding is None:
         raise OptionError(f"The source {name} has nothing to decode.")
     _, broken = split(source.decoding.apply(source.topics.read_stream(spark, includeHeaders="true")))

@@ -1,7 +1,7 @@
-"""The file that says what a transformation does: YAML with the SQL in it, or SQL with the YAML in its first
+"""The file that describes a transformation: YAML with the SQL in it, or SQL with the YAML in its first
 comment.
 
-Owns the words that may stand in it, and says which one is wrong. See docs/spark-pipelines.md for examples.
+Owns the allowed keys, and reports wrong ones. See docs/spark-pipelines.md for examples.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _OUTPUT = ("topic", "table", "key", "mode", "options")
 
 
 def read_transform(path: str, *, bootstrap: str) -> Transform:
-    """``bootstrap`` is the cluster of everything that does not name one."""
+    """``bootstrap`` is the default cluster."""
     try:
         text = Path(path).read_text()
     except OSError as error:
@@ -51,9 +51,9 @@ def _loaded(text: str, name: str) -> dict[str, Any]:
     try:
         said = yaml.safe_load(comment)
     except yaml.YAMLError as error:
-        raise OptionError(f"{name} is no YAML: {' '.join(str(error).split())}.") from None
+        raise OptionError(f"{name} is not valid YAML: {' '.join(str(error).split())}.") from None
     if not isinstance(said, dict):
-        raise OptionError(f"{name} says nothing; it needs sources, output and checkpoint.")
+        raise OptionError(f"{name} is empty; it needs sources, output and checkpoint.")
     return {**said, "sql": sql} if sql.strip() else said
 
 
@@ -89,7 +89,7 @@ def _output(said: Any, where: str) -> Output:
 def _options(said: Mapping[str, Any], where: str) -> dict[str, str]:
     options = said.get("options", {})
     if not isinstance(options, dict):
-        raise OptionError(f"{where}.options is no list of names with values.")
+        raise OptionError(f"{where}.options is not a mapping of names to values.")
     return {
         str(key): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in options.items()
@@ -98,7 +98,7 @@ def _options(said: Mapping[str, Any], where: str) -> dict[str, str]:
 
 def _check(said: Any, allowed: Iterable[str], where: str, needed: Iterable[str] = ()) -> None:
     if not isinstance(said, dict):
-        raise OptionError(f"{where} is no list of names with values.")
+        raise OptionError(f"{where} is not a mapping of names to values.")
     for word in said:
         if word not in allowed:
             raise OptionError(f"{where} has no {word!r}; there are {', '.join(allowed)}.")

@@ -1,13 +1,13 @@
 """Topics to DataFrames: batch reads and streams.
 
 ======== ==================================================================================
-columns  the columns, and which of them a query wants
-settings what the options ask for
-planning partitions and offsets, asked of the cluster by Spark's driver
+columns  the columns, and which of them a query selects
+settings the options
+planning partitions and offsets, requested from the cluster by Spark's driver
 ranges   ranges of offsets as tasks
 batch    the reader of ``spark.read``; ``filters`` takes what Spark pushes down
-stream   the reader of ``spark.readStream``; ``limits`` shares out its micro-batches
-tasks    what a task does with its range; ``loss`` tells what is gone
+stream   the reader of ``spark.readStream``; ``limits`` divides its micro-batches
+tasks    what a task does with its range; ``loss`` reports missing records
 batches  fetched bytes to record batches of Arrow; ``inflating`` opens compressed ones
 ======== ==================================================================================
 """

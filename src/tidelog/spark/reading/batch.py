@@ -1,4 +1,4 @@
-"""The reader behind ``spark.read``: offsets are settled once, when the query is planned."""
+"""The reader behind ``spark.read``: offsets are fixed when the query is planned."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class _PushFilters:
-    """``pushFilters`` of a reader, in a form that is right whether Spark pushes filters down or not.
+    """``pushFilters`` of a reader, in a form that works whether Spark pushes filters down or not.
 
     While ``spark.sql.python.filterPushdown.enabled`` is false, its default, Spark refuses a reader that
-    overrides the method, and tells so by ``__func__``; where the setting is true, Spark just calls it.
+    overrides the method, which it detects by ``__func__``; if the setting is true, Spark just calls it.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -63,7 +63,7 @@ class TidelogReader(DataSourceReader):
         return read_task(partition, self._schema, self._settings.task)
 
     def _check(self, planner: Planner, found: list[TopicPartition], start: Offsets, end: Offsets) -> None:
-        """Offsets that a user named must be there, or a task would wait for what never comes."""
+        """Offsets that a user named must exist, or a task would wait for ever."""
         named = self._settings.start.each is not None or self._settings.end.each is not None
         if not named:
             return
@@ -85,7 +85,7 @@ class TidelogReader(DataSourceReader):
                 )
 
     def _narrow(self, planner: Planner, start: Offsets, end: Offsets) -> None:
-        """Leave out what the filters leave out."""
+        """Apply the filters."""
         pushed = self._pushed
         since: Offsets = {}
         if pushed.since_ms is not None:

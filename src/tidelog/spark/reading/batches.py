@@ -1,8 +1,8 @@
 """Fetched bytes to record batches of Arrow: which of Kafka's batches count, opened and checked.
 
-Owns the rules about whole batches: the CRC, control batches, aborted transactions, compression, and how many
-rows go together. No Python runs per record. For plain batches it hardly runs per batch: the loops take all of
-an answer at once, and only its CRCs are checked one by one.
+Owns the rules about whole batches: the CRC, control batches, aborted transactions, compression, and the rows
+per Arrow batch. No Python runs per record. For plain batches it hardly runs per batch: the loops process a
+whole response at once, and only its CRCs are checked one by one.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from tidelog.spark.kernel.columns import TABLE_ROWS, BrokenRecords, ColumnBuilde
 from tidelog.spark.reading.inflating import FULL_BYTES, Inflater
 
 ROWS_FULL = 64_000
-"""As many rows as should go together, where small batches are gathered."""
+"""The number of rows to gather from small batches."""
 
 _SPECIAL = layout.CODEC_MASK | layout.TRANSACTIONAL_MASK | layout.CONTROL_MASK
 
@@ -31,11 +31,11 @@ _PROBLEMS = {
 
 
 class CorruptRecords(Exception):
-    """Bytes that a broker served and that are not what they should be; the message says where."""
+    """A broker served invalid bytes; the message says where."""
 
 
 class BatchDecoder:
-    """Decodes the answers for one range of one partition, in order."""
+    """Decodes the responses for one range of one partition, in order."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class BatchDecoder:
         self._gathered = Table()
 
     def outline(self, answer: FetchedPartition) -> int | None:
-        """Take up an answer; the offset at which to go on, or None if no whole batch was in it."""
+        """Add a response; returns the offset at which to continue, or None if it had no whole batch."""
         records = answer.records
         self._answer = answer
         self._tables = []
@@ -76,12 +76,12 @@ class BatchDecoder:
             if stop in _PROBLEMS:
                 raise CorruptRecords(f"A batch of {self._name} {_PROBLEMS[stop]}.")
             return None
-        # Whatever is wrong behind whole batches will stand at the beginning of a later answer.
+        # An error after whole batches will be at the beginning of a later response.
         last = self._tables[-1]
         return last.row(last.count - 1)[s.LAST_OFFSET] + 1
 
     def decode(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the answer that was taken up last."""
+        """The rows of the response that was added last."""
         aborted = _Aborted(self._answer.aborted)
         for table in self._tables:
             if self._check_crcs:
@@ -101,7 +101,7 @@ class BatchDecoder:
 
     def _built(self, table: Table, records: int, size: int) -> Iterator[pa.RecordBatch]:
         try:
-            # A record takes seven bytes at least: a count beyond that is a lie, and not believed.
+            # A record takes seven bytes at least: a larger count is false, and not trusted.
             rows_max = min(records, size // 7)
             batch = self._builder.build(table, rows_max, size, self._start_offset, self._end_offset)
         except BrokenRecords as broken:
@@ -173,9 +173,9 @@ class BatchDecoder:
 
 
 class _Aborted:
-    """Whose transactional batches do not count, as one goes through the batches of an answer.
+    """Whose transactional batches do not count, in the order of a response's batches.
 
-    A broker names the aborted transactions that reach into what it answers, so nothing is carried over.
+    A broker names the aborted transactions that reach into its response, so nothing is carried over.
     """
 
     def __init__(self, transactions: Sequence[tuple[int, int]]) -> None:

@@ -1,4 +1,4 @@
-"""The columns of the source, those of Spark's own Kafka source, and which of them a query wants."""
+"""The columns of the source, those of Spark's own Kafka source, and which of them a query selects."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ COLUMNS: dict[str, DataType] = {
 
 
 def default_schema(given: Mapping[str, str]) -> StructType:
-    """What a query gets that names no schema: all columns, or those of the option ``columns``."""
+    """The schema of a query that names none: all columns, or those of the option ``columns``."""
     options = Options(given)
     include_headers = options.flag("includeHeaders", False)
     named = options.text("columns")
@@ -54,7 +54,7 @@ def _column(name: str) -> str:
 
 
 def check_schema(schema: StructType) -> None:
-    """A user's schema chooses columns; it cannot give them other types."""
+    """A user's schema selects columns; it cannot change their types."""
     for field in schema.fields:
         expected = COLUMNS.get(field.name)
         if expected is None:

@@ -1,7 +1,7 @@
-"""Filters that Spark hands down, turned into fewer topics, partitions and offsets to read.
+"""Filters that Spark pushes down, as fewer topics, partitions and offsets to read.
 
-A filter on topic, partition or offset is kept to exactly, so Spark need not look again. One on the timestamp
-only says where to begin: from the first record that is as young, all are read, and Spark filters them.
+A filter on topic, partition or offset is applied exactly, so Spark need not check again. One on the timestamp
+only moves the start: all records from the first one that is not older are read, and Spark filters them.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 
 @dataclass
 class Pushed:
-    """What the filters that were taken over leave to be read; picklable."""
+    """What the accepted filters leave to be read; picklable."""
 
     topics: frozenset[str] | None = None  # None: any
     partitions: frozenset[int] | None = None
@@ -33,7 +33,7 @@ class Pushed:
     since_ms: int | None = None
 
     def take(self, filters: Sequence[Filter]) -> list[Filter]:
-        """Take over what can be; what Spark must still look at is returned."""
+        """Accept the supported filters; returns those that Spark must still apply."""
         return [one for one in filters if not self._take(one)]
 
     def allows(self, topic: str, partition: int) -> bool:
@@ -84,12 +84,12 @@ class Pushed:
         if not isinstance(one, EqualTo | GreaterThan | GreaterThanOrEqual) or not isinstance(value, datetime):
             return
         moment = value if value.tzinfo is not None else value.astimezone(UTC)
-        # Records carry milliseconds: rounding down keeps those of the same millisecond.
+        # Records have milliseconds: rounding down keeps those of the same millisecond.
         self.since_ms = _larger(self.since_ms, max(int(moment.timestamp() * 1000), 0))
 
 
 def _span(one: Filter, value: Any) -> tuple[int | None, int | None] | None:
-    """(first, behind the last) of the whole numbers that a comparison lets through; None: not a span."""
+    """(first, after the last) of the whole numbers that match a comparison; None: not a range."""
     if type(value) is not int:
         return None
     if isinstance(one, EqualTo):

@@ -1,7 +1,7 @@
-"""Compressed batches, opened one behind the other into memory that is used again and again.
+"""Compressed batches, opened one after another into memory that is reused.
 
-Owns the room they are opened into: it starts small, grows for a batch that needs more, and never past a
-limit, because a few kilobytes can claim to be gigabytes.
+Owns that memory: it starts small, grows for a batch that needs more, and never exceeds a limit, because a few
+kilobytes can claim to be gigabytes.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from tidelog.protocol.codecs import MAX_DECOMPRESSED_BYTES, Codec, decompress
 from tidelog.spark.kernel.slots import PADDING_BYTES
 
 FULL_BYTES = 4 << 20
-"""As much as should come together before it is made into columns."""
+"""The amount to gather before it is converted to columns."""
 
 _FIRST_ROOM_BYTES = 2 * FULL_BYTES
 _NO_ROOM = "failed to write whole buffer"  # how cramjam says so
@@ -30,11 +30,11 @@ class Inflater:
         return self.used == 0
 
     def clear(self) -> None:
-        """What was opened has been made into columns."""
+        """Everything opened has been converted to columns."""
         self.used = 0
 
     def inflate(self, codec: int, payload: memoryview) -> tuple[int, int] | None:
-        """(address of the first byte, address behind the last); None: there is no room, clear it first."""
+        """(address of the first byte, address after the last); None: there is no room, clear it first."""
         while True:
             size = self._into_room(codec, payload)
             if size is not None:
@@ -54,7 +54,7 @@ class Inflater:
         self.used = 0
 
     def _into_room(self, codec: int, payload: memoryview) -> int | None:
-        """How many bytes it became; None: more than there is room for."""
+        """The decompressed size; None: more than there is room for."""
         room = memoryview(self._room)[self.used : self._size]
         decompress_into = _straight(codec)
         if decompress_into is None:
@@ -74,7 +74,7 @@ class Inflater:
 
 
 def _straight(codec: int) -> Callable[[Any, Any], int] | None:
-    """What opens a codec straight into memory that is there; snappy's framing knows no such thing."""
+    """Opens a codec straight into existing memory, which snappy's framing does not support."""
     import cramjam
 
     straight: dict[int, Any] = {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}

@@ -1,4 +1,4 @@
-"""How a limit on a whole micro-batch is shared out among partitions."""
+"""Divides the limit of a micro-batch among partitions."""
 
 from math import ceil
 
@@ -6,7 +6,7 @@ from tidelog.spark.reading.planning import Offsets
 
 
 def share(begin: Offsets, end: Offsets, limit: int) -> Offsets:
-    """New ends, together about ``limit`` further than the begins: each partition by its backlog.
+    """New ends, together about ``limit`` after the starts: each partition by its backlog.
 
     A partition with anything to read gets at least one record, so that none starves.
     """

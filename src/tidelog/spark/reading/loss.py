@@ -1,10 +1,10 @@
-"""Records that were to be read and are gone: an error or a warning, as ``failOnDataLoss`` says."""
+"""Records that should be read and are gone: an error or a warning, as ``failOnDataLoss`` says."""
 
 from tidelog.spark.options import warn_once
 
 
 class DataLoss(Exception):
-    """Records that the query was to read are gone."""
+    """Records that the query should read are gone."""
 
 
 def tell_loss(what: str, fails: bool, error: Exception | None = None) -> None:

@@ -1,6 +1,6 @@
-"""From what a query asks for to offsets: which partitions there are, and where each begins and ends.
+"""From a query's options to offsets: which partitions exist, and where each begins and ends.
 
-Runs in Spark's driver. Owns the questions to the cluster; what to do with the answers is up to the readers.
+Runs in Spark's driver. Owns the requests to the cluster; readers decide what to do with the responses.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class Planner:
-    """Answers about one cluster for one reader."""
+    """Metadata and offsets of one cluster for one reader."""
 
     def __init__(self, cluster: Cluster, settings: ReadSettings) -> None:
         self._cluster = cluster
@@ -23,7 +23,7 @@ class Planner:
         self._read_committed = settings.task.fetch.read_committed
 
     def partitions(self) -> list[TopicPartition]:
-        """Those that are chosen, in order; :class:`UnknownTopic` for one that was named and is not there."""
+        """The selected topics, in order; :class:`UnknownTopic` for one that was named and does not exist."""
         choice = self._settings.choice
         if choice.pattern is not None:
             known = self._cluster.known_topics(None)
@@ -47,7 +47,7 @@ class Planner:
         return self._cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Ends of what may be read: with ``read_committed``, of what is decided."""
+        """Ends of what may be read: with ``read_committed``, the last stable offset."""
         wanted = dict.fromkeys(partitions, LATEST)
         return self._cluster.list_offsets(wanted, read_committed=self._read_committed)
 
@@ -67,12 +67,12 @@ class Planner:
         return offsets | self.latest(too_young)
 
     def younger_than(self, partitions: list[TopicPartition], time_ms: int) -> Offsets:
-        """The first offset of each that is as young; the end, where none is."""
+        """The first offset of each that is not older; the end, if there is none."""
         offsets, too_young = self._resolve(Edge("timestamp", At.TIME, everywhere=time_ms), partitions)
         return offsets | self.latest(too_young)
 
     def _resolve(self, edge: Edge, partitions: list[TopicPartition]) -> tuple[Offsets, list[TopicPartition]]:
-        """(offsets, partitions without a record of the time asked for)."""
+        """(offsets, partitions without a record of the requested time)."""
         wanted = self._wanted(edge, partitions)
         if edge.at is At.TIME:
             listed = self._cluster.list_offsets(wanted)
@@ -91,7 +91,7 @@ class Planner:
 
 
 def _same_partitions(option: str, named: set[TopicPartition], there: set[TopicPartition]) -> None:
-    """A partition left out by mistake would be left out in silence; one too many is a typing error."""
+    """A partition left out by mistake would be skipped silently; one too many is a typing error."""
     for wrong, what in (
         (there - named, "says nothing about {}; it must name all partitions"),
         (named - there, "names {}, which is not read; it must name the partitions that are, and only those"),

@@ -1,4 +1,4 @@
-"""Ranges of offsets as the tasks of a query: one per partition, or more where more are asked for."""
+"""Ranges of offsets as the tasks of a query: one per partition, or more on request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class TopicRange(InputPartition):
 def split(
     ranges: Sequence[TopicRange], min_partitions: int | None, max_records: int | None
 ) -> list[TopicRange]:
-    """Empty ranges gone; others cut into about ``min_partitions``, none above ``max_records``."""
+    """Without empty ranges; others split into about ``min_partitions``, none above ``max_records``."""
     parts = [one for one in ranges if one.size]
     if max_records is not None:
         parts = [piece for one in parts for piece in _cut(one, -(-one.size // max_records))]

@@ -1,6 +1,6 @@
-"""What the options of a read ask for, under the names of Spark's own Kafka source.
+"""The options of a read, under the names of Spark's own Kafka source.
 
-Owns which options there are, their defaults and what may not go together. Nothing here talks to a cluster.
+Owns the existing options, their defaults and which exclude each other. Nothing here talks to a cluster.
 """
 
 import re
@@ -54,11 +54,11 @@ class TaskSettings:
     client: ClientSettings
     fetch: FetchSettings
     fail_on_data_loss: bool
-    patience_ms: int  # how long to go on trying while nothing works
+    patience_ms: int  # how long to retry without success
 
 
 class At(Enum):
-    """What an offset is given by."""
+    """How an offset is given."""
 
     OFFSET = "offset"  # or EARLIEST or LATEST
     TIME = "time"  # milliseconds
@@ -68,7 +68,7 @@ class At(Enum):
 class Edge:
     """Where a read begins or ends."""
 
-    option: str  # that says so, for error messages
+    option: str  # the option's name, for error messages
     at: At = At.OFFSET
     everywhere: int | None = None  # the same for all partitions
     each: Mapping[TopicPartition, int] | None = None  # or one for each
@@ -125,7 +125,7 @@ def _refuse_out_of_place(options: Options, streaming: bool) -> None:
     for name in _ONLY_BATCH if streaming else _ONLY_STREAM:
         if name in options:
             kind, other = ("a stream", "a batch read") if streaming else ("a batch read", "a stream")
-            raise OptionError(f"Option {name} makes no sense for {kind}; it is for {other}.")
+            raise OptionError(f"Option {name} does not apply to {kind}, only to {other}.")
     if "path" in options:
         raise OptionError("load() takes no path here; option subscribe says which topics to read.")
 
@@ -134,7 +134,9 @@ def _choice(options: Options) -> Choice:
     chosen = [name for name in CHOOSERS if name in options]
     if len(chosen) != 1:
         given = " and ".join(chosen) or "none"
-        raise OptionError(f"Which topics? Exactly one of {', '.join(CHOOSERS)} is needed; given: {given}.")
+        raise OptionError(
+            f"The topics are missing: exactly one of {', '.join(CHOOSERS)} is needed; given: {given}."
+        )
     if chosen == ["assign"]:
         return Choice(assigned=tuple(options.partition_lists("assign")))
     text = options.required(chosen[0], "orders")
@@ -146,7 +148,9 @@ def _choice(options: Options) -> Choice:
     try:
         re.compile(text)
     except re.error as error:
-        raise OptionError(f"Option subscribePattern is {text!r}, which is no pattern: {error}.") from None
+        raise OptionError(
+            f"Option subscribePattern is {text!r}, which is not a valid pattern: {error}."
+        ) from None
     return Choice(pattern=text)
 
 
@@ -165,7 +169,7 @@ def _end(options: Options) -> Edge:
 
 
 def _by_time(options: Options, which: str) -> Edge | None:
-    """A time for all partitions goes before times for each, as in Spark's own source."""
+    """A time for all partitions overrides times for each, as in Spark's own source."""
     if f"{which}Timestamp" in options:
         time_ms = options.whole(f"{which}Timestamp", 0)
         return Edge(f"{which}Timestamp", At.TIME, everywhere=time_ms)
@@ -193,7 +197,7 @@ def _min_offsets(options: Options) -> int | None:
 
 def _task(options: Options) -> TaskSettings:
     client = client_settings(options)
-    options.whole("fetchOffset.numRetries", 3)  # checked, though time is what counts here
+    options.whole("fetchOffset.numRetries", 3)  # checked, though only the time counts here
     options.whole("fetchOffset.retryIntervalMs", 10)
     fetch = FetchSettings(
         max_bytes=options.whole(

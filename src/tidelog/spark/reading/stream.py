@@ -1,7 +1,7 @@
-"""The reader behind ``spark.readStream``: micro-batches of offsets, as many as the limits let through.
+"""The reader behind ``spark.readStream``: micro-batches of offsets, within the limits.
 
-Offsets travel as ``{"topic": {"0": 23, "1": 7}}``, each the next one to read: the form of Spark's own source,
-in which checkpoints are written. Partitions that appear later are read from their beginning.
+Offsets have the form ``{"topic": {"0": 23, "1": 7}}``, each the next one to read, as in Spark's own source
+and its checkpoints. Partitions that appear later are read from their beginning.
 """
 
 import time
@@ -61,7 +61,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch_s: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_cluster": None}  # tasks make connections of their own
+        return self.__dict__ | {"_cluster": None}  # tasks open connections of their own
 
     # -- which offsets -------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is None:
             end = self._latest = planner.latest(self._there(planner))
         else:
-            # What was there when the query began: a second look may find less, never more.
+            # Those that existed when the query began: a second request may find fewer, never more.
             end = self._latest = self._target
         self._check_shrunk(begin, end)
         fresh = [one for one in end if one not in begin]
@@ -138,7 +138,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
 
     def _begin_fresh(self, planner: Planner, fresh: list[TopicPartition]) -> Offsets:
-        """Partitions that were not there when the query began: whatever they hold is new."""
+        """Partitions that did not exist when the query began: all their records are new."""
         return planner.earliest(fresh)
 
     def _check_shrunk(self, begin: Offsets, end: Offsets) -> None:
@@ -153,7 +153,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         tell_loss(what, self._settings.task.fail_on_data_loss, error)
 
     def _delays(self, begin: Offsets, end: Offsets) -> bool:
-        """Whether to wait for more, as minOffsetsPerTrigger and maxTriggerDelay ask for."""
+        """Whether to wait for more, for minOffsetsPerTrigger and maxTriggerDelay."""
         least = self._settings.min_offsets_per_trigger
         if least is None or self._target is not None:  # what is there now is all that will ever be read
             return False

@@ -1,4 +1,4 @@
-"""Where a task begins: what decodes its rows is loaded here, on the worker that runs it."""
+"""The entry of a task: the decoder is loaded here, on the worker that runs it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def read_task(
     partition: InputPartition, schema: StructType, settings: "TaskSettings"
 ) -> "Iterator[pa.RecordBatch]":
-    """The rows of one task. What decodes them is loaded here: a driver that only plans never needs it."""
+    """The rows of one task. The decoder is loaded here: a driver that only plans never needs it."""
     if not isinstance(partition, TopicRange):  # what Spark makes of "no partitions"
         return iter(())
     from pyspark.sql.pandas.types import to_arrow_schema

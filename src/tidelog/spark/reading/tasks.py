@@ -1,7 +1,7 @@
-"""What a task does: read one range of one partition, from first to last, as record batches of Arrow.
+"""What a task does: read one range of one partition as record batches of Arrow.
 
-Owns what happens when the log does not hold what was planned: records that were deleted meanwhile, a topic
-that is gone. ``failOnDataLoss`` decides between an error that says what is lost and going on without it.
+Owns what happens if the log does not hold what was planned: records that were deleted meanwhile, a deleted
+topic. ``failOnDataLoss`` decides between an error that says what is lost and continuing without it.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class _Rest:
     def __init__(
         self, cluster: Cluster, wanted: TopicRange, start: int, schema: pa.Schema, settings: TaskSettings
     ) -> None:
-        self.position = start  # everything before it has been handed out
+        self.position = start  # everything before it has been returned
         self._end = wanted.end_offset
         self._max_bytes = settings.fetch.max_bytes
         self._fetcher = PartitionFetcher(
@@ -58,14 +58,14 @@ class _Rest:
             following = self._decoder.outline(answer)
             if following is None:
                 if answer.records:
-                    # A broker that cannot send a part of a batch larger than allowed sends nothing whole.
+                    # A broker that cannot send a part of a batch larger than allowed sends nothing complete.
                     self._max_bytes *= 2
                 self._fetcher.wait("no whole batch came")
                 self._fetcher.ask(self.position, self._max_bytes)
                 continue
             following = max(following, self.position)
             if following < self._end:
-                # On its way while the records at hand are decoded and handed over.
+                # In flight while the current records are decoded and returned.
                 self._fetcher.ask(following)
             yield from self._decoder.decode()
             self.position = following
@@ -76,7 +76,7 @@ class _Rest:
 def _after_loss(
     cluster: Cluster, wanted: TopicRange, position: int, settings: TaskSettings, error: OffsetOutOfRange
 ) -> int:
-    """Where to go on behind what is lost."""
+    """Where to continue after lost records."""
     partition = (wanted.topic, wanted.partition)
     earliest = cluster.list_offsets({partition: EARLIEST})[partition]
     latest = cluster.list_offsets({partition: LATEST})[partition]

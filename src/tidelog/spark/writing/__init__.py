@@ -3,15 +3,15 @@
 ================== =====================================================================================
 settings           the options
 columns            Arrow columns as flat arrays
-places, loops      what the compiled loops are told, and the loops
+places, loops      arguments of the compiled loops, and the loops
 kernel             the loops behind plain calls
-encoder            open batches in bounded memory, sealed with checksum and sequence
+encoder            open batches in bounded memory, finished with checksum and sequence
 messages           the requests, as bytes
 sender             batches to leaders, in order, with retries
 task               the loop of one task
-coordinator        questions to the coordinators of transactions and groups
+coordinator        requests to the coordinators of transactions and groups
 transactions       exactly once: a transaction for each task, one decision for each micro-batch
-writers            what Spark calls
+writers            Spark's entry points
 ================== =====================================================================================
 """
 
@@ -40,7 +40,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> "StreamWriter":
-    """The writer of ``df.writeStream``. ``overwrite`` is Spark's word for the output mode ``complete``."""
+    """The writer of ``df.writeStream``. ``overwrite`` is Spark's name for the output mode ``complete``."""
     from tidelog.spark.writing.writers import StreamWriter
 
     return StreamWriter(_checked(options, schema, streaming=True))

@@ -39,7 +39,7 @@ from tidelog.spark.writing.kernel import BYTES, NUMBERS, BytesColumn, HeadersCol
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
-    """Refuse a schema that cannot be written; the message says which column and what it may be."""
+    """Refuse a schema that cannot be written; the message names the column and the allowed types."""
     found = {field.name.lower(): field.dataType for field in schema.fields}
     if "value" not in found:
         raise OptionError(f"There is no column 'value' to write; there are {', '.join(found) or 'none'}.")
@@ -72,7 +72,7 @@ _ALLOWED: dict[str, tuple[str, Callable[[DataType], bool]]] = {
 
 
 class ColumnReader:
-    """Turns Arrow batches into :class:`Rows`; topics get numbers in the order they are first met."""
+    """Turns Arrow batches into :class:`Rows`; topics are numbered in the order they first appear."""
 
     def __init__(self, topic: str | None, includes_headers: bool, now_ms: Callable[[], int]) -> None:
         self.topics: list[str] = [] if topic is None else [topic]
@@ -138,7 +138,7 @@ def _partitions(column: pa.Array) -> Any:
 
 def _headers(column: pa.Array) -> HeadersColumn:
     if column.null_count:
-        # Arrow lets a null list point at anything; filtered lists have offsets that can be trusted.
+        # Arrow lets a null list point at anything; filtered lists have valid offsets.
         empty: Sequence[Any] = []
         column = pc.fill_null(column, pa.scalar(empty, column.type))
     pairs = column.values

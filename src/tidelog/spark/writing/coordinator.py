@@ -1,7 +1,7 @@
-"""Questions to the coordinator of a transaction or a group, wherever it is by now.
+"""Requests to the coordinator of a transaction or a group.
 
-Owns finding it, asking again where it moved, loads or is busy, and the time that may take. What an answer
-means is the caller's business: every error that is not about the coordinator is handed on.
+Owns finding it, retrying when it moved, loads or is busy, and the time that may take. The caller interprets
+responses: every error that is not about the coordinator is returned.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _RETRIED = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFS
 
 
 class Coordinators:
-    """Where each transaction and each group is looked after, as last heard."""
+    """The last known coordinators of transactions and groups."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -34,7 +34,7 @@ class Coordinators:
         parse: Callable[[memoryview], T],
         error_of: Callable[[T], int],
     ) -> T:
-        """The coordinator's answer, whose error, if it has one, would be the same a moment later."""
+        """The coordinator's response, whose error, if any, would be the same a moment later."""
         patience = self._cluster.patience()
         while True:
             address = self.address(kind, key, patience)
@@ -60,7 +60,7 @@ class Coordinators:
                 self._cluster.ask(Api.FIND_COORDINATOR, version, body, patience)
             )
             if error:
-                # The first one to ask makes the topic in which transactions or groups are kept.
+                # The first request creates the topic of transactions or groups.
                 patience.pause(f"no coordinator of {key}: {error_name(error)}")
             else:
                 self._addresses[kind, key] = address

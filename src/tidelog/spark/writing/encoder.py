@@ -1,7 +1,7 @@
-"""Open batches in one arena: filled by the kernel, sealed here, free again when they were sent.
+"""Open batches in one arena: filled by the kernel, finished here, freed when they were sent.
 
 Owns the arena, the headers, compression and the sequence numbers that make a retried batch harmless. Knows
-nothing of brokers: what is sealed is handed over with :meth:`Encoder.take_sealed` and given back with
+nothing of brokers: finished batches are taken with :meth:`Encoder.take_sealed` and returned with
 :meth:`Encoder.release`.
 """
 
@@ -21,19 +21,19 @@ from tidelog.spark.writing.kernel import Chunks, Rows, Slots
 from tidelog.spark.writing.places import SLACK_BYTES
 
 STICKY_BYTES = 16 << 10
-"""Records without a key change the partition after so many bytes: the size of a batch of the Java client."""
+"""Records without a key change the partition after that many bytes: the Java client's batch size."""
 
 _SEQUENCES = 1 << 31
 _VARINTS_BYTES = 64  # more than the lengths of one cell take
 
 
 class Unwritable(ValueError):
-    """A row that no broker can be sent; the message says which rule it breaks."""
+    """A row that cannot be written; the message says which rule it breaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Whose batches these are; id -1: nobody's, which the broker takes without looking for repetitions."""
+    """The producer of these batches; id -1: none, which the broker does not deduplicate."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -41,10 +41,10 @@ class Producer:
 
 
 class Sealed(NamedTuple):
-    """A batch that waits to be sent, and the room it takes."""
+    """A batch that is ready to be sent, and its room."""
 
     slot: int
-    chunk: int  # -1: it lies outside the arena
+    chunk: int  # -1: it is outside the arena
     records: int
     data: Buffer
 
@@ -64,10 +64,10 @@ class Encoder:
         self._ready: list[Sealed] = []
 
     def add_topic(self, partitions: int) -> int:
-        """Room for one more topic; the number of its first slot."""
+        """Room for one more topic; returns the number of its first slot."""
         slots = self._slots
         first = len(slots.open_chunk)
-        # A random start: tasks that write a few records each would else all begin with partition 0.
+        # A random start: tasks that write a few records each would otherwise all begin with partition 0.
         self._slots = Slots(
             np.append(slots.first, first),
             np.append(slots.counts, partitions),
@@ -92,7 +92,7 @@ class Encoder:
         return chosen
 
     def fill(self, rows: Rows, chosen: Any, start: int, now_ms: int) -> int:
-        """Encode from row ``start`` on; the first row that found no room, or how many rows there are."""
+        """Encode from row ``start`` on; returns the first row that found no room, or the number of rows."""
         row, count = start, len(chosen)
         while row < count:
             row, reason = kernel.fill(rows, chosen, row, count, self._slots.open_chunk, self._chunks, now_ms)
@@ -106,12 +106,12 @@ class Encoder:
         return row
 
     def seal_all(self) -> None:
-        """Close every open batch, however little is in it."""
+        """Finish every open batch, however small."""
         for slot in np.flatnonzero(self._slots.open_chunk >= 0):
             self._seal(int(slot))
 
     def take_sealed(self) -> list[Sealed]:
-        """What was sealed since the last call, in the order of each partition, ready to be sent."""
+        """Batches finished since the last call, in the order of each partition, ready to be sent."""
         self._finish_sealed()
         taken, self._ready = self._ready, []
         return taken
@@ -129,7 +129,7 @@ class Encoder:
         self._slots.open_chunk[slot] = -1
 
     def _encode_alone(self, rows: Rows, chosen: Any, row: int, now_ms: int) -> None:
-        """A record larger than a chunk gets a batch of its own size, behind what its partition has so far."""
+        """A record larger than a chunk gets a batch of its own size, after those of its partition."""
         slot = int(chosen[row])
         if self._slots.open_chunk[slot] >= 0:
             self._seal(slot)
@@ -147,7 +147,7 @@ class Encoder:
         chunks.sealed_count = 0
 
     def _finished(self, chunks: Chunks, chunk: int) -> Sealed:
-        """With its header, its checksum and its place in the producer's sequence."""
+        """Adds header, checksum and the producer's sequence."""
         slot, count = int(chunks.slot[chunk]), int(chunks.count[chunk])
         start = chunk * chunks.chunk_bytes
         data = memoryview(chunks.arena)[start : start + int(chunks.used[chunk])]
@@ -177,7 +177,7 @@ class Encoder:
 
 
 def _room_for(rows: Rows, row: int) -> int:
-    """A size of batch that surely holds this one record."""
+    """A batch size that surely holds this record."""
     columns = [(rows.key, row, row + 1), (rows.value, row, row + 1)]
     if rows.headers.offsets.size:
         first, last = rows.headers.offsets[row], rows.headers.offsets[row + 1]

@@ -1,7 +1,7 @@
 """The compiled loops behind plain calls, and the rows they work on.
 
-Owns which arrays there are and where their addresses go (:mod:`tidelog.spark.writing.places`); whoever calls
-keeps the arrays alive for the length of the call.
+Owns the arrays and the slots of their addresses (:mod:`tidelog.spark.writing.places`); the caller keeps the
+arrays alive during the call.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ NO_SUCH_PARTITION = p.NO_SUCH_PARTITION
 HEADER_WITHOUT_KEY = p.HEADER_WITHOUT_KEY
 
 NUMBERS: Any = np.zeros(0, np.int64)
-"""No numbers: a column that is not there."""
+"""No numbers: a missing column."""
 BYTES: Any = np.zeros(0, np.uint8)
 
 
@@ -57,13 +57,13 @@ class Slots(NamedTuple):
 
     first: Any  # for each topic: its partition 0
     counts: Any  # for each topic: how many partitions
-    sticky: Any  # for each topic: where records without a key go now
+    sticky: Any  # for each topic: the current partition of records without a key
     sticky_bytes: Any  # for each topic: how much went there since the last change
     open_chunk: Any  # for each slot, -1: none
 
 
 class Chunks:
-    """An arena and what lies in its chunks."""
+    """An arena and the content of its chunks."""
 
     def __init__(self, chunk_bytes: int, count: int) -> None:
         self.chunk_bytes = chunk_bytes
@@ -83,7 +83,9 @@ def _loops() -> list[native.Loop]:
 
 
 def assign(rows: Rows, slots: Slots, sticky_bytes_max: int, chosen: Any) -> int:
-    """The slot of each row into ``chosen``, or minus the reason why it has none; how many have none."""
+    """Writes the slot of each row into ``chosen``, or minus the reason if it has none; returns how many have
+    none.
+    """
     told = _told(rows)
     told[p.FIRST_SLOT] = slots.first.ctypes.data
     told[p.PARTITION_COUNT] = slots.counts.ctypes.data

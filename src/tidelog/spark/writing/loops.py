@@ -43,7 +43,7 @@ def _varint_size(value):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64, int64)")
 def _put_varint(at, value):  # type: ignore[no-untyped-def]
-    """The address behind it."""
+    """The address after it."""
     rest = np.uint64((value << 1) ^ (value >> 63))
     while rest >= np.uint64(0x80):
         store_8(at, np.int64((rest & np.uint64(0x7F)) | np.uint64(0x80)))
@@ -55,7 +55,7 @@ def _put_varint(at, value):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64, int64)")
 def _murmur2(at, size):  # type: ignore[no-untyped-def]
-    """The hash of the Java client's partitioner, as a number of 31 bits."""
+    """The hash of the Java client's partitioner, as a 31-bit number."""
     h = (_SEED ^ size) & _32_BITS
     end = at + (size & ~3)
     while at < end:
@@ -79,7 +79,7 @@ def _murmur2(at, size):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64)")
 def murmur2(told):  # type: ignore[no-untyped-def]
-    """Of the bytes whose address and number are told."""
+    """Of the bytes at an address."""
     return _murmur2(load_64(told), load_64(told + 8))
 
 
@@ -93,7 +93,7 @@ def _size_at(offsets, valid, row):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64, int64, int64, int64)")
 def _put_bytes(at, source, size, source_end):  # type: ignore[no-untyped-def]
-    """Length and bytes; the address behind them."""
+    """Length and bytes; returns the address after them."""
     at = _put_varint(at, size)
     if size <= 0:
         return at
@@ -150,7 +150,7 @@ def _put_headers(told, at, row):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64, int64, int64)")
 def _sticky_partition(told, topic, size):  # type: ignore[no-untyped-def]
-    """Where a record without a key goes: to one partition for a while, then to the next."""
+    """The partition of a record without a key: one partition for a while, then the next."""
     sticky = load_64(told + 8 * p.STICKY) + 8 * topic
     sent = load_64(told + 8 * p.STICKY_BYTES) + 8 * topic
     if load_64(sent) >= load_64(told + 8 * p.STICKY_BYTES_MAX):
@@ -215,7 +215,7 @@ def _open(told, slot, timestamp):  # type: ignore[no-untyped-def]
 
 @_compiled("int64(int64)")
 def fill(told):  # type: ignore[no-untyped-def]
-    """Encode each row into its chosen slot; why it stopped, and in START at which row."""
+    """Encode each row into its chosen slot; returns why it stopped, and in START at which row."""
     key_offsets, key_valid = load_64(told + 8 * (p.KEY + p.OFFSETS)), load_64(told + 8 * (p.KEY + p.VALID))
     key_data, key_end = load_64(told + 8 * (p.KEY + p.DATA)), load_64(told + 8 * (p.KEY + p.DATA_END))
     value_offsets = load_64(told + 8 * (p.VALUE + p.OFFSETS))

@@ -1,9 +1,8 @@
-"""The bodies of the requests a writer sends, in versions that every Kafka since 2.4 and Kafka 4 serve.
+"""The bodies of a writer's requests, in versions that every Kafka since 2.4 and Kafka 4 serve.
 
-All but DescribeTransactions in the encoding before flexible versions, so nothing has to be negotiated.
-Transactions are those of the first protocol: the epoch stays the same from one end to the next, which is what
-makes an end that is asked for twice, perhaps by another process, recognisable
-(:mod:`tidelog.spark.writing.transactions`).
+All but DescribeTransactions in the encoding before flexible versions, so no negotiation is needed.
+Transactions use the first protocol version: the epoch stays the same from one end to the next, so an end that
+is requested twice, perhaps by another process, is recognisable (:mod:`tidelog.spark.writing.transactions`).
 """
 
 import struct
@@ -40,11 +39,11 @@ _OFFSET = struct.Struct(">iqi")
 
 
 class Produced(NamedTuple):
-    """What became of one batch."""
+    """The result for one batch."""
 
     error: int
     base_offset: int
-    message: str  # empty: the broker said no more than the code
+    message: str  # empty: the broker sent only the code
 
 
 class ProducerId(NamedTuple):
@@ -151,7 +150,7 @@ def end_request(transactional_id: str, producer: ProducerId, commits: bool) -> b
 
 
 def only_error(body: memoryview) -> int:
-    """Of an answer that holds nothing else."""
+    """Of a response that holds nothing else."""
     reader = Reader(body)
     reader.int32()  # throttle time
     return reader.int16()
@@ -186,7 +185,7 @@ def _behind_topics(body: memoryview, at: int) -> int:
 
 
 def offset_commit_request(group: str, topic: str, offsets: Mapping[int, CommittedOffset]) -> bytes:
-    """As somebody who is no member of the group: it has none."""
+    """From outside the group, which has no members."""
     body = string(group) + _INT32.pack(-1) + string("") + _INT16.pack(-1)
     body += _INT32.pack(1) + string(topic) + _INT32.pack(len(offsets))
     for partition, committed in offsets.items():

@@ -1,4 +1,4 @@
-"""What the writer's loops are told and what they tell: numbered places of one array of 64-bit numbers.
+"""Arguments and results of the writer's loops: numbered slots of one array of 64-bit numbers.
 
 The arrays behind the addresses hold 64-bit numbers, except data (bytes) and validity (a byte for each row).
 """
@@ -64,4 +64,4 @@ NO_SUCH_PARTITION = 4
 HEADER_WITHOUT_KEY = 5
 
 SLACK_BYTES = 96
-"""Left free in each chunk: the numbers of a record, and copies that go in whole steps."""
+"""Left free in each chunk: the numbers of a record, and copies in whole steps."""

@@ -1,10 +1,9 @@
-"""Sealed batches go to the leaders of their partitions, in order, again and again until they are there or
-time is up.
+"""Sends finished batches to the leaders of their partitions, in order, with retries until a timeout.
 
-Owns what is under way: at most one request for each broker and one batch for each partition, so that a retry
+Owns what is in flight: at most one request for each broker and one batch for each partition, so that a retry
 never overtakes. While a broker works, the caller encodes: :meth:`Sender.offer` sends what can be sent and
-returns; :meth:`Sender.wait` blocks for an answer. A batch keeps its producer, epoch and sequence in every
-retry: the broker recognises what it already has.
+returns; :meth:`Sender.wait` blocks for a response. A batch keeps its producer, epoch and sequence in every
+retry: the broker recognises duplicates.
 """
 
 import select
@@ -29,24 +28,24 @@ _PAUSE_S_MAX = 0.2
 
 @dataclass(slots=True)
 class Queue:
-    """What waits for one partition."""
+    """The queue of one partition."""
 
     waiting: deque[Sealed] = field(default_factory=deque)
     deadline: float = 0.0  # of the oldest batch
-    busy: bool = False  # its oldest batch is under way
+    busy: bool = False  # its oldest batch is in flight
     not_before: float = 0.0  # after a failure
 
 
 @dataclass(slots=True)
 class Sending:
-    """One request under way."""
+    """One request in flight."""
 
     address: tuple[str, int]
     partitions: list[TopicPartition]
 
 
 class Sender:
-    """Not to be shared by threads."""
+    """Not thread-safe."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Sender:
         self._delivery_timeout_s = delivery_timeout_ms / 1000
         self._request_bytes_max = request_bytes_max
         self._queues: dict[TopicPartition, Queue] = {}
-        # Connections of its own: others are asked for metadata while answers are outstanding here.
+        # Connections of its own: others are used for metadata while responses are outstanding here.
         self._connections: dict[tuple[str, int], Connection] = {}
         self._under_way: dict[tuple[str, int], Sending] = {}  # by the broker's address
         self._failures = 0
@@ -82,7 +81,7 @@ class Sender:
         return not any(queue.waiting for queue in self._queues.values())
 
     def offer(self, sealed: Iterable[tuple[TopicPartition, Sealed]]) -> None:
-        """Take these and send what can be sent; takes answers that are there, waits for none."""
+        """Queue these and send what can be sent; reads available responses, waits for none."""
         for partition, batch in sealed:
             queue = self._queues.setdefault(partition, Queue())
             if not queue.waiting:
@@ -92,7 +91,7 @@ class Sender:
         self._send()
 
     def wait(self) -> None:
-        """Until one more answer has come, or nothing is left to wait for."""
+        """Until one more response has arrived, or nothing is left to wait for."""
         if self.is_idle:
             return
         self._send()
@@ -123,7 +122,7 @@ class Sender:
             self._send_to(leader, self._that_fit(partitions))
 
     def _leader(self, partition: TopicPartition, queue: Queue) -> tuple[str, int]:
-        """Waits for a leader as long as the batch may take: nothing else can be done with it."""
+        """Waits for a leader until the batch times out: nothing else can be done with it."""
         left_ms = max(int((queue.deadline - time.monotonic()) * 1000), 1)
         patience = Patience(left_ms, self._cluster.settings.retry_backoff_ms)
         return self._cluster.leader(*partition, patience).address
@@ -134,7 +133,7 @@ class Sender:
         return self._connections[address]
 
     def _that_fit(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """As many as one request may carry; always one."""
+        """As many as one request may carry; at least one."""
         taken: list[TopicPartition] = []
         size = 0
         for partition in partitions:
@@ -203,7 +202,7 @@ class Sender:
         self._release(batch)
 
     def _lost(self, sending: Sending, error: OSError) -> None:
-        """The connection is of no use; whether the batches arrived is not known, so they are sent again."""
+        """The connection cannot be used; whether the batches arrived is unknown, so they are sent again."""
         if sending.address in self._connections:
             self._connections.pop(sending.address).close()
         self._under_way.pop(sending.address, None)
@@ -228,4 +227,4 @@ class Sender:
 
 
 class NotDelivered(ClientError):
-    """Retried until the time for it was over."""
+    """Retried until the timeout."""

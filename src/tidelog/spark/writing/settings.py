@@ -1,6 +1,6 @@
 """The options of a writer: those of Spark's Kafka sink, with ``kafka.*`` for the producer's settings.
 
-Owns which options there are, what they may be and which go together. Picklable: executors get it with their
+Owns the existing options, their values and which exclude each other. Picklable: executors get it with their
 task.
 """
 
@@ -44,7 +44,7 @@ class WriterSettings:
 
 
 def writer_settings(given: Mapping[str, str], *, streaming: bool) -> WriterSettings:
-    """What the options say; :class:`OptionError` names the one that makes no sense."""
+    """The parsed options; :class:`OptionError` names an invalid one."""
     options = Options(given)
     options.refuse_unknown(OPTIONS)
     acks = options.choice("kafka.acks", ACKS, "all")
@@ -74,7 +74,7 @@ def _check_together(guarantee: str, idempotent: bool, acks: str) -> None:
     if guarantee == EXACTLY_ONCE and not idempotent:
         raise OptionError(
             "Option deliveryGuarantee is exactly-once, which needs kafka.enable.idempotence=true; "
-            "leave that out or take deliveryGuarantee=at-least-once."
+            "leave it out or use deliveryGuarantee=at-least-once."
         )
     if idempotent and acks == "1":
         raise OptionError(

@@ -1,7 +1,7 @@
 """One task's rows, from Arrow batches to acknowledged record batches.
 
 Owns the loop: columns to rows, rows to open batches, full batches to brokers, and waiting only when there is
-no room left. Whose records they are, and whether a transaction is around them, comes from outside.
+no room left. The producer and its transaction come from outside.
 """
 
 import time
@@ -30,7 +30,7 @@ def now_ms() -> int:
 
 
 def idempotent_producer(cluster: Cluster) -> ProducerId:
-    """An id that nobody else has; any broker gives one."""
+    """A new producer id from any broker."""
     patience = cluster.patience()
     body = messages.init_producer_id_request(None, 60_000)
     while True:
@@ -42,7 +42,7 @@ def idempotent_producer(cluster: Cluster) -> ProducerId:
 
 
 class TaskWriter:
-    """Writes for one producer. ``before_first`` hears of partitions before anything is sent to them."""
+    """Writes for one producer. ``before_first`` is called with partitions before anything is sent to them."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class TaskWriter:
 
     @property
     def topics(self) -> list[str]:
-        """Those that something was sent to."""
+        """The partitions that were written to."""
         return sorted({topic for topic, _ in self._met})
 
     def _write_rows(self, rows: "Rows", count: int) -> None:
@@ -97,7 +97,7 @@ class TaskWriter:
     def _make_room(self) -> None:
         self._hand_over()
         if self._sender.is_idle:
-            # All room is in batches that are still open: there are more partitions than chunks.
+            # All room is in open batches: there are more partitions than chunks.
             self._encoder.seal_all()
             self._hand_over()
         self._sender.wait()

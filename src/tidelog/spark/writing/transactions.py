@@ -3,26 +3,26 @@
 Owns the names, the requests and the one fact on which "exactly once" rests. How a micro-batch is written:
 
 1. Each task writes its rows in a transaction of its own, ``tidelog-sink-QUERY-TASK-ATTEMPT``, and leaves it
-   open. Nobody who reads committed records sees any of it.
-2. When all tasks are done, the driver asks whether all these transactions are still open, and then commits
+   open. ``read_committed`` readers see nothing of it.
+2. When all tasks are done, the driver checks that all these transactions are still open, and then commits
    one offset of the consumer group ``tidelog-sink-QUERY``: the batch id, with the list of transactions beside
    it. **This is the decision**: one record of one log, it is there or it is not.
-3. The driver commits the transactions of the list, one after the other.
+3. The driver commits the transactions of the list, one after another.
 
 What a crash leaves behind, and what the batch finds when Spark runs it again:
 
-- before 2: open transactions and no decision. The new tasks take the same names, which aborts what was open,
+- before 2: open transactions and no decision. The new tasks use the same names, which aborts the open ones,
   and write everything. Nothing was visible.
-- after 2: the decision. Each task commits its transaction of the list again, which does nothing where that
-  was done before, and throws its rows away. So nothing depends on the rows being the same, or in the same
+- after 2: the decision. Each task commits its transaction of the list again, which does nothing if that
+  was done before, and drops its rows. So nothing depends on the rows being the same, or in the same
   tasks, as the first time.
-- after 2, and then longer away than ``transaction.timeout.ms``: the coordinator may have aborted a
+- after 2, and then down for longer than ``transaction.timeout.ms``: the coordinator may have aborted a
   transaction of the list. Its task is refused the commit and writes its rows again: only here they have to be
-  the rows it had before, and as many tasks as before are demanded.
+  the same rows as before, and the same number of tasks is required.
 
-An attempt of a task never touches another attempt's transaction: a late twin (a lost executor, speculation)
-would else abort the one that the driver is about to commit. What failed attempts leave open is aborted by the
-driver, or by its timeout. After the decision nobody aborts any more.
+An attempt of a task never touches another attempt's transaction: otherwise a late twin (a lost executor,
+speculation) would abort the one that the driver is about to commit. Open transactions of failed attempts are
+aborted by the driver, or by their timeout. After the decision nothing is aborted any more.
 """
 
 import base64
@@ -57,7 +57,7 @@ class TransactionLost(ClientError):
 
 
 class UnknownOutcome(ClientError):
-    """Nobody can say any more whether a decided micro-batch was written."""
+    """It is unknown whether a decided micro-batch was written."""
 
 
 class Participant(NamedTuple):
@@ -73,12 +73,12 @@ class Participant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """That a micro-batch is to be committed, and what it consists of."""
+    """The decision to commit a micro-batch, and its parts."""
 
     batch_id: int
     tasks: int  # how many there were, with and without rows
     participants: tuple[Participant, ...]
-    round: int = 0  # how often it was decided anew because a transaction of the list was aborted
+    round: int = 0  # how often it was decided again because a transaction of the list was aborted
 
     def of_task(self, task: int) -> Participant | None:
         return next((one for one in self.participants if one.task == task), None)
@@ -93,7 +93,7 @@ def transactional_id(sink: str, task: int, attempt: int) -> str:
 
 
 class Transactions:
-    """What is asked of transaction coordinators."""
+    """Requests to transaction coordinators."""
 
     def __init__(self, coordinators: Coordinators) -> None:
         self._coordinators = coordinators
@@ -141,7 +141,7 @@ class Transactions:
         return True
 
     def abort(self, name: str, producer: ProducerId) -> None:
-        """As far as it can be done; what is left ends with its timeout."""
+        """Best effort; what is left ends with its timeout."""
         self._end(name, producer, commits=False)
 
     def are_open(self, sink: str, participants: Iterable[Participant]) -> None:
@@ -200,7 +200,7 @@ class Ledger:
         return decode(offsets)
 
     def write(self, decision: Decision, topic: str) -> None:
-        """``topic``: one that the batch writes to; offsets of topics that are not there are refused."""
+        """``topic``: one that the batch writes to; offsets of topics that do not exist are refused."""
         body = messages.offset_commit_request(self._group, topic, encode(decision))
         code = self._coordinators.ask(
             OF_GROUP, self._group, Api.OFFSET_COMMIT, body, messages.offset_commit, lambda code: code
@@ -223,7 +223,7 @@ def encode(decision: Decision) -> dict[int, CommittedOffset]:
 
 
 def decode(offsets: Mapping[TopicPartition, CommittedOffset]) -> Decision | None:
-    """The newest decision; what older ones left under other partitions or topics is passed over."""
+    """The newest decision; older ones under other partitions or topics are ignored."""
     parts = [_Part.parse(one) for one in offsets.values() if one.metadata.startswith(_FORM + ":")]
     if not parts:
         return None
@@ -258,6 +258,6 @@ class _Part(NamedTuple):
 
 
 def _first_error(errors: Mapping[TopicPartition, int]) -> int:
-    # The partition that is to blame has its own code, the others OPERATION_NOT_ATTEMPTED.
+    # The failing partition has its own code, the others OPERATION_NOT_ATTEMPTED.
     found = [code for code in errors.values() if code and code != ErrorCode.OPERATION_NOT_ATTEMPTED]
     return found[0] if found else next(filter(None, errors.values()), 0)

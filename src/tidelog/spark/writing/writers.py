@@ -1,8 +1,8 @@
 """The writers as Spark calls them: ``write`` in the tasks, ``commit`` and ``abort`` on the driver.
 
-Owns which of the two guarantees is kept and how (:mod:`tidelog.spark.writing.transactions` says why it
-holds). Spark makes a writer anew in each process and for each micro-batch, so nothing is remembered here:
-what the driver must know travels in the tasks' messages.
+Owns which of the two guarantees is given and how (:mod:`tidelog.spark.writing.transactions` says why it
+holds). Spark creates a new writer in each process and for each micro-batch, so nothing is remembered here:
+the tasks' messages carry what the driver must know.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class RolledBack(ClientError):
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver."""
+    """A task's message to the driver."""
 
     records: int = 0
     sink: str = ""
@@ -72,13 +72,13 @@ class Place:
             raise ClientError(
                 "Spark does not say which query and micro-batch this is, so it cannot be written exactly "
                 "once; "
-                "take deliveryGuarantee=at-least-once."
+                "use deliveryGuarantee=at-least-once."
             )
         return cls(sink_of_query(query_id), int(batch_id), context.partitionId(), context.attemptNumber())
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """``df.write``: at least once when tasks fail and are run again; exactly once on request."""
+    """``df.write``: at least once if tasks fail and are run again; exactly once on request."""
 
     def __init__(self, settings: WriterSettings) -> None:
         self._settings = settings
@@ -102,7 +102,7 @@ class BatchWriter(DataSourceArrowWriter):
             _commit_all(transactions, self._sink, written)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Best effort: what cannot be reached now is aborted when its time is up."""
+        """Best effort: unreachable ones are aborted by their timeout."""
         participants = _participants(messages)
         if not participants:
             return
@@ -151,7 +151,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """
         earlier = decision.of_task(place.task)
         if earlier is None or Transactions(coordinators).commit(earlier.name(place.sink), earlier.producer):
-            for _ in iterator:  # or Spark complains that nobody listens
+            for _ in iterator:  # or Spark complains that the data is not read
                 pass
             return Written(sink=place.sink, was_decided=True)
         written = _write_in_transaction(
@@ -180,7 +180,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             _commit_all(transactions, sink, decision.participants)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Spark calls this after a failed commit, too: what was decided by then must not be aborted."""
+        """Spark calls this after a failed commit, too: a decided batch must not be aborted."""
         sinks = [one.sink for one in messages if isinstance(one, Written) and one.sink]
         participants = _participants(messages)
         if not participants:
@@ -193,7 +193,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _decided_again(earlier: Decision | None, fresh: list[Participant], tasks: int, batch_id: int) -> Decision:
-    """The earlier decision with what had to be written again in the place of what was aborted."""
+    """The earlier decision, with rewritten transactions in place of aborted ones."""
     if earlier is None or earlier.batch_id != batch_id:
         raise UnknownOutcome(
             f"The decision about batch {batch_id} is gone: somebody else writes with this checkpoint."
@@ -269,7 +269,7 @@ def _commit_all(transactions: Transactions, sink: str, participants: Sequence[Pa
 
 
 def _abort_failed_attempts(transactions: Transactions, sink: str, winner: Participant) -> None:
-    """What attempts before the winner left open would hold back readers until its timeout."""
+    """Open transactions of earlier attempts would hold back readers until their timeout."""
     for attempt in range(winner.attempt):
         with contextlib.suppress(ClientError, OSError):
             transactions.begin(transactional_id(sink, winner.task, attempt), 1000)

@@ -1,4 +1,4 @@
-"""All replicas of topics, compared: equal below the high watermark, whole, without gaps, repetitions or
+"""All replicas of topics, compared: equal below the high watermark, intact, without gaps, duplicates or
 disorder.
 
 Owns the job and its report. Replicas are found by :mod:`.replicas`, read to rows by :mod:`.scanning` in
@@ -25,12 +25,12 @@ _UNKNOWN = 2**62  # as a high watermark: everything counts as committed
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Which topics, and where their replicas are: behind brokers, or in directories."""
+    """Which topics, and where their replicas are: on brokers, or in directories."""
 
     topics: list[str]
     bootstrap: str = ""
     directories: list[str] = field(default_factory=list)
-    compacted: list[str] = field(default_factory=list)  # topics in which gaps are as they should be
+    compacted: list[str] = field(default_factory=list)  # topics in which gaps are allowed
     options: Mapping[str, str] = field(default_factory=dict)  # kafka.* for the connection
 
     def replicas(self) -> list[Replica]:
@@ -43,7 +43,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One place where something is not as it must be."""
+    """One place where a rule is broken."""
 
     kind: str
     topic: str
@@ -62,7 +62,7 @@ class ReplicaState:
     start_offset: int
     end_offset: int
     compared_to: int  # exclusive: up to here it was compared with the most complete replica
-    behind: int  # offsets below the high watermark that it does not have yet
+    behind: int  # offsets below the high watermark that it lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class AuditReport:
 
 
 def audit(spark: "SparkSession", job: Audit, *, tell: Tell = tell_nobody) -> AuditReport:
-    """Read every replica and judge; what was found stands in the report, nothing is raised."""
+    """Read every replica and judge; findings are in the report, nothing is raised."""
     replicas = job.replicas()
     tell(Progress(0, 0.0, 0, f"of {len(replicas)} replicas"))
     batches = _scanned(spark, replicas).persist()
@@ -106,7 +106,7 @@ def audit(spark: "SparkSession", job: Audit, *, tell: Tell = tell_nobody) -> Aud
 
 
 def _scanned(spark: "SparkSession", replicas: list[Replica]) -> "DataFrame":
-    """One task for each replica: disks and brokers are read side by side."""
+    """One task for each replica: disks and brokers are read in parallel."""
 
     def scan(numbers: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for batch in numbers:
@@ -116,7 +116,7 @@ def _scanned(spark: "SparkSession", replicas: list[Replica]) -> "DataFrame":
 
 
 def _watermarks(replicas: list[Replica]) -> dict[tuple[str, int], int]:
-    """Of each partition: the highest that any replica knows; without one, everything counts as committed."""
+    """For each partition: the highest that any replica knows; without one, everything counts as committed."""
     known: dict[tuple[str, int], int] = {}
     for one in replicas:
         place = (one.topic, one.partition)
@@ -127,7 +127,7 @@ def _watermarks(replicas: list[Replica]) -> dict[tuple[str, int], int]:
 def _state(
     replica: Replica, reached: Mapping[tuple[str, int, str], tuple[int, int]], watermark: int
 ) -> ReplicaState:
-    """One without a single batch counts as well: it is behind by everything."""
+    """One without a single batch counts as well: it lacks everything."""
     topic, partition, broker = replica.topic, replica.partition, replica.broker
     start, end = reached.get((topic, partition, broker), (0, 0))
     behind = max(watermark - end, 0) if watermark != _UNKNOWN else 0
@@ -135,7 +135,7 @@ def _state(
 
 
 def _explained(findings: list[Finding], replicas: list[Replica]) -> list[Finding]:
-    """The first difference of each partition with the record that is to blame."""
+    """The first difference of each partition with the record that differs."""
     explained: list[Finding] = []
     done: set[tuple[str, int]] = set()
     for one in findings:

@@ -1,13 +1,13 @@
 """Rows of batches to findings: what must hold inside each replica, and between them below the high watermark.
 
-Owns the rules, as queries. A finding refutes; that a replica is behind does not, and is only told.
+Owns the rules, as queries. A finding is a violation; a lagging replica is not, and is only reported.
 
 ========== ==========================================================================================
 kind       what was found
 ========== ==========================================================================================
 corrupt    bytes whose CRC, length or counts are wrong
 order      a batch that begins before the one before it ended, or has an older leader epoch
-gap        offsets that no batch has (allowed where the topic is compacted)
+gap        offsets that no batch has (allowed if the topic is compacted)
 duplicate  a producer's sequence number twice in the same epoch: a retry that was appended again
 differs    below the high watermark, another batch than the most complete replica has, or none
 ========== ==========================================================================================
@@ -52,8 +52,8 @@ from (
 ) where base_offset > first_offset
 """
 
-# Of the replicas with the fewest faults the one that reaches furthest, and there the one with the most
-# batches, speaks for the partition.
+# Of the replicas with the fewest faults the one that reaches furthest, and of those the one with the most
+# batches, is the reference.
 _ENDS = """
 select topic, partition, broker, min(base_offset) as start, max(next_offset) as end,
   first_value(broker) over (
@@ -97,7 +97,7 @@ def findings(
     reached = ends(spark, batches)
     differing = spark.sql(_DIFFERS, batches=batches, ends=reached, watermarks=watermarks)
     found = inside.unionByName(differing)
-    # Compacted replicas agree about which records are left, not about how they lie in batches.
+    # Compacted replicas agree about the remaining records, not about their batches.
     allowed = found.topic.isin(compacted) & found.kind.isin("gap", "differs")
     return found.where(~allowed)
 

@@ -1,9 +1,9 @@
-"""Where the replicas of a topic are, and their bytes: in segment directories, or behind the brokers that hold
+"""Where the replicas of a topic are, and their bytes: in segment directories, or on the brokers that hold
 them.
 
-Owns finding and reading. A broker is asked as a consumer asks that fetches from a near replica, so each tells
-its own bytes, up to the high watermark it knows. Directories tell everything; the high watermark is what the
-broker last noted.
+Owns finding and reading. A broker is asked like a consumer that fetches from the nearest replica, so each
+returns its own bytes, up to the high watermark it knows. Directories have everything; the high watermark is
+the broker's last checkpoint.
 """
 
 import re
@@ -29,7 +29,7 @@ _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 
 
 class Bytes(NamedTuple):
-    """A run of whole or nearly whole batches, and where it lies."""
+    """A run of batches, and where it is."""
 
     place: str
     data: memoryview
@@ -43,13 +43,13 @@ class Replica:
     broker: str  # its number, or its directory
     topic: str
     partition: int
-    high_watermark: int  # -1: not known
+    high_watermark: int  # -1: unknown
     directory: str = ""
     address: tuple[str, int] = ("", 0)
     client: ClientSettings | None = None
 
     def read(self, offset: int = -1) -> Iterator[Bytes]:
-        """Everything; from the batch with ``offset`` on where that saves work."""
+        """Everything; from the batch with ``offset`` on if that saves work."""
         return self._read_files() if self.directory else self._fetch(offset)
 
     def _read_files(self) -> Iterator[Bytes]:
@@ -146,7 +146,7 @@ def behind_brokers(bootstrap: str, topics: list[str], options: Mapping[str, str]
 def _ask_watermark(
     client: ClientSettings, address: tuple[str, int], topic: str, partition: int, number: int
 ) -> int:
-    """As the broker itself knows it: a fetch at the end of the log tells."""
+    """The broker's own value, from a fetch at the end of the log."""
     try:
         with Cluster(client) as cluster, Connection(*address, client) as connection:
             start = cluster.list_offsets({(topic, partition): EARLIEST})[topic, partition]

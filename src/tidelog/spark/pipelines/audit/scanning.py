@@ -1,7 +1,6 @@
-"""The batches of a replica as rows: what a header says, whether the bytes fit it, and a digest of all of
-them.
+"""The batches of a replica as rows: header fields, whether the bytes match, and a digest.
 
-Works on batches, not on records, in the executors; only where two replicas differ are records opened, to say
+Works on batches, not on records, in the executors; only if two replicas differ are records opened, to say
 which.
 """
 
@@ -29,7 +28,7 @@ SCHEMA = pa.schema(
         ("producer_epoch", pa.int32()),
         ("base_sequence", pa.int32()),
         ("digest", pa.binary()),
-        ("fault", pa.string()),  # why the bytes are no valid batch; null: they are one
+        ("fault", pa.string()),  # why the bytes are not a valid batch; null: they are one
         ("place", pa.string()),
     ]
 )
@@ -53,14 +52,14 @@ def scan_all(replicas: Iterable[Replica]) -> Iterator[pa.RecordBatch]:
 
 
 def scan(replica: Replica) -> Iterator[dict[str, Any]]:
-    """One row for each batch; the rest of a file behind what is no batch is one row with its fault."""
+    """One row for each batch; the rest of a file after an invalid batch is one row with its fault."""
     number = 0
     for place, data, is_last in replica.read():
         position = 0
         while position < len(data):
             row, size = _row(data, position)
             if size == 0 and is_last:
-                return  # a batch that is being written, or was cut off by the size of a fetch
+                return  # a batch that is being written, or was cut by the size of a fetch
             number += 1
             yield {
                 "broker": replica.broker,
@@ -76,7 +75,7 @@ def scan(replica: Replica) -> Iterator[dict[str, Any]]:
 
 
 def _row(data: memoryview, position: int) -> tuple[dict[str, Any], int]:
-    """What stands at ``position``, and its size; 0 where nobody can say where the next one begins."""
+    """The batch at ``position``, and its size; 0 if the start of the next one is unknown."""
     left = len(data) - position
     if left < batches.HEADER_SIZE:
         return {"fault": f"{left} bytes are no batch"}, 0
@@ -113,7 +112,7 @@ def batch_at(replica: Replica, offset: int) -> memoryview | None:
 
 
 def first_difference(one: memoryview | None, other: memoryview | None) -> str:
-    """In words: which record, or else which field, tells the two batches apart."""
+    """In words: which record, or else which field, differs."""
     if one is None or other is None:
         return "only one of them has a batch there"
     try:

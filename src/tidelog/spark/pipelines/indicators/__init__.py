@@ -161,8 +161,8 @@ def _summary(row: Mapping[str, Any], found: Any, faults: Sequence[FaultFigures])
 def _steps(
     row: Mapping[str, Any], found: Mapping[int, Mapping[str, Any]], step_s: float, begin_us: int
 ) -> list[StepFigures]:
-    """From the first to the last; a step in which nothing was acknowledged says so: it would be a straight
-    line between its neighbours otherwise.
+    """From the first to the last; a step without acknowledgements is included: otherwise it would be a
+    straight line between its neighbours.
     """
     if not found:
         return []

@@ -1,4 +1,4 @@
-"""The figures of a report as values: what was computed, before anyone formats it."""
+"""The figures of a report as values, before formatting."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ class RunSummary:
     seconds: float  # from the first acknowledgement to the last
     records_per_s: float
     mb_per_s: float
-    p50_ms: float | None  # None: nothing was acknowledged, or nobody said when it was sent
+    p50_ms: float | None  # None: nothing was acknowledged, or the sending time is unknown
     p99_ms: float | None
     p999_ms: float | None
     max_ms: float | None
@@ -47,7 +47,7 @@ class StepFigures:
 
 @dataclass(frozen=True, slots=True)
 class FaultFigures:
-    """One fault as one mode took it."""
+    """One fault in one mode."""
 
     run: str
     mode: str
@@ -65,7 +65,7 @@ class IndicatorsReport:
     over_time: list[StepFigures] = field(default_factory=list)
     faults: list[FaultFigures] = field(default_factory=list)
     events: int = 0
-    torn_lines: int = 0  # left out: whoever wrote them was killed
+    torn_lines: int = 0  # left out: their writer was killed
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,8 +1,8 @@
-"""Reads what an experiment left behind: the events that :mod:`tidelog.lab.history` writes and describes, from
-files of JSON lines or from Parquet with the same columns.
+"""Reads the events of an experiment, as :mod:`tidelog.lab.history` writes and describes them, from files of
+JSON lines or from Parquet with the same columns.
 
-Owns what is let pass. A writer that was killed leaves a torn last line: it is left out and counted. Any other
-line that is no event is refused, because figures of half a history are wrong without looking so.
+Owns what is accepted. A killed writer leaves a torn last line: it is left out and counted. Any other invalid
+line is refused, because figures of half a history are wrong without looking so.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ DDL = (
 )
 FIELDS = tuple(part.split()[0] for part in DDL.split(", "))
 
-_BROKEN = "_broken"  # the text of a line that is no event
+_BROKEN = "_broken"  # the text of an invalid line
 
 _LOOK = f"""
 select count_if({_BROKEN} is null) as events, count_if({_BROKEN} is not null) as broken,
@@ -43,7 +43,7 @@ class History:
     _cached: "DataFrame"
 
     def release(self) -> None:
-        """When all is computed: Spark keeps the events at hand until then."""
+        """When all is computed: Spark caches the events until then."""
         self._cached.unpersist()
 
 
@@ -58,7 +58,7 @@ def read_history(spark: "SparkSession", paths: list[str]) -> History:
     try:
         [found] = spark.sql(_LOOK, lines=lines).collect()
         if found["odd"] is not None:
-            raise OptionError(f"This line is no event: {found['odd'][:200]}")
+            raise OptionError(f"This line is not an event: {found['odd'][:200]}")
         if found["unknown"] is not None:
             raise OptionError(
                 f"There is an event of kind {found['unknown']!r}; there are {', '.join(KINDS)}."
@@ -81,14 +81,14 @@ def _read(spark: "SparkSession", path: str) -> "DataFrame":
     files = _files(path)
     if files[0].endswith(".parquet"):
         return _parquet(spark, files)
-    # Not read.json: Spark refuses to count, where a column for broken lines is all that a query needs.
+    # Not read.json: Spark refuses a count if a query needs only the column of invalid lines.
     lines = spark.read.text(files).where("trim(value) != ''")
     event = functions.from_json("value", f"{DDL}, {_BROKEN} string", {"columnNameOfCorruptRecord": _BROKEN})
     return lines.select(event.alias("event")).select("event.*")
 
 
 def _files(path: str) -> list[str]:
-    """What to read. Of a directory on this machine only histories: a report may lie beside them."""
+    """What to read. Of a local directory only histories: a report may be beside them."""
     if "://" in path:
         return [path]
     place = Path(path)

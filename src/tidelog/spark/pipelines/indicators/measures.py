@@ -33,7 +33,7 @@ select run, mode, count_if(kind = 'acknowledged') as acknowledged, count_if(kind
 from {{events}} group by run, mode order by run, mode
 """
 
-# All modes of a run share its beginning, so that the same moment is the same place in a picture.
+# All modes of a run share its start, so that the same moment has the same place in a picture.
 _OVER_TIME = f"""
 with begun as (select run, min(time_us) as start from {{events}} where kind = 'acknowledged' group by run)
 select e.run, e.mode, cast(floor((time_us - start) / {{step_us}}) as long) as step,
@@ -68,8 +68,8 @@ select run, mode, coalesce(received, 0) as received, coalesce(duplicated, 0) as 
 from arrivals full outer join losses using (run, mode)
 """
 
-# A wait is what lies between two acknowledgements of a partition: the second one and the failures before it.
-# Nothing waits before the oldest of all writes that were not answered yet was sent.
+# A wait is between two acknowledgements of a partition: the second one and the failures before it. It starts
+# when the oldest unanswered write was sent.
 _DOWNTIME = """
 with troubles as (
   select run, mode, kind, name, time_us as fault_us,

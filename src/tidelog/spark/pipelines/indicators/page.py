@@ -1,4 +1,4 @@
-"""One page that needs nothing else: the figures as tables, what they mean, and the pictures inside it.
+"""One self-contained page: the figures as tables, their meaning, and the pictures.
 
 Owns the wording and the look; follows the reader's choice of a light or dark screen.
 """
@@ -142,7 +142,7 @@ def page(title: str, report: IndicatorsReport, light: Mapping[str, bytes], dark:
 
 
 def notes(report: IndicatorsReport) -> list[str]:
-    """What a reader must know before believing a figure."""
+    """What a reader must know before trusting a figure."""
     found = []
     if report.torn_lines:
         found.append(

@@ -18,7 +18,7 @@ DPI = 130
 LEGEND_CHARACTERS_MAX = 140  # in one line
 LABELLED_FAULTS_MAX = 4  # in one panel; more names would cover each other
 LOG_FROM = 30.0  # times between the smallest and the largest figure
-# Told apart by those who see few colours, too, and on both grounds.
+# Distinguishable for colour-blind readers, on both backgrounds.
 COLOURS = ("#2f7ed8", "#e08214", "#1b9e77", "#c2528b", "#8073ac", "#a6761d", "#17a2b8", "#7f7f7f")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.2)))  # one more round through the colours each
 
@@ -42,7 +42,7 @@ def colours(report: IndicatorsReport) -> dict[str, str]:
 
 
 def pictures(report: IndicatorsReport, theme: Theme) -> dict[str, bytes]:
-    """PNG files by name; none of what there is nothing to draw of."""
+    """PNG files by name; none if there is nothing to draw."""
     drawn: dict[str, bytes] = {}
     if report.over_time:
         drawn["throughput.png"] = _over_time(
@@ -84,7 +84,7 @@ def _over_time(
     all_axes = figure.subplots(len(runs), squeeze=False, sharey=True)[:, 0]
     for run, axes in zip(runs, all_axes, strict=True):
         _dress(axes, theme)
-        # Names of faults stand between the panel and its title.
+        # Names of faults are between the panel and its title.
         axes.set_title(run, loc="left", fontsize=10, fontweight="bold", color=theme.ink, pad=17)
         _lines(axes, [one for one in report.over_time if one.run == run], value, colours(report))
         _marks(axes, [one for one in report.faults if one.run == run], theme)
@@ -114,7 +114,7 @@ def _lines(
     modes = list(colour_of)
     for mode in dict.fromkeys(one.mode for one in rows):
         mine = [one for one in rows if one.mode == mode]
-        # A last step that is cut short says more about where it was cut than about the broker.
+        # A shortened last step says more about where it was cut than about the broker.
         shown = mine[:-1] if len(mine) > 2 and mine[-1].seconds < mine[0].seconds else mine
         middles = [one.second + one.seconds / 2 for one in shown]
         heights = [found if (found := value(one)) is not None else float("nan") for one in shown]
@@ -125,7 +125,7 @@ def _lines(
 
 
 def _marks(axes: Any, faults: Sequence[FaultFigures], theme: Theme) -> None:
-    """Each fault once, though every mode tells of it: a line where it struck, a veil until it was healed."""
+    """Each fault once, though every mode has it: a line when it occurred, shaded until it was healed."""
     seen = {(one.fault, round(one.second, 1)): one for one in reversed(faults)}
     for one in seen.values():
         axes.axvline(one.second, color=theme.fault, linewidth=1.1, linestyle=(0, (4, 2)))
@@ -139,7 +139,7 @@ def _marks(axes: Any, faults: Sequence[FaultFigures], theme: Theme) -> None:
 
 
 def _scale(axes: Any, is_log: bool, highest: float) -> None:
-    """All panels of a picture alike, and none of them cut off."""
+    """All panels of a picture have the same scale, and none is cut off."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_xlim(left=0)
@@ -178,7 +178,7 @@ def _columns(labels: Sequence[str]) -> int:
 
 
 def _downtime(report: IndicatorsReport, theme: Theme) -> bytes:
-    """The longest of each mode in each run as a bar, and every single one as a dot where there are more."""
+    """The longest of each mode in each run as a bar, and every single one as a dot if there are more."""
     groups: dict[tuple[str, str], list[FaultFigures]] = {}
     for one in report.faults:
         if one.downtime_ms is not None:
