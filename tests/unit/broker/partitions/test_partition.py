@@ -10,6 +10,7 @@ from tidelog.config import TopicConfig
 from tidelog.errors import ErrorCode, OffsetOutOfRange, StorageError, TidelogError
 from tidelog.log.log import Log
 from tidelog.protocol import batch as batches
+from tidelog.replication.attachments.successors import Successors
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.policies import BY_NAME
@@ -410,6 +411,7 @@ def test_only_another_replica_can_be_a_successor(replicas: tuple[int, ...]) -> N
     partition = Partition(
         NAME, hosted, TopicConfig(), alone=lambda: True, on_role=lambda _: None, may_be_decided=lambda: True
     )
+    hosted.attach(Successors(hosted))
     hosted.lead(4, replicas, (1,), 1)
     setup.services.clock_ms += 10_000
     assert partition.leads is (replicas == (1,))
