@@ -17,7 +17,7 @@ def _misdirect(story: Story, letter: str) -> None:
     """The third batch went to the place of the second one, while the process is dead."""
     machine = story.machine(letter)
     path, content = story.segments(letter)[0]
-    (first, before), (target, _), (source, moved) = list(iterate(content))[:3]
+    (_, before), (target, _), (source, moved) = list(iterate(content))[:3]
     story.tell(f"on the disk of {letter} the third batch lies in the place of the second one")
     machine.disk.misdirect((path, source), (path, target), moved.size)
     place = Place(story.cluster.checker.metadata.newest.topics[TOPIC], 0)
