@@ -430,11 +430,15 @@ class Hosted:
         return True
 
     def step_back(self, high_watermark: int) -> None:
-        """Lead no more, and gather what is missing before it does so again."""
+        """Lead no more, and gather what is missing before it does so again. What we have written meanwhile
+        goes, as long as nothing of it is confirmed: it stands where confirmed records were.
+        """
         replica = self.replica
+        is_confirmed = replica.high_watermark > replica.epoch_start_offset
+        whole_before = self.log.end_offset if is_confirmed else replica.epoch_start_offset
         self.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
         reason = f"a backup has confirmed records up to {high_watermark}"
-        self.damaged(self.log.end_offset, reason)
+        self.damaged(whole_before, reason)
 
     @property
     def follows_somebody(self) -> bool:

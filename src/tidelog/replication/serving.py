@@ -199,7 +199,11 @@ class Serving:
         """Count one item; what it is refused with, if it is."""
         voter = hosted.voter
         follower = voter.counted(ask.sender, ask.directory, now_ms)
-        if item.high_watermark > hosted.log.end_offset and hosted.stand_in.is_behind(item.last_epoch):
+        # What a follower of an earlier epoch knows was confirmed before we began to lead: what we have written
+        # since does not make up for it.
+        is_old = item.last_epoch < hosted.replica.epoch
+        reached = hosted.replica.epoch_start_offset if is_old else hosted.log.end_offset
+        if item.high_watermark > reached and hosted.stand_in.is_behind(item.last_epoch):
             hosted.step_back(item.high_watermark)
         if hosted.lends_to(ask.sender):
             answer = hosted.replica.lent(item.epoch, item.offset, item.last_epoch)

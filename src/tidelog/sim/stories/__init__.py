@@ -10,6 +10,7 @@ from tidelog.sim.stories import (
     controllers,
     damage,
     damaged_cuts,
+    deceived,
     disks,
     durability,
     failed_logs,
@@ -52,6 +53,7 @@ STORIES: dict[str, Told] = (
     | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
     | _named("change", changes.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
+    | _named("deceived", deceived.STORIES)
     | _named("disk", disks.STORIES)
     | _named("durability", durability.STORIES)
     | _named("failed_log", failed_logs.STORIES)
