@@ -153,7 +153,7 @@ def drop_more_than_the_snapshot_stands_for(patch: pytest.MonkeyPatch) -> None:
 
 def several_changes_in_flight(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        MetadataVoters, "_may_change", property(lambda self: self._hosted.replica.role is Role.LEADER)
+        MetadataVoters, "is_settled", property(lambda self: self._hosted.replica.role is Role.LEADER)
     )
 
 

@@ -67,16 +67,19 @@ class ControllerMachine(Machine):
         settings = MetadataSettings(
             Voter(self.node_id), VoterSet.of(cluster.founders), cluster.timing, cluster.snapshot_bytes, 5000
         )
-        hears = MetadataPorts(on_change=self._applied)
+        hears = MetadataPorts(on_change=self._applied, on_voters=self._voters_changed)
         quorum = open_metadata(self.disk, log, settings, services, host, chance, hears)
         self.host, self.quorum = host, quorum
-        quorum.voters.on_change = lambda voters: cluster.check_voters(quorum)
         host.start()
         services.later(TICK_MS, lambda: self._tick(services))
 
     def _applied(self, image: ClusterImage) -> None:
         if self.quorum is not None:
             self.cluster.metadata.applied(self.node_id, self.quorum.committed_offset, image)
+
+    def _voters_changed(self, voters: VoterSet) -> None:
+        if self.quorum is not None:
+            self.cluster.check_voters(self.quorum)
 
     def _tick(self, services: SimServices) -> None:
         if self.quorum is not None:

@@ -129,7 +129,7 @@ def open_metadata(
     hosted.adopt(METADATA)
     voter = Elected(hosted, election, ballots)
     received = Snapshots(METADATA_KEY, me.voter_id, store, services)
-    voters = MetadataVoters(hosted, election, history, me, services)
+    voters = MetadataVoters(hosted, election, history, me, services, ports.on_voters)
     for attachment in (voter, received, voters):
         hosted.attach(attachment)
 

@@ -22,6 +22,7 @@ from tidelog.protocol.records import Record, decode_batch, encode_batch
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
+from tidelog.replication.voters import VoterSet
 from tidelog.services import Services, ignore
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class MetadataPorts(NamedTuple):
 
     on_change: Callable[[ClusterImage], None] = ignore
     on_active: Callable[[bool], None] = ignore  # whether this node is the active controller from now on
+    on_voters: Callable[[VoterSet], None] = ignore
 
 
 class MetadataQuorum:

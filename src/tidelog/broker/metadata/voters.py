@@ -1,9 +1,5 @@
-"""Who votes on the metadata log, and how that changes while the cluster runs.
-
-Every node follows the sets of voters in its log from the moment they are written (``appended``). The
-leader writes new ones: one voter more or less at a time, the next only when the last is committed, and none
-before a record of the leader's own epoch is: until then it may not know of a change that its predecessor
-made.
+"""What changes who votes on the metadata log while the cluster runs. How sets of voters are followed and
+written is in :mod:`tidelog.replication.attachments.voters`.
 
 =================== ====================================================================================
 change              when
@@ -27,13 +23,11 @@ from typing import NamedTuple
 import msgspec
 
 from tidelog.errors import ErrorCode, StorageError, TidelogError
-from tidelog.invariant import invariant
-from tidelog.replication.attachments.voters import NoVoters
+from tidelog.replication.attachments.voters import LogVoters
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.listeners import Seen
 from tidelog.replication.replica import Role
-from tidelog.replication.voters import Voter, VoterHistory, VoterSet, encode_batch_of, sets_in
+from tidelog.replication.voters import Voter, VoterHistory, VoterSet, sets_in
 from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
@@ -52,22 +46,20 @@ class Wish(NamedTuple):
     done: Done
 
 
-class MetadataVoters(NoVoters):
+class MetadataVoters(LogVoters):
     def __init__(
-        self, hosted: Hosted, election: Election, history: VoterHistory, me: Voter, services: Services
+        self,
+        hosted: Hosted,
+        election: Election,
+        history: VoterHistory,
+        me: Voter,
+        services: Services,
+        on_change: Callable[[VoterSet], None],
     ) -> None:
-        self._hosted = hosted
-        self._election = election
-        self.history = history
+        super().__init__(hosted, election, history, services, on_change)
         self._me = me
-        self._services = services
         self._wishes: deque[Wish] = deque()
-        self.on_change: Callable[[VoterSet], None] = lambda voters: None
-        election.set_needed(self._is_needed())
-
-    @property
-    def latest(self) -> VoterSet:
-        return self.history.latest
+        election.set_needed(self.is_needed())
 
     @property
     def waiting(self) -> int:
@@ -90,41 +82,26 @@ class MetadataVoters(NoVoters):
         self.history.restart(voters)
         self._take_force()
 
-    def _take_force(self) -> None:
-        voters = self.history.latest
-        logger.info("the controllers are %s now", ", ".join(map(str, sorted(voters.ids))))
-        self._election.change_voters(voters, self._services.uptime_ms(), needed=self._is_needed())
-        self._hosted.change_replicas(tuple(sorted(voters.ids)))
-        self.on_change(voters)
+    @property
+    def _log_name(self) -> object:
+        return "the metadata log"
+
+    def _voted_in(self, earlier: VoterSet) -> bool:
+        me = self._me
+        if me.voter_id in self.latest:
+            return False  # It votes, or another disk of this node did: an earlier set may not know disks yet.
+        return earlier.counts(me.voter_id, me.directory)
 
     # --- leading --------------------------------------------------------------------------------------------
 
-    @property
-    def _may_change(self) -> bool:
-        replica = self._hosted.replica
-        return (
-            replica.role is Role.LEADER
-            and replica.high_watermark > replica.epoch_start_offset
-            and self.history.latest_offset < replica.high_watermark
-        )
-
-    def _is_needed(self) -> bool:
-        """Whether only the latest set, which is not committed, says that this node votes no more."""
-        latest_offset, me = self.history.latest_offset, self._me
-        if latest_offset < self._hosted.replica.high_watermark:
-            return False
-        if me.voter_id in self.latest:
-            return False  # It votes, or another disk of this node did: an earlier set may not know disks yet.
-        return self.history.before(latest_offset).counts(me.voter_id, me.directory)
-
     def committed(self) -> None:
         """The high watermark has moved."""
-        self._election.set_needed(self._is_needed())
-        if not self._may_change:
+        self._election.set_needed(self.is_needed())
+        if not self.is_settled:
             return
         if self._me.voter_id not in self.latest:
             logger.info("this node is no controller any more: it steps down")
-            self._hosted.voter.elect(self._election.resign(self._services.uptime_ms()))
+            self.step_down()
             return
         self.tick()
 
@@ -140,7 +117,7 @@ class MetadataVoters(NoVoters):
             return
         now_ms = self._services.uptime_ms()
         self._expire(now_ms)
-        if not self._may_change:
+        if not self.is_settled:
             return
         try:
             wanted = self._learnt() or self._returned() or self._forgotten(now_ms)
@@ -167,27 +144,18 @@ class MetadataVoters(NoVoters):
                 continue
             if wanted is not None and self._could_decide(wanted):
                 self._wishes.remove(wish)
-                self._write(wanted, wish.done)
+                self._write_for(wish, wanted)
                 return
 
-    def _could_decide(self, voters: VoterSet) -> bool:
-        """Whether a majority of this set is heard of: otherwise it would be the last thing ever decided."""
-        now_ms, me = self._services.uptime_ms(), self._me.voter_id
-        alive = [each for each in voters.ids if each == me or not self._election.is_silent(each, now_ms)]
-        return len(alive) >= voters.majority
-
-    def _write(self, voters: VoterSet, done: Done = lambda error: None) -> None:
+    def _write_for(self, wish: Wish, voters: VoterSet) -> None:
         """Raises StorageError."""
-        invariant(voters.is_safe_after(self.latest), "one voter at a time", voters, self.latest)
-        hosted, now_ms = self._hosted, self._services.now_ms()
-        offset = hosted.log.end_offset
-        batch = encode_batch_of(voters, offset, hosted.replica.epoch, now_ms)
+        hosted = self._hosted
         try:
-            hosted.append(memoryview(batch), offset, now_ms, now_ms)
+            self._write(voters)
         except StorageError as error:
-            done(error)
+            wish.done(error)
             raise
-        hosted.wait(hosted.log.end_offset, -1, COMMIT_TIMEOUT_MS, lambda code: done(_outcome(code)))
+        hosted.wait(hosted.log.end_offset, -1, COMMIT_TIMEOUT_MS, lambda code: wish.done(_outcome(code)))
 
     # --- changes by themselves ------------------------------------------------------------------------------
 
@@ -206,7 +174,7 @@ class MetadataVoters(NoVoters):
     def _returned(self) -> VoterSet | None:
         """A voter with a new disk has everything again."""
         for voter in self.latest.returning:
-            if self._has_caught_up(voter):
+            if self._has_caught_up(voter.voter_id, voter.directory):
                 logger.info("controller %s is back, with another disk", voter.voter_id)
                 return self.latest.including(voter)
         return None
@@ -218,18 +186,12 @@ class MetadataVoters(NoVoters):
             if seen is None or seen.directory in (None, voter.directory):
                 continue
             anew = msgspec.structs.replace(voter, directory=seen.directory)
-            if self._election.is_silent(voter.voter_id, now_ms) and self._has_caught_up(anew):
+            if self._election.is_silent(voter.voter_id, now_ms) and self._has_caught_up(
+                anew.voter_id, anew.directory
+            ):
                 logger.warning("controller %s came back with another disk: taken in anew", voter.voter_id)
                 return self.latest.without(voter.voter_id, anew)
         return None
-
-    def _has_caught_up(self, voter: Voter) -> bool:
-        seen = self._hosted.voter.seen.get(voter.voter_id)
-        if seen is None or not _is_disk(seen, voter):
-            return False
-        age_ms = self._services.uptime_ms() - seen.progress.fetched_ms
-        behind = seen.progress.end_offset < self._hosted.replica.high_watermark
-        return not behind and age_ms <= self._election.timing.silence_ms
 
     # --- changes on request ---------------------------------------------------------------------------------
 
@@ -239,7 +201,7 @@ class MetadataVoters(NoVoters):
                 raise TidelogError(
                     f"node {voter.voter_id} is a controller already", ErrorCode.DUPLICATE_VOTER
                 )
-            return latest.including(voter) if self._has_caught_up(voter) else None
+            return latest.including(voter) if self._has_caught_up(voter.voter_id, voter.directory) else None
 
         waiting_for = (
             f"node {voter.voter_id} has not caught up with the metadata in time; is it running, with "
@@ -281,10 +243,6 @@ COMMIT_TIMEOUT_MS = 10_000
 NOT_ENOUGH = (
     "an earlier change of the controllers is not committed, or too few of those that would be left are alive"
 )
-
-
-def _is_disk(seen: Seen, voter: Voter) -> bool:
-    return voter.directory is None or seen.directory == voter.directory
 
 
 def _if_other(voters: VoterSet, than: VoterSet) -> VoterSet | None:

@@ -1,7 +1,6 @@
-"""Who votes on one partition, and how that changes: one voter at a time, by records in the partition's log.
-
-Every replica follows the sets in its log from the moment they are appended. The leader writes them, the next
-only when the last is committed, and none before a record of its own epoch is.
+"""What changes who votes on one partition, and what this replica may say meanwhile. How sets of voters are
+followed and written is in :mod:`tidelog.replication.attachments.voters`; here they are synced, and in a file,
+before they count.
 
 ====================== =======================================================================================
 change                 when
@@ -26,14 +25,13 @@ from tidelog.controller.image import ClusterImage, PartitionImage
 from tidelog.controller.records import Loss
 from tidelog.controller.successions.quorum import is_lone
 from tidelog.errors import StorageError
-from tidelog.invariant import invariant
 from tidelog.protocol import batch as batches
-from tidelog.replication.attachments.voters import NoVoters
+from tidelog.replication.attachments.voters import LogVoters
 from tidelog.replication.election import Election
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.replica import Role
 from tidelog.replication.voter_file import VoterFile
-from tidelog.replication.voters import Voter, VoterHistory, VoterSet, encode_batch_of, sets_in
+from tidelog.replication.voters import Voter, VoterHistory, VoterSet, sets_in
 from tidelog.services import Services
 
 logger = logging.getLogger(__name__)
@@ -42,7 +40,7 @@ FORGOT = -2
 _ATTRIBUTES = 22  # Where in a batch's header the byte lies that says whether it is a control batch.
 
 
-class QuorumVoters(NoVoters):
+class QuorumVoters(LogVoters):
     """Of one replica."""
 
     def __init__(
@@ -55,19 +53,12 @@ class QuorumVoters(NoVoters):
         partition: Callable[[], PartitionImage],
     ) -> None:
         """``partition``: as the metadata has it."""
-        self._hosted = hosted
-        self._election = election
-        self._history = history
+        super().__init__(hosted, election, history, services)
+        self._me = hosted.replica.me
         self._file = file
-        self._services = services
         self._partition = partition
         self._arriving: list[tuple[int, VoterSet]] = []
         self.unconfessed = False  # Its log was gone, and the controllers have not numbered that yet.
-        self._me = hosted.replica.me
-
-    @property
-    def latest(self) -> VoterSet:
-        return self._history.latest
 
     # --- following the log ----------------------------------------------------------------------------------
 
@@ -82,7 +73,7 @@ class QuorumVoters(NoVoters):
             if batches.parse_leader_epoch(data, start) >= began:
                 self._arriving += sets_in(data[start:end])
         if self._arriving or unsure:
-            self._file.save((*self._history.entries, *self._arriving))
+            self._file.save((*self.history.entries, *self._arriving))
 
     def arrived(self) -> None:
         """Synced before they count, whatever ``flush.messages`` says: replicas that forget in a power failure
@@ -92,7 +83,7 @@ class QuorumVoters(NoVoters):
             return
         self._hosted.sync_now()
         for offset, voters in self._arriving:
-            self._history.appended(offset, voters)
+            self.history.appended(offset, voters)
             self._take_force()
         self._arriving.clear()
         self.recall()
@@ -110,9 +101,9 @@ class QuorumVoters(NoVoters):
 
     def cut(self, end_offset: int) -> None:
         self._arriving.clear()
-        if self._history.cut(end_offset):
+        if self.history.cut(end_offset):
             try:
-                self._file.save(self._history.entries)
+                self._file.save(self.history.entries)
             except StorageError as error:
                 logger.error("%s: %s", self._hosted.key, error.message)
                 self._election.retire()
@@ -126,34 +117,11 @@ class QuorumVoters(NoVoters):
         partition = self._partition()
         voters = VoterSet.of(partition.replicas)
         if not partition.is_moving and voters.ids != self.latest.ids:
-            self._history.restart(voters)
-            self._file.save(self._history.entries)
+            self.history.restart(voters)
+            self._file.save(self.history.entries)
             self._take_force()
 
-    def _take_force(self) -> None:
-        voters = self._history.latest
-        logger.info("%s: %s vote from now on", self._hosted.key, sorted(voters.ids))
-        self._election.change_voters(voters, self._services.uptime_ms(), needed=self.is_needed())
-        self._hosted.change_replicas(tuple(sorted(voters.ids)))
-
-    def is_needed(self) -> bool:
-        """Whether only the latest set, which is not committed, says that this replica votes no more."""
-        latest_offset = self._history.latest_offset
-        if latest_offset < self._hosted.replica.high_watermark:
-            return False
-        return self._me in self._history.before(latest_offset)
-
     # --- leading --------------------------------------------------------------------------------------------
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the latest set is committed, and known to be the latest."""
-        replica = self._hosted.replica
-        return (
-            replica.role is Role.LEADER
-            and replica.high_watermark > replica.epoch_start_offset
-            and self._history.latest_offset < replica.high_watermark
-        )
 
     def members(self, partition: PartitionImage) -> tuple[tuple[int, int], ...]:
         """(voter, loss) of every voter: the loss for which it was readmitted, -1 where there is none, and -2
@@ -179,8 +147,7 @@ class QuorumVoters(NoVoters):
         if not self.is_settled:
             return
         if self._me not in self.latest:
-            # Whoever was elected before it heard that it votes no more, and made sure that all others hear.
-            self._hosted.voter.elect(self._election.resign(self._services.uptime_ms()))
+            self.step_down()
             return
         wanted = self._next(partition, image)
         if wanted is not None and self._could_decide(wanted):
@@ -241,34 +208,12 @@ class QuorumVoters(NoVoters):
         seen = self._hosted.voter.seen.get(voter_id)
         return None if seen is None else seen.directory
 
-    def _has_caught_up(self, voter_id: int) -> bool:
-        """It holds all that is committed, and was heard a moment ago."""
-        seen = self._hosted.voter.seen.get(voter_id)
-        if seen is None:
-            return False
-        age_ms = self._services.uptime_ms() - seen.progress.fetched_ms
-        behind = seen.progress.end_offset < self._hosted.replica.high_watermark
-        return not behind and age_ms <= self._election.timing.silence_ms
+    def _writing(self, offset: int, voters: VoterSet) -> None:
+        self._file.save((*self.history.entries, (offset, voters)))
 
-    def _could_decide(self, voters: VoterSet) -> bool:
-        """Whether a majority of this set is heard of: otherwise it would be the last thing ever decided."""
-        now_ms = self._services.uptime_ms()
-        alive = [
-            each for each in voters.ids if each == self._me or not self._election.is_silent(each, now_ms)
-        ]
-        return len(alive) >= voters.majority
-
-    def _write(self, voters: VoterSet) -> None:
-        """Raises StorageError."""
-        invariant(voters.is_safe_after(self.latest), "one voter at a time", voters, self.latest)
-        hosted, now_ms = self._hosted, self._services.now_ms()
-        offset = hosted.log.end_offset
-        self._file.save((*self._history.entries, (offset, voters)))
-        hosted.append(
-            memoryview(encode_batch_of(voters, offset, hosted.replica.epoch, now_ms)), offset, now_ms, now_ms
-        )
-        hosted.sync_now()
-        self._history.appended(offset, voters)
+    def _written(self, offset: int, voters: VoterSet) -> None:
+        self._hosted.sync_now()
+        self.history.appended(offset, voters)
         self._take_force()
 
 

@@ -1,11 +1,130 @@
-"""Who keeps the sets of voters that are in a log, where there are any."""
+"""Who votes on a log: the sets of voters that are in the log itself, where there are any.
 
-from typing import ClassVar
+Every replica follows the sets from the moment they are in its log. The leader writes new ones: one voter more
+or less at a time, the next only when the last is committed, and none before a record of the leader's own
+epoch is: until then it may not know of a change that its predecessor made.
 
+What calls for a change, and what must be on disk before a set counts, differs: see
+:mod:`tidelog.broker.metadata.voters` and :mod:`tidelog.broker.quorum.voters`.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID
+
+from tidelog.invariant import invariant
 from tidelog.replication.attachments.attachment import Attachment
+from tidelog.replication.election import Election
+from tidelog.replication.replica import Role
+from tidelog.replication.voters import VoterHistory, VoterSet, encode_batch_of
+from tidelog.services import Services, ignore
+
+if TYPE_CHECKING:
+    from tidelog.replication.hosted import Hosted
+
+logger = logging.getLogger(__name__)
 
 
 class NoVoters(Attachment):
     """No log but one whose replicas vote has sets of voters."""
 
     slot: ClassVar[str] = "voters"
+
+
+class LogVoters(NoVoters):
+    """The sets of one replica's log."""
+
+    def __init__(
+        self,
+        hosted: "Hosted",
+        election: Election,
+        history: VoterHistory,
+        services: Services,
+        on_change: Callable[[VoterSet], None] = ignore,
+    ) -> None:
+        self._hosted = hosted
+        self._election = election
+        self.history = history
+        self._services = services
+        self._on_change = on_change
+        self._my_id = hosted.replica.me
+
+    @property
+    def latest(self) -> VoterSet:
+        return self.history.latest
+
+    @property
+    def _log_name(self) -> object:
+        """For log lines."""
+        return self._hosted.key
+
+    # --- following the log ----------------------------------------------------------------------------------
+
+    def _take_force(self) -> None:
+        """The latest set counts from now on."""
+        voters = self.latest
+        logger.info("%s: %s vote from now on", self._log_name, sorted(voters.ids))
+        self._election.change_voters(voters, self._services.uptime_ms(), needed=self.is_needed())
+        self._hosted.change_replicas(tuple(sorted(voters.ids)))
+        self._on_change(voters)
+
+    def is_needed(self) -> bool:
+        """Whether only the latest set, which is not committed, says that this replica votes no more."""
+        latest_offset = self.history.latest_offset
+        if latest_offset < self._hosted.replica.high_watermark:
+            return False
+        return self._voted_in(self.history.before(latest_offset))
+
+    def _voted_in(self, earlier: VoterSet) -> bool:
+        """Whether this replica is a voter of the set before the latest."""
+        return self._my_id in earlier
+
+    # --- leading --------------------------------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether this leads, and the latest set is committed and known to be the latest: so that it may be
+        changed.
+        """
+        replica = self._hosted.replica
+        return (
+            replica.role is Role.LEADER
+            and replica.high_watermark > replica.epoch_start_offset
+            and self.history.latest_offset < replica.high_watermark
+        )
+
+    def step_down(self) -> None:
+        """Whoever was elected before it heard that it votes no more, and made sure that all others hear."""
+        self._hosted.voter.elect(self._election.resign(self._services.uptime_ms()))
+
+    def _has_caught_up(self, voter_id: int, directory: UUID | None = None) -> bool:
+        """It holds all that is committed, with this disk where one is named, and was heard a moment ago."""
+        seen = self._hosted.voter.seen.get(voter_id)
+        if seen is None or directory not in (None, seen.directory):
+            return False
+        age_ms = self._services.uptime_ms() - seen.progress.fetched_ms
+        behind = seen.progress.end_offset < self._hosted.replica.high_watermark
+        return not behind and age_ms <= self._election.timing.silence_ms
+
+    def _could_decide(self, voters: VoterSet) -> bool:
+        """Whether a majority of this set is heard of: otherwise it would be the last thing ever decided."""
+        now_ms, me = self._services.uptime_ms(), self._my_id
+        alive = [each for each in voters.ids if each == me or not self._election.is_silent(each, now_ms)]
+        return len(alive) >= voters.majority
+
+    def _write(self, voters: VoterSet) -> None:
+        """Raises StorageError."""
+        invariant(voters.is_safe_after(self.latest), "one voter at a time", voters, self.latest)
+        hosted, now_ms = self._hosted, self._services.now_ms()
+        offset = hosted.log.end_offset
+        self._writing(offset, voters)
+        batch = encode_batch_of(voters, offset, hosted.replica.epoch, now_ms)
+        hosted.append(memoryview(batch), offset, now_ms, now_ms)
+        self._written(offset, voters)
+
+    def _writing(self, offset: int, voters: VoterSet) -> None:
+        """What must be done before a set is in the log. Raises StorageError."""
+
+    def _written(self, offset: int, voters: VoterSet) -> None:
+        """It is in the log."""

@@ -90,7 +90,7 @@ def test_a_costly_batch_is_opened_elsewhere_and_its_connection_waits() -> None:
     assert asker.told == ["hold", "resume"]
     assert error_of(sent) == 0
     assert broker.partition("t").log.end_offset == MANY
-    assert broker.producing.opened_batches == 1
+    assert broker.producing.opening.batches == 1
 
 
 def test_a_refusal_is_the_batchs_own() -> None:
@@ -187,7 +187,7 @@ def test_of_several_batches_only_the_doubtful_ones_are_opened() -> None:
     errors = [each.error_code for each in answer.responses[0].partition_responses]
     assert errors == [0, ErrorCode.INVALID_RECORD, 0]
     assert [broker.partition("t", index).log.end_offset for index in range(3)] == [MANY, 0, MANY]
-    assert broker.producing.opened_batches == 1
+    assert broker.producing.opening.batches == 1
 
 
 def test_a_batch_that_is_cheap_waits_for_nobody() -> None:
@@ -197,7 +197,7 @@ def test_a_batch_that_is_cheap_waits_for_nobody() -> None:
     broker.services.settle()
     assert error_of(sent) == 0
     assert not asker.told
-    assert not broker.producing.opened_batches
+    assert not broker.producing.opening.batches
 
 
 def test_rules_that_changed_meanwhile_count() -> None:
@@ -230,7 +230,7 @@ def test_by_rules_that_changed_meanwhile_it_is_opened_elsewhere_as_well() -> Non
     broker.services.settle()
     assert error_of(sent) == 0
     assert asker.told == ["hold", "hold", "resume"]
-    assert broker.producing.opened_batches == 2
+    assert broker.producing.opening.batches == 2
 
 
 def test_other_settings_that_changed_meanwhile_do_not_matter() -> None:
@@ -243,7 +243,7 @@ def test_other_settings_that_changed_meanwhile_do_not_matter() -> None:
     broker.services.held = False
     broker.services.settle()
     assert error_of(sent) == 0
-    assert broker.producing.opened_batches == 1
+    assert broker.producing.opening.batches == 1
 
 
 def test_a_topic_that_was_deleted_meanwhile_takes_nothing() -> None:

@@ -339,7 +339,7 @@ class TestAnotherDisk:
         sets: list[frozenset[int]] = []
         leader = cluster.active()
         assert leader is not None
-        leader.voters.on_change = lambda voters: sets.append(voters.ids)
+        leader.voters._on_change = lambda voters: sets.append(voters.ids)
         wiped.lose_disk()
         wiped.start()
         cluster.until(cluster.is_whole)
@@ -352,7 +352,7 @@ class TestAnotherDisk:
         old = cluster.active_machine()
         leader = cluster.active()
         assert leader is not None
-        leader.voters.on_change = lambda voters: cluster.world.after(0.0, old.lose_power)
+        leader.voters._on_change = lambda voters: cluster.world.after(0.0, old.lose_power)
         wiped.lose_disk()
         wiped.start()
         cluster.until(lambda: not old.alive)

@@ -1,0 +1,124 @@
+"""Batches whose records must be looked at before they are appended: in a thread, and in order all the same.
+
+Their connection takes up nothing more meanwhile, so that the order of a producer's batches stays, and no more
+than one request of it waits.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from tidelog.broker.partitions.table import PartitionTable
+from tidelog.broker.partitions.validation import AppendRules, Checked, check_opened
+from tidelog.broker.requests.request import HangUp, RequestContext
+from tidelog.errors import TidelogError
+from tidelog.protocol.produce import ProduceRequest, TopicKey
+from tidelog.services import Services, ignore
+
+logger = logging.getLogger(__name__)
+
+Work = Callable[[], list[Checked | TidelogError]]
+Compute = Callable[[Work, Callable[[list[Checked | TidelogError] | BaseException], None]], None]
+"""Runs work in a thread; what comes of it, or its exception, comes back in order with events."""
+
+
+class Costly(NamedTuple):
+    """A batch that must be opened, and by which rules."""
+
+    key: TopicKey
+    partition: int
+    records: memoryview
+    rules: AppendRules
+
+
+class Asker(Protocol):
+    """Whoever sent a request: its connection."""
+
+    def hold(self) -> None:
+        """Take up nothing more."""
+
+    def resume(self) -> None: ...
+
+    def close(self, reason: str) -> None: ...
+
+
+class _Nobody:
+    def hold(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def close(self, reason: str) -> None: ...
+
+
+NOBODY = _Nobody()
+
+
+class Opening:
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        services: Services,
+        compute: Compute | None = None,
+        give_way: Callable[[], None] = ignore,
+    ) -> None:
+        """``give_way``: called from the thread that computes, about once a millisecond."""
+        self._partitions = partitions
+        self._services = services
+        self._compute: Compute = compute if compute is not None else services.offload
+        self._give_way = give_way
+        self.batches = 0  # opened in a thread so far
+
+    def costly(self, request: ProduceRequest) -> list[Costly]:
+        """What of a request must be opened."""
+        costly = []
+        for key, partitions in request.topics:
+            for index, records in partitions:
+                partition, _ = self._partitions.find(key, index)
+                if partition is not None and records is not None and partition.must_open(records):
+                    costly.append(Costly(key, index, records, partition.rules))
+        return costly
+
+    def _by_other_rules(self, costly: Sequence[Costly]) -> list[Costly] | None:
+        """The same by the rules that are in force now; None where they are the same."""
+        now = []
+        for each in costly:
+            partition, _ = self._partitions.find(each.key, each.partition)
+            if partition is not None and partition.must_open(each.records):
+                each = each._replace(rules=partition.rules)
+            now.append(each)
+        return None if now == costly else now
+
+    def first(
+        self,
+        costly: Sequence[Costly],
+        context: RequestContext,
+        asker: Asker,
+        go_on: Callable[[RequestContext], None],
+    ) -> None:
+        """What may happen meanwhile: the log is cut, rolled or deleted, another broker leads. All of that is
+        looked at when the batch is appended, as for one that has just come. Where the settings change, it is
+        opened once more.
+        """
+        now_ms, version, pace = self._services.now_ms(), context.version, self._give_way
+
+        def opened(found: list[Checked | TidelogError] | BaseException) -> None:
+            try:
+                if isinstance(found, BaseException):
+                    raise found
+                self.batches += len(found)
+                if (again := self._by_other_rules(costly)) is not None:
+                    self.first(again, context, asker, go_on)
+                    return
+                known = {id(each.records): outcome for each, outcome in zip(costly, found, strict=True)}
+                go_on(context._replace(checked=known))
+            except HangUp as error:
+                asker.close(error.message)
+            except Exception:
+                logger.exception("a produce request of %s failed", context.peer)
+                asker.close("a request that could not be answered")
+            asker.resume()
+
+        asker.hold()
+        self._compute(
+            lambda: [check_opened(each.records, each.rules, now_ms, version, pace) for each in costly], opened
+        )

@@ -1,0 +1,165 @@
+"""Produce with a transactional id: each partition for itself. One may have to wait for the coordinator, the
+next must not.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from tidelog.broker.partitions.partition import Appended, Partition
+from tidelog.broker.partitions.table import PartitionTable
+from tidelog.broker.partitions.validation import MustOpen
+from tidelog.broker.producing.answers import ProduceAnswers, Send, outcome_of
+from tidelog.broker.producing.opening import Asker, Costly, Opening
+from tidelog.broker.promise import Gather
+from tidelog.broker.requests.request import RequestContext
+from tidelog.broker.transactions.admission import Admission
+from tidelog.broker.transactions.produce import when_admitted
+from tidelog.errors import ErrorCode, TidelogError
+from tidelog.protocol.produce import PartitionAnswer, ProduceRequest, TopicAnswers, TopicKey
+
+Outcome = tuple[Partition | None, Appended | None, PartitionAnswer | None]
+"""A batch's partition, where it was appended, or why not."""
+
+
+class Appender(Protocol):
+    """How batches are appended, whatever they belong to."""
+
+    def handle_one(
+        self, key: TopicKey, index: int, records: memoryview | None, acks: int, timeout_ms: int,
+        context: RequestContext, send: Send, asker: Asker, *, in_transaction: bool = False,
+    ) -> None:  # fmt: skip
+        """Append one batch and answer the request, which has no other."""
+
+    def append(
+        self, key: TopicKey, index: int, records: memoryview | None, acks: int, context: RequestContext, *,
+        in_transaction: bool = False,
+    ) -> Outcome:  # fmt: skip
+        """Raises MustOpen."""
+
+
+def is_single(request: ProduceRequest) -> bool:
+    """Whether it has one batch, and somebody waits for the answer."""
+    return len(request.topics) == 1 and len(request.topics[0][1]) == 1 and bool(request.acks)
+
+
+class TransactionalProduce:
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        admission: Admission,
+        opening: Opening,
+        answers: ProduceAnswers,
+        appender: Appender,
+    ) -> None:
+        self._partitions = partitions
+        self._admission = admission
+        self._opening = opening
+        self._answers = answers
+        self._appender = appender
+
+    def handle(
+        self,
+        request: ProduceRequest,
+        transactional_id: str,
+        context: RequestContext,
+        send: Send,
+        asker: Asker,
+    ) -> None:
+        """Each partition for itself: one may have to wait for the coordinator, the next must not."""
+        if is_single(request):
+            self._one(request, transactional_id, context, send, asker)
+            return
+        answers: TopicAnswers = []
+        gather = Gather(sum(len(partitions) for _, partitions in request.topics))
+        for key, partitions in request.topics:
+            results = [PartitionAnswer(index) for index, _ in partitions]
+            answers.append((key, results))
+            for place, (index, records) in enumerate(partitions):
+                settle = _settle_at(results, place, gather)
+                self._begin(request, transactional_id, key, index, records, context, settle, asker)
+        gather.promise.then(
+            lambda _: self._answers.send(context, send, answers) if request.acks else send(None)
+        )
+
+    def _one(
+        self,
+        request: ProduceRequest,
+        transactional_id: str,
+        context: RequestContext,
+        send: Send,
+        asker: Asker,
+    ) -> None:
+        key, [(index, records)] = request.topics[0]
+
+        def append(batch: memoryview | None, in_transaction: bool) -> None:
+            acks, timeout_ms = request.acks, request.timeout_ms
+            self._appender.handle_one(
+                key, index, batch, acks, timeout_ms, context, send, asker, in_transaction=in_transaction
+            )
+
+        def refuse(refusal: TidelogError) -> None:
+            answer = PartitionAnswer(index, refusal.code, message=refusal.message)
+            self._answers.send(context, send, [(key, [answer])])
+
+        partition, _ = self._partitions.find(key, index)
+        if partition is None or records is None:
+            append(records, False)
+        else:
+            when_admitted(
+                self._admission, partition, transactional_id, records, context.version, append, refuse
+            )
+
+    def _begin(
+        self,
+        request: ProduceRequest,
+        transactional_id: str,
+        key: TopicKey,
+        index: int,
+        records: memoryview | None,
+        context: RequestContext,
+        settle: Callable[[PartitionAnswer], None],
+        asker: Asker,
+    ) -> None:
+        def append(batch: memoryview | None, in_transaction: bool, known: RequestContext = context) -> None:
+            try:
+                partition, appended, refusal = self._appender.append(
+                    key, index, batch, request.acks, known, in_transaction=in_transaction
+                )
+            except MustOpen as doubt:
+                doubtful = [Costly(key, index, cast(memoryview, batch), doubt.rules)]
+                self._opening.first(
+                    doubtful, context, asker, lambda seen: append(batch, in_transaction, seen)
+                )
+                return
+            if partition is None or appended is None:
+                settle(refusal or PartitionAnswer(index))
+                return
+
+            def done(error: ErrorCode) -> None:
+                settle(outcome_of(partition, index, appended, error))
+
+            partition.when_acknowledged(appended.end_offset, request.acks, request.timeout_ms, done)
+
+        partition, _ = self._partitions.find(key, index)
+        if partition is None or records is None:
+            append(records, False)
+            return
+        when_admitted(
+            self._admission,
+            partition,
+            transactional_id,
+            records,
+            context.version,
+            append,
+            lambda refusal: settle(PartitionAnswer(index, refusal.code, message=refusal.message)),
+        )
+
+
+def _settle_at(
+    results: list[PartitionAnswer], place: int, gather: Gather
+) -> Callable[[PartitionAnswer], None]:
+    def settle(answer: PartitionAnswer) -> None:
+        results[place] = answer
+        gather.one_done()
+
+    return settle
