@@ -1,17 +1,17 @@
-"""What Tidelog promises, looked at from outside while a simulation runs and when it is over.
+"""What Tidelog promises, checked from outside during and after a simulation.
 
-None of these ask the code under test what it thinks: they see which replica took which role, what lies in
-logs and on disks, and what clients were told.
+None of these ask the code under test for its opinion: they see the replicas' roles, the content of logs and
+disks, and the responses to clients.
 
 ========================= ================================================================================
 checker                   promise
 ========================= ================================================================================
-:mod:`.replicas`          one leader per partition and epoch; watermarks and epochs never go back; below
-                          the watermark all replicas are equal, for ever
-:mod:`.metadata`          all nodes make the same of the metadata log
-:mod:`.promises`          by mode: the fault sets under which a committed record may be gone, who must
-                          hold what is committed, what an ok means
-:mod:`.history`           what clients were told: nothing lost, doubled, reordered, invented, skipped or
+:mod:`.replicas`          one leader per partition and epoch; high watermarks and epochs never go back;
+                          below the high watermark all replicas stay equal
+:mod:`.metadata`          all nodes derive the same state from the metadata log
+:mod:`.promises`          by mode: the fault sets under which a committed record may be lost, which
+                          replicas must hold what is committed, what an acknowledgement means
+:mod:`.history`           what clients saw: nothing lost, doubled, reordered, invented, skipped or
                           read twice
 ========================= ================================================================================
 """

@@ -1,4 +1,4 @@
-"""Which batches lie in a log, and which on a disk whose process is dead."""
+"""The batches in a log, or on a disk whose process is dead."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -33,13 +33,13 @@ def batches_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
 
 
 def entries_between(log: Log, start: int, end: int) -> list[Entry]:
-    """The records in a range of offsets, without the markers brokers write for themselves."""
+    """The records in a range of offsets, without the brokers' own markers."""
     return [entry for data in pieces(log, start, end) for entry in entries(data)]
 
 
 def records_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
-    """The records in a range of offsets, each by its own: compaction makes other batches of them, on every
-    node at its own time. Markers that end transactions may go, too.
+    """The records in a range of offsets, each by its own: compaction rebuilds batches, on every node at its
+    own time. Markers that end transactions may be removed, too.
     """
     return [
         (record.offset, (record.offset + 1, epoch, crc32(record.value or b"", crc32(record.key or b""))))
@@ -51,9 +51,8 @@ def records_between(log: Log, start: int, end: int) -> list[tuple[int, Batch]]:
 
 
 def newest_of(log: Log) -> dict[bytes | None, tuple[int, bytes]]:
-    """By key: where its newest record lies, and what it is. Whether one that says that its key is gone is
-    still there, each node decides for itself; so it is with records of aborted transactions, which count for
-    nothing.
+    """By key: the position and content of its newest record. Each node decides by itself whether a tombstone
+    is still there; the same holds for records of aborted transactions, which do not count.
     """
     found: dict[bytes | None, tuple[int, bytes]] = {}
     for records in _counting(log):
@@ -67,7 +66,7 @@ def newest_of(log: Log) -> dict[bytes | None, tuple[int, bytes]]:
 def _counting(log: Log) -> Iterator[list[Record]]:
     """The records of each batch that belongs to no transaction, or to one that was committed."""
     batches: list[list[Record]] = []
-    undecided: dict[int, list[int]] = {}  # By producer: the places of its batches since its last marker.
+    undecided: dict[int, list[int]] = {}  # By producer: the positions of its batches since its last marker.
     for data in pieces(log, log.start_offset, log.end_offset):
         for position, header in iterate(data):
             records = list(decode_batch(data[position : position + header.size]))
@@ -96,9 +95,9 @@ def _keyed(data: bytes) -> Iterator[tuple[int, list[Record]]]:
 
 
 def pieces(log: Log, start: int, end: int, *, compacted: bool = False) -> Iterator[bytes]:
-    """The bytes of whole batches, a segment at a time; up to where they are damaged. ``compacted``: the batch
-    that the range ends in may go on behind it. Who has lost power may know of an older watermark than the one
-    up to which its log, or its leader's, was compacted.
+    """The bytes of whole batches, a segment at a time; up to the first damage. ``compacted``: the batch at
+    the end of the range may extend beyond it. A node that lost power may know an older high watermark than
+    the one up to which its log, or its leader's, was compacted.
     """
     offset = max(start, log.start_offset)
     while offset < end:
@@ -114,8 +113,8 @@ def pieces(log: Log, start: int, end: int, *, compacted: bool = False) -> Iterat
 
 
 def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tuple[bytes, int]:
-    """What the log shows there, and up to where it can be read at all. That somebody looked must make no
-    difference: the broker is to find damage by itself.
+    """The readable content of the log there. Reading must have no side effects: the broker has to find damage
+    by itself.
     """
     verified = []
     for segment in reversed(log.segments):
@@ -132,7 +131,7 @@ def _read(log: Log, offset: int, end: int, size: int = READ_AT_ONCE_BYTES) -> tu
             segment.verified_to, segment.verified_parts = position, parts
 
 
-# The same bytes are looked at again and again: on every replica, by readers and at the end.
+# The same bytes are read repeatedly: on every replica, by readers and at the end.
 
 
 @lru_cache(maxsize=4096)
@@ -147,7 +146,7 @@ def _outline(data: bytes) -> list[tuple[int, Batch]]:
 
 
 def forget_all() -> None:
-    """The next run has other bytes: what was remembered of this one would only take memory."""
+    """The next run has other bytes: the cache of this one would only use memory."""
     _outline.cache_clear()
     _decoded.cache_clear()
 
@@ -160,13 +159,13 @@ def entries(data: bytes) -> Iterator[Entry]:
 
 @lru_cache(maxsize=4096)
 def _decoded(batch: bytes) -> list[Entry]:
-    """Raises CorruptBatch where the records are not what was sealed."""
+    """Raises CorruptBatch if the records do not match the checksum."""
     epoch = parse_header(batch).leader_epoch
     return [Entry(record.offset, epoch, record.value or b"") for record in decode_batch(batch)]
 
 
 def end_on_disk(disk: SimulatedDisk, directory: str) -> int:
-    """Where a log ends that nobody has open: behind the last batch that is whole, without a gap before it."""
+    """The end of a log that is not open: after the last intact batch without a gap before it."""
     end = -1
     for path, data in disk.contents(directory).items():
         if not path.endswith(".log"):
@@ -181,7 +180,7 @@ def end_on_disk(disk: SimulatedDisk, directory: str) -> int:
 
 
 def _end_of_segment(data: bytes, base: int) -> tuple[int, bool]:
-    """Its end offset, and whether nothing but whole batches is in it."""
+    """Its end offset, and whether it holds only intact batches."""
     end, position = base, 0
     while position < len(data):
         try:

@@ -1,4 +1,4 @@
-"""All checkers of one simulated cluster, and what each of them needs to be told."""
+"""All checkers of one simulated cluster, and the events that each of them gets."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
@@ -29,7 +29,7 @@ from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.machine import DATA
 from tidelog.sim.world import World
 
-RETENTION = frozenset({"retention.bytes", "retention.ms"})  # with which the seeds have records dropped
+RETENTION = frozenset({"retention.bytes", "retention.ms"})  # with which the seeds delete records
 
 
 class ClusterChecker:
@@ -50,11 +50,11 @@ class ClusterChecker:
         )  # fmt: skip
         self._promises = {mode: promise(around) for mode, promise in PROMISES.items()}
         self.damages = DamageChecker()
-        self._dropping: set[tuple[Key, int]] = set()  # replicas that were damaged, until they are whole again
+        self._dropping: set[tuple[Key, int]] = set()  # damaged replicas, until they are intact again
         # (partition, node) whose disk lied → what was committed then
         self._deceptions: dict[tuple[Key, int], int] = {}
-        self.given_up: set[tuple[str, int]] = set()  # partitions of which records may be gone
-        self.replaced: set[int] = set()  # nodes whose disks were
+        self.given_up: set[tuple[str, int]] = set()  # partitions that may have lost records
+        self.replaced: set[int] = set()  # nodes with replaced disks
         self._former: dict[int, UUID] = {}  # of each of them, the process that was registered then
         self.deletions = Deletions()
         self.transactions = TransactionHistory()
@@ -75,7 +75,7 @@ class ClusterChecker:
 
     def is_compacted(self, key: PartitionKey) -> bool:
         topic_id, _ = cast(tuple[UUID, int], key)
-        topic = self.metadata.newest.topic_by_id(topic_id)  # None: the metadata themselves.
+        topic = self.metadata.newest.topic_by_id(topic_id)  # None: the metadata itself.
         return topic is not None and "compact" in topic.configs.get("cleanup.policy", "")
 
     def history(self, topic: str, partition: int) -> PartitionHistory:
@@ -95,11 +95,11 @@ class ClusterChecker:
     # --- by mode --------------------------------------------------------------------------------------------
 
     def promise(self, place: Place) -> Promise:
-        """What the partition's mode promises."""
+        """The promise of the partition's mode."""
         return self._promises[place.partition.mode]
 
     def places(self) -> list[Place]:
-        """All partitions, as far as anybody knows."""
+        """All known partitions."""
         return [
             Place(topic, index)
             for topic in self.metadata.newest.topics.values()
@@ -132,8 +132,8 @@ class ClusterChecker:
                 self.history(topic.name, index).shortened = True
 
     def _is_taken_for_its_former_disk(self, node_id: int) -> bool:
-        """The controllers have not heard yet that the disk was replaced: what they create there is taken for
-        lost when they do.
+        """The controllers do not know yet that the disk was replaced: replicas that they create there count
+        as lost when they learn of it.
         """
         known = self.metadata.newest.brokers.get(node_id)
         return known is not None and self._former.get(node_id) == known.incarnation
@@ -176,8 +176,8 @@ class ClusterChecker:
         disk_too: bool = False,
         lied: bool = False,
     ) -> None:
-        """``promised``: up to where the node has told leaders that it holds their logs. ``lied``: its disk
-        had reported syncs that it had not done.
+        """``promised``: up to where the node has acknowledged its leaders' logs. ``lied``: its disk had
+        reported syncs that it had not done.
         """
         if disk_too:
             self.replaced.add(node_id)
@@ -196,8 +196,8 @@ class ClusterChecker:
                 self.promise(place).lost(place, node_id, end, for_good=disk_too)
 
     def _deceived(self, place: Place, node_id: int, end: int) -> None:
-        """A replica has lost what it took for synced, and nobody knows: it is counted on as before. What was
-        acknowledged since may be gone, until it has fetched it again.
+        """A replica has lost what it considered synced, and does not know: it still counts. What was
+        acknowledged since may be lost, until it has fetched it again.
         """
         committed = self.replicas.committed_end(place.key)
         if node_id in place.partition.replicas and end < committed:
@@ -221,7 +221,7 @@ class ClusterChecker:
             self.losses.healed(*place)
 
     def _promise_kept(self, place: Place, node_id: int, end: int, told: int) -> None:
-        """Where an ok means synced, a fetch that acknowledges leaves only after the sync."""
+        """If an acknowledgement means synced, an acknowledging fetch is sent only after the sync."""
         if end < told and self.promise(place).is_synced(place, node_id):
             raise Violation(
                 f"{place.name}: node {node_id} acknowledged everything before {told}, and holds {end} after "
@@ -229,16 +229,16 @@ class ClusterChecker:
             )
 
     def may_force(self, place: Place) -> None:
-        """An operator asks for a leader, whatever is lost then."""
+        """An operator forces a leader, whatever is lost then."""
         self._may_be_forced.add(place.key)
 
     def delete_records(self, place: Place, offset: int) -> None:
-        """An operator asks for it: whether it happens, and when, is open."""
+        """An operator requests it: whether it happens, and when, is open."""
         self.deletions.asked(place.key, offset)
         self.history(place.topic.name, place.number).shortened = True
 
     def damaged(self, place: Place, damage: Damage) -> None:
-        """A bit flipped: as long as the node has not fetched the records again, it may drop them and all that
+        """A bit flipped: until the node has fetched the records again, it may truncate them and all that
         follow.
         """
         self.damages.noted(damage)
@@ -248,13 +248,13 @@ class ClusterChecker:
         self.promise(place).lost(place, damage.node, damage.offset, for_good=True)
 
     def confessed(self, node_id: int) -> None:
-        """The controllers have heard that the node lost power. Of damage they hear when it is found."""
+        """The controllers know that the node lost power. They learn of damage when it is found."""
         for place in self.places():
             if node_id in place.partition.replicas and not self._is_damaged(place, node_id):
                 self.promise(place).confessed(place, node_id)
 
     def _is_damaged(self, place: Place, node_id: int) -> bool:
-        """Whether the node's records are damaged, or it has dropped them and not got them back yet."""
+        """Whether the node's records are damaged, or truncated and not fetched again yet."""
         if node_id in self.damages.nodes(place):
             return True
         if node_id not in self.losses.of(place.key):
@@ -271,13 +271,13 @@ class ClusterChecker:
             history.forgive(floor, self.replicas.last_epoch_led(place.key), self._world.now_ms)
 
     def is_whole(self) -> bool:
-        """Whether no partition lacks anything, as its mode understands it, and none is being moved."""
+        """Whether no partition lacks anything, according to its mode, and none is being moved."""
         return all(
             not place.partition.is_moving and self.promise(place).is_whole(place) for place in self.places()
         )
 
     def can_do_without(self, node_id: int) -> bool:
-        """Whether everything committed is elsewhere, too: an operator may replace the node's disk."""
+        """Whether everything committed has another copy: an operator may replace the node's disk."""
         return all(
             self.promise(place).can_do_without(place, node_id)
             for place in self.places()
@@ -285,7 +285,7 @@ class ClusterChecker:
         )
 
     def bears_power_failure(self, node_id: int) -> bool:
-        """Whether a power failure of the node asks nothing that its topics do not promise."""
+        """Whether a power failure of the node is within its topics' promises."""
         return all(
             self.promise(place).bears(place, node_id)
             for place in self.places()
@@ -303,7 +303,7 @@ class ClusterChecker:
     # --- when it is over ------------------------------------------------------------------------------------
 
     def check_end(self) -> None:
-        """After the calm: every replica equal to the last byte, and every history borne out by the log."""
+        """After the faults: every replica equal to the last byte, and every history confirmed by the log."""
         for place in self.places():
             self._check_partition(place)
         self.transactions.check(self.given_up, self._is_deleted)

@@ -1,7 +1,7 @@
-"""Bits that flipped in old segments, and whether the damage is still there.
+"""Flipped bits in old segments, and whether the damage is still there.
 
-A replica with damaged records may drop everything from the first of them on, and gets it back from others: as
-long as it has not, it counts as one that lost them. Whether it has is looked up on its disk.
+A replica with damaged records may truncate everything from the first of them on, and fetches it again: until
+then, it counts as one that lost them. Its disk shows whether it has.
 """
 
 from typing import NamedTuple
@@ -19,11 +19,11 @@ class Damage(NamedTuple):
     disk: SimulatedDisk
     path: str  # of the segment
     position: int  # of the damaged batch in it
-    offset: int  # Everything before it is whole.
-    planted: bytes = b""  # What is there instead of the batch; empty: something that is no whole batch.
+    offset: int  # Everything before it is intact.
+    planted: bytes = b""  # What replaced the batch; empty: no valid batch.
 
     def is_there(self) -> bool:
-        """Whether the batch is still damaged; it may have been dropped, too, or have come again."""
+        """Whether the batch is still damaged; it may also have been truncated or fetched again."""
         if not self.disk.exists(self.path):
             return False
         data = self.disk.contents(self.path.rpartition("/")[0])[self.path]
@@ -46,17 +46,17 @@ class DamageChecker:
         self._known.append(damage)
 
     def there(self) -> list[Damage]:
-        """What nobody has repaired yet."""
+        """Damage that is not repaired yet."""
         self._known = [damage for damage in self._known if damage.is_there()]
         return self._known
 
     def nodes(self, place: Place) -> set[int]:
-        """Whose replicas of the partition are damaged."""
+        """The nodes with damaged replicas of the partition."""
         if not self._known:
             return set()
         return {damage.node for damage in self.there() if damage.key == place.key}
 
     def first(self, place: Place, node: int, end: int) -> int:
-        """Up to where the log of a node is whole, at most ``end``."""
+        """Up to where the log of a node is intact, at most ``end``."""
         found = [each.offset for each in self.there() if (each.node, each.key) == (node, place.key)]
         return min([end, *found])

@@ -1,10 +1,10 @@
-"""A group of several members: whom its partitions belong to, where it is, and what it has consumed.
+"""A group of several members: the owners of its partitions, its position, and what it has consumed.
 
-No partition belongs to two members of one generation; what was committed is what the next owner finds
-(:mod:`.offsets`); every record has been consumed by somebody, at least once.
+No partition belongs to two members of one generation; the next owner finds what was committed
+(:mod:`.offsets`); every record has been consumed at least once.
 
-By the consumer protocol (KIP-848) there are no generations: a partition is given to another member only when
-its last one has said that it gave it up, or was not heard of for as long as a session lasts.
+In the consumer protocol (KIP-848) there are no generations: a partition is given to another member only when
+its last one has revoked it, or was silent for a session.
 """
 
 from collections.abc import Callable, Container, Iterable
@@ -24,7 +24,7 @@ class GroupChecker:
         self.topic = topic
         self.session_ms = session_ms  # of the consumer protocol
         self.is_given_up = is_given_up  # whether the coordinators' log has lost something
-        self._generation = -1  # the newest anybody has heard of
+        self._generation = -1  # the newest known
         self._owners: dict[tuple[int, int], str] = {}  # (generation, partition) → member
         self._offsets: dict[int, CommittedOffsets] = {}
         self._consumed: dict[int, set[int]] = {}
@@ -38,7 +38,7 @@ class GroupChecker:
         return self._offsets[partition]
 
     def assigned(self, generation: int, member: str, partitions: Iterable[int]) -> None:
-        """A member was told what belongs to it."""
+        """A member got its assignment."""
         self._generation = max(generation, self._generation)
         for partition in partitions:
             owner = self._owners.setdefault((generation, partition), member)
@@ -49,7 +49,7 @@ class GroupChecker:
                 )
 
     def is_over(self, generation: int) -> bool:
-        """Whether a later one has begun: what this one asks from now on must be refused."""
+        """Whether a later one has begun: requests of this one must be refused from now on."""
         return generation < self._generation and not self.is_given_up()
 
     # --- the consumer protocol ------------------------------------------------------------------------------
@@ -61,13 +61,13 @@ class GroupChecker:
         self._dead.add(member)
 
     def released(self, member: str, kept: Container[int] | None) -> None:
-        """A member has given up everything but ``kept``; None: everything, because it was fenced."""
+        """A member has revoked everything but ``kept``; None: everything, because it was fenced."""
         for partition, holder in list(self._holders.items()):
             if holder == member and (kept is None or partition not in kept):
                 del self._holders[partition]
 
     def taken(self, member: str, partition: int, now_ms: float) -> None:
-        """A member was told that a partition is its own."""
+        """A member was assigned a partition."""
         holder = self._holders.get(partition, member)
         silent_ms = now_ms - self._heard_ms.get(holder, now_ms)
         fenced = silent_ms >= SESSION_SHARE * self.session_ms
@@ -79,14 +79,14 @@ class GroupChecker:
         self._holders[partition] = member
 
     def is_of_another(self, partition: int, member: str) -> bool:
-        """Whether somebody else has it: what this one commits from now on must be refused."""
+        """Whether another member has it: commits of this one must be refused from now on."""
         return self._holders.get(partition, member) != member and not self.is_given_up()
 
     def consumed(self, partition: int, offset: int) -> None:
         self._consumed.setdefault(partition, set()).add(offset)
 
     def check(self, partition: int, log: Iterable[Entry]) -> None:
-        """``log``: all that is there in the end, when the group has reached it."""
+        """``log``: all records at the end, when the group has reached it."""
         consumed = self._consumed.get(partition, set())
         missing = [entry.offset for entry in log if entry.offset not in consumed]
         if missing and not self.is_given_up():

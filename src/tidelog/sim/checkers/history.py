@@ -1,9 +1,8 @@
-"""What clients of one partition did and were told, and what the log says about it in the end.
+"""What clients of one partition did and saw, and what the log says about it in the end.
 
-The list of Jepsen's workload for queues, with their names: *lost write*, *duplicate*, *inconsistent offset*
-(one offset, two values), *nonmonotonic poll* and *skipped poll* (a reader goes back, or leaves out what is
-there); and here also *invented* (read but never written) and *reordered* (one producer's records out of
-order).
+Jepsen's list for queues, with its names: *lost write*, *duplicate*, *inconsistent offset* (one offset, two
+values), *nonmonotonic poll* and *skipped poll* (a reader goes back, or skips records); and here also
+*invented* (read but never written) and *reordered* (one producer's records out of order).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,17 +17,17 @@ class Write(NamedTuple):
     """A value a producer has sent."""
 
     producer: int
-    number: int  # its place among the producer's values for this partition
+    number: int  # its index among the producer's values for this partition
     acks: int
     idempotent: bool
 
 
 class Told(NamedTuple):
-    """A producer was told that its value lies here."""
+    """A producer got an acknowledgement with this offset."""
 
     offset: int
-    epoch: int  # of the leader that said so
-    safe: bool  # whether the mode says that the record is committed then
+    epoch: int  # of the leader that acknowledged
+    safe: bool  # whether the record is committed then, according to the mode
 
 
 class Session:
@@ -39,12 +38,12 @@ class Session:
     def __init__(self, reader: int, began: int) -> None:
         self.reader = reader
         self.began = began
-        self.next_offset = began  # nothing before it may come any more
+        self.next_offset = began  # nothing before it may be read any more
         self.read: list[int] = []  # offsets, in order
 
     def cut(self, floor: int) -> "Session":
-        """What was read before ``floor``, as a session of its own. This one goes on wherever its reader finds
-        itself: that offset may mean another record now.
+        """What was read before ``floor``, as a session of its own. This one continues at its reader's
+        position: that offset may mean another record now.
         """
         before = Session(self.reader, min(self.began, floor))
         before.next_offset = floor
@@ -60,8 +59,8 @@ class PartitionHistory:
         is_safe: Callable[[int], bool] = lambda acks: acks == -1,
         committed_end: Callable[[], int] = lambda: ANYWHERE,
     ) -> None:
-        """``is_safe``: whether an ok for a write with such acks means that it is committed.
-        ``committed_end``: behind the last record that anybody took for committed.
+        """``is_safe``: whether an acknowledgement with such acks means that the write is committed.
+        ``committed_end``: after the last record that any node considered committed.
         """
         self._name = name
         self._is_safe = is_safe
@@ -70,14 +69,14 @@ class PartitionHistory:
         self._damages: list[tuple[int, int]] = []  # (node, offset)
         self._written: dict[bytes, Write] = {}
         self._told: dict[bytes, Told] = {}
-        self._seen: dict[int, bytes] = {}  # what was read, or acknowledged as committed, by offset
+        self._seen: dict[int, bytes] = {}  # records read, or acknowledged as committed, by offset
         self._sessions: list[Session] = []
         self.reads = 0
-        self.forgiven_ms = 0.0  # when something was last allowed to be gone; what was said before is history
+        self.forgiven_ms = 0.0  # when a loss was last allowed; earlier responses do not count
         self._forgiven_from = ANYWHERE
         self._forgiven_epoch = -1
-        self.shortened = False  # records may be deleted: by an operator, or when their time has come
-        self.read_from = 0  # Readers may have missed what lies before: it was deleted where they asked.
+        self.shortened = False  # records may be deleted: by an operator or by retention
+        self.read_from = 0  # Readers may have missed earlier records: they were deleted where they read.
 
     @property
     def acknowledged(self) -> int:
@@ -102,8 +101,8 @@ class PartitionHistory:
     def told_watermark(
         self, reader: int, process: Any, broker: int, watermark: int, stable: int, agreed_epoch: int
     ) -> None:
-        """A reader's answer names what is committed, and what is stable. ``agreed_epoch``: the last one whose
-        leader the process is known to agree with.
+        """A response to a reader names the high watermark and the last stable offset. ``agreed_epoch``: the
+        last one whose leader the process is known to agree with.
         """
         if reader not in self._watermarks:
             self._watermarks[reader] = Watermarks(self._name, self._most)
@@ -113,11 +112,13 @@ class PartitionHistory:
         self._watermarks[reader].told(process, broker, watermark, stable, binding_end)
 
     def _most(self) -> int:
-        """Behind what may be committed. What was given up may still lie with followers."""
+        """After what may be committed. Followers may still hold what was given up."""
         return ANYWHERE if self.forgiven_ms else self._committed_end()
 
     def damaged(self, node: int, offset: int) -> None:
-        """A replica may drop records from ``offset`` on, and fetch them again: now, or when it finds out."""
+        """A replica may truncate records from ``offset`` on, and fetch them again: now, or when it finds the
+        damage.
+        """
         self._damages.append((node, offset))
         for watermarks in self._watermarks.values():
             watermarks.forget()
@@ -134,8 +135,8 @@ class PartitionHistory:
         self.passed(session, entry.offset + 1)
 
     def passed(self, session: Session, next_offset: int) -> None:
-        """A reader has got as far as this. The last batch may have no records: one that ends a transaction is
-        given up like any other, and a record may come in its place.
+        """A reader's new position. The last batch may have no records: one that ends a transaction is given
+        up like any other, and a record may take its place.
         """
         session.next_offset = next_offset
 
@@ -147,13 +148,15 @@ class PartitionHistory:
             )
 
     def went_back(self, session: Session, offset: int, position: int) -> None:
-        """A whole batch from before a reader's place: a client would drop it, a broker must not send it."""
+        """A whole batch from before a reader's position: a client would drop it, a broker must
+        not send it.
+        """
         raise Violation(
             f"{self._name}: nonmonotonic poll, reader {session.reader} got offset {offset} at {position}"
         )
 
     def begins_at(self, session: Session, offset: int, start_offset: int) -> None:
-        """A reader stands before the beginning of the log."""
+        """A reader's position is before the log start."""
         if not self.shortened:
             raise Violation(
                 f"{self._name}: reader {session.reader} stands at {offset}, and the log begins at "
@@ -169,17 +172,17 @@ class PartitionHistory:
         return told is None or told.offset < self.read_from
 
     def out_of_range(self, session: Session, offset: int) -> None:
-        """A leader does not know the place where a reader stands, which has only seen committed records."""
+        """A leader does not know the position of a reader, which has only seen committed records."""
         if not self.forgiven_ms and offset >= session.began:
             raise Violation(f"{self._name}: reader {session.reader} was told that {offset} is out of range")
 
     def is_ghost(self, entry: Entry) -> bool:
-        """A record that was given up may still lie in the log of a follower that has not heard of it."""
+        """A record that was given up may still be in the log of a follower that does not know of it."""
         return entry.offset >= self._forgiven_from and entry.epoch <= self._forgiven_epoch
 
     def forgive(self, floor: int, leader_epoch: int, now_ms: float) -> None:
-        """Everything from ``floor`` on may be gone, and something else in its place. ``leader_epoch``: up to
-        which epoch it was written.
+        """Everything from ``floor`` on may be lost and replaced. ``leader_epoch``: up to which epoch it was
+        written.
         """
         self.forgiven_ms = now_ms
         for watermarks in self._watermarks.values():
@@ -197,7 +200,7 @@ class PartitionHistory:
     # --- when it is over ------------------------------------------------------------------------------------
 
     def check(self, log: Sequence[Entry], start_offset: int, leader_epoch: int) -> None:
-        """``log``: everything the leader has in the end, from ``start_offset`` on."""
+        """``log``: the leader's records at the end, from ``start_offset`` on."""
         found = {entry.offset: entry for entry in log}
         for offset, value in self._seen.items():
             if offset >= start_offset and (offset not in found or found[offset].value != value):
@@ -210,7 +213,7 @@ class PartitionHistory:
             self._check_session(session, log, start_offset)
 
     def _check_told(self, value: bytes, told: Told, found: dict[int, Entry], leader_epoch: int) -> None:
-        """An ok from the leader alone holds until another leader comes who never heard of the record."""
+        """An acknowledgement from the leader alone holds until a leader that never had the record."""
         if told.safe:
             return
         entry = found.get(told.offset)
@@ -227,7 +230,7 @@ class PartitionHistory:
             if write is None:
                 raise Violation(f"{self._name}: {entry.value!r} at {entry.offset} is invented")
             if not write.idempotent:
-                continue  # Retries may double it and put the double behind its successors.
+                continue  # Retries may double it and put the double after its successors.
             before = last.get(write.producer, -1)
             if write.number == before:
                 raise Violation(f"{self._name}: duplicate {entry.value!r} at {entry.offset}")
@@ -237,19 +240,19 @@ class PartitionHistory:
         self._check_acknowledged_order()
 
     def _check_acknowledged_order(self) -> None:
-        """Offsets that were told come in the order of sending."""
+        """Acknowledged offsets are in the order of sending."""
         last: dict[int, tuple[int, int]] = {}
         for value, told in self._told.items():
             write = self._written[value]
             if not told.safe:
-                continue  # The next leader may never have heard of the one before.
+                continue  # The next leader may never have had the one before.
             number, offset = last.get(write.producer, (-1, -1))
             if write.number > number and told.offset <= offset:
                 raise Violation(f"{self._name}: reordered, {value!r} at {told.offset} lies before {number}")
             last[write.producer] = max((number, offset), (write.number, told.offset))
 
     def _check_session(self, session: Session, log: Sequence[Entry], start_offset: int) -> None:
-        """Whatever lies between where a reader began and where it is now, it has read."""
+        """A reader has read everything between its start and its position."""
         expected = [entry.offset for entry in log if session.began <= entry.offset < session.next_offset]
         read = [offset for offset in session.read if offset >= start_offset]
         if expected != read:

@@ -1,4 +1,4 @@
-"""The metadata log: all nodes make the same of it, and it takes no liberties."""
+"""The metadata log: all nodes derive the same state from it, and its rules hold."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -32,12 +32,12 @@ class MetadataChecker:
         self.newest = ClusterImage()
         self.newest_offset = 0
         self.on_described: Callable[[TopicImage], None] = lambda topic: None  # of one that is new or changed
-        # (topic, partition, what it was before): for those who know what its mode makes of it
+        # (topic, partition, its previous state): for the promise of its mode
         self.on_decided: Callable[[TopicImage, int, PartitionImage], None] = lambda topic, index, before: None
 
     def applied(self, node: int, offset: int, image: ClusterImage) -> None:
-        """Two nodes that know the log up to the same place see the same cluster, whether they applied every
-        record or began with a snapshot. Otherwise each would follow another leader.
+        """Two nodes that know the log up to the same offset see the same cluster, whether they applied every
+        record or started with a snapshot. Otherwise each would follow another leader.
         """
         if not self._is_known(offset, image):
             raise Violation(f"node {node} makes something else of the metadata up to {offset} than others")
@@ -46,8 +46,8 @@ class MetadataChecker:
             self._compare(before, image)
 
     def _is_known(self, offset: int, image: ClusterImage) -> bool:
-        """Whether it is what was seen there first. Most nodes are close together, and comparing two images
-        takes a tenth of the time that the digest of one does.
+        """Whether it equals what was first seen there. Most nodes are close together, and comparing two
+        images takes a tenth of the time of a digest.
         """
         known = self._digests.get(offset)
         if known is not None:

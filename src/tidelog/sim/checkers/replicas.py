@@ -1,4 +1,4 @@
-"""Replicas among themselves: who leads, what is committed, and whether all agree about it."""
+"""Replicas among themselves: leaders, commits, and whether all agree."""
 
 from collections.abc import Callable
 
@@ -22,18 +22,18 @@ class Known:
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}  # by epoch
         self.committed: dict[int, Batch] = {}  # by base offset
-        self.end = 0  # behind the last of them
-        # By node: the process that was seen last, its epoch and its watermark. A new process may begin
-        # further back.
+        self.end = 0  # after the last of them
+        # By node: the last seen process, its epoch and its high watermark. A new process may start further
+        # back.
         self.seen: dict[int, tuple[Hosted, int, int]] = {}
-        self.damaged: dict[int, list[int]] = {}  # from where on a node may drop records, each time once
-        self.led: dict[int, int] = {}  # by epoch: up to where its leader took the log for committed
+        self.damaged: dict[int, list[int]] = {}  # from where on a node may truncate records, once each
+        self.led: dict[int, int] = {}  # by epoch: up to where its leader considered the log committed
         # (last epoch led before, offset): what those leaders had committed from the offset on is given up
         self.given_up: list[tuple[int, int]] = []
 
     def may_go_back(self, node: int, watermark: int) -> bool:
-        """Whether records from the watermark on, or from before it, are damaged. All that follow go with
-        them; what is damaged before them may still be found.
+        """Whether records from the high watermark on, or before it, are damaged. All that follow are removed
+        with them; earlier damage may still be found.
         """
         offsets = self.damaged.get(node, [])
         found = max((offset for offset in offsets if offset <= watermark), default=None)
@@ -44,8 +44,8 @@ class Known:
         return self.seen.get(hosted.replica.me, (hosted, -1, 0))
 
     def watermark_of(self, hosted: Hosted) -> int:
-        """Up to where its word counts. What a leader said before it lost its records may reach a follower
-        only afterwards: it commits nothing again that was given up.
+        """Up to where its commits count. What a leader said before it lost its records may reach a follower
+        only afterwards: it does not commit again what was given up.
         """
         replica = hosted.replica
         watermark, epoch = replica.high_watermark, replica.epoch
@@ -97,7 +97,7 @@ class ReplicaChecker:
             raise Violation(f"{name}: epoch {replica.epoch} is led by {leader} and by {replica.me}")
 
     def committed(self, hosted: Hosted) -> None:
-        """The watermark never goes back, and what was committed once is never anything else."""
+        """The high watermark never goes back, and committed records never change."""
         replica, name, known = hosted.replica, self._name(hosted.key), self._known(hosted.key)
         watermark = known.watermark_of(hosted)
         self._world.note(f"{name}: node {replica.me} watermark {replica.high_watermark}")
@@ -121,14 +121,12 @@ class ReplicaChecker:
                 )
 
     def damaged(self, key: PartitionKey, node: int, offset: int) -> None:
-        """The node's records from here on are not what was written: it may drop them, once, to fetch them
-        again.
-        """
+        """The node's records from here on are damaged: it may truncate them, once, to fetch them again."""
         self._known(key).damaged.setdefault(node, []).append(offset)
 
     def forget(self, key: PartitionKey, floor: int) -> None:
-        """Everything from ``floor`` on was given up under a fault that allows it: other records may take its
-        place, and watermarks may go back that far.
+        """Everything from ``floor`` on was given up under a fault that allows it: other records may replace
+        it, and high watermarks may go back that far.
         """
         known = self._known(key)
         for base_offset in [base for base, batch in known.committed.items() if batch[0] > floor]:
@@ -141,11 +139,11 @@ class ReplicaChecker:
             known.seen[node] = hosted, epoch, min(watermark, floor)
 
     def last_epoch_led(self, key: PartitionKey) -> int:
-        """Whatever has been written so far, a leader of this epoch or an earlier one wrote. -1: nothing."""
+        """The highest epoch of any leader that has written so far. -1: none."""
         return max(self._known(key).leaders, default=-1)
 
     def agreed_end(self, hosted: Hosted) -> int:
-        """Up to where a log is what was committed: where it parts from that, or ends."""
+        """Up to where a log equals what was committed: its divergence, or its end."""
         log = hosted.log
         found = dict(batches_between(log, log.start_offset, log.end_offset))
         for base_offset, batch in sorted(self._known(hosted.key).committed.items()):
@@ -154,13 +152,13 @@ class ReplicaChecker:
         return log.end_offset
 
     def voters(self, key: PartitionKey, since_epoch: int) -> frozenset[int] | None:
-        """Who votes, as the last committed record says; None when there is none."""
+        """The voters according to the last committed record; None if there is none."""
         return self._voters.latest(key, since_epoch)
 
     def committed_end(self, key: PartitionKey) -> int:
-        """Behind the last record that anybody took for committed."""
+        """After the last record that any node considered committed."""
         return self._known(key).end
 
     def committed_before(self, key: PartitionKey, epoch: int) -> int:
-        """Behind the last record that a leader of an earlier epoch took for committed."""
+        """After the last record that a leader of an earlier epoch considered committed."""
         return max((end for led, end in self._known(key).led.items() if led < epoch), default=0)

@@ -1,6 +1,6 @@
-"""Offsets that the producers with one transactional id send as part of their transactions: each counts if and
-only if its transaction is committed. Whoever takes over asks which one counts before it begins: what its
-predecessors have under way is committed then, or never.
+"""Offsets that the producers with one transactional id send in their transactions: each counts if and only if
+its transaction is committed. A successor reads the valid one before it begins: pending transactions of its
+predecessors are committed by then, or never.
 """
 
 from tidelog.sim.checkers.violation import Violation
@@ -13,8 +13,8 @@ class SentOffsets:
         self._name = name
         self._newest = NOTHING  # Each transaction has an offset of its own.
         self._last = NOTHING  # of the last transaction that is known to be committed
-        self._maybe: list[int] = []  # of later ones, of whose end nobody was told
-        self._decided = NOTHING  # Of all up to this one it is known whether they count.
+        self._maybe: list[int] = []  # of later ones with unknown outcome
+        self._decided = NOTHING  # The outcome of all up to this one is known.
 
     def next(self) -> int:
         self._newest += 1
@@ -32,7 +32,7 @@ class SentOffsets:
             self._maybe = [each for each in self._maybe if each > offset]
 
     def found(self, offset: int) -> None:
-        """It counts, says the group's coordinator to a producer that has taken over and not begun."""
+        """The group's coordinator returns it to a producer that has taken over and not begun."""
         if offset != self._last and offset not in self._maybe:
             raise Violation(
                 f"{self._name}: offset {offset} counts; {self._last} was the last to be committed, and "

@@ -1,12 +1,11 @@
-"""Transactions, as their producers and the readers of committed records see them.
+"""Transactions, as their producers and ``read_committed`` readers see them.
 
-Of Jepsen's list: *aborted read* (G1a: a value of a transaction that was aborted), *intermediate read* (G1b: a
-value of one that nobody has asked to commit yet); and *torn* (of one transaction some values are seen and
-others are not), *lost* (a committed one is not seen) and *zombie* (somebody commits after another one has
-taken over its transactional id). Transactions also read what others wrote: *circular information flow* (G1c)
-is when of two that were committed each has read from the other, directly or by way of more of them. Write
-cycles (G0) are no promise: as in Kafka, transactions of different producers may lie in another order in every
-partition.
+Of Jepsen's list: *aborted read* (G1a: a value of an aborted transaction), *intermediate read* (G1b: a value
+of one whose commit was not requested yet); and *torn* (some values of one transaction are seen and others are
+not), *lost* (a committed one is not seen) and *zombie* (a commit after another producer has taken over the
+transactional id). Transactions also read what others wrote: *circular information flow* (G1c) means that of
+two committed ones each has read from the other, directly or through others. Write cycles (G0) are not a
+promise: as in Kafka, transactions of different producers may have another order in every partition.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -16,7 +15,7 @@ from tidelog.sim.checkers.sent_offsets import SentOffsets
 from tidelog.sim.checkers.violation import Violation
 
 Producer = tuple[int, int]
-"""(producer id, epoch): whoever comes later has a greater one."""
+"""(producer id, epoch): a later producer has a greater one."""
 
 
 class Value(NamedTuple):
@@ -26,7 +25,7 @@ class Value(NamedTuple):
 
 
 class Transaction:
-    """``outcome``: what its producer was told; None: nothing, so either may be true."""
+    """``outcome``: the response to its producer; None: none, so either may be true."""
 
     __slots__ = ("commit_asked", "name", "outcome", "overtaken", "producer", "read_from", "values")
 
@@ -36,7 +35,7 @@ class Transaction:
         self.values: list[Value] = []
         self.read_from: set[Transaction] = set()
         self.commit_asked = False
-        self.overtaken = False  # another producer had taken over when this one asked to commit
+        self.overtaken = False  # another producer had taken over before this one requested the commit
         self.outcome: bool | None = None
 
     def __str__(self) -> str:
@@ -47,10 +46,11 @@ class TransactionHistory:
     def __init__(self) -> None:
         self._all: list[Transaction] = []
         self._by_value: dict[bytes, Transaction] = {}
-        self._newest: dict[str, Producer] = {}  # transactional id → who has taken over last
+        self._newest: dict[str, Producer] = {}  # transactional id → its newest producer
         self._seen: set[bytes] = set()
         self._offsets: dict[str, SentOffsets] = {}  # by transactional id
-        # The coordinators' own log was given up: nobody knows any more who was fenced and what has ended.
+        # The coordinators' own log was given up: it is unknown which producers were fenced and what has
+        # ended.
         self.void = False
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class TransactionHistory:
         self._by_value[value.value] = transaction
 
     def taken_over(self, name: str, producer: Producer) -> None:
-        """Somebody was given the transactional id. The answer may come after that of a successor."""
+        """A producer got the transactional id. The response may arrive after that of a successor."""
         self._newest[name] = max(producer, self._newest.get(name, producer))
 
     def is_newest(self, name: str, producer: Producer) -> bool:
@@ -87,7 +87,7 @@ class TransactionHistory:
         transaction.outcome = commit
 
     def seen(self, value: bytes) -> None:
-        """A reader of committed records got this one."""
+        """A ``read_committed`` reader got this one."""
         transaction = self._by_value.get(value)
         if transaction is None or self.void:
             return
@@ -98,14 +98,14 @@ class TransactionHistory:
             raise Violation(f"intermediate read, {value!r} of the {transaction}, which is open")
 
     def read(self, transaction: Transaction, value: bytes) -> None:
-        """A transaction that is open got this one, which is to be committed."""
+        """An open transaction got this one, which must be committed later."""
         self.seen(value)
         source = self._by_value.get(value)
         if source is not None and source is not transaction:
             transaction.read_from.add(source)
 
     def check_cycles(self) -> None:
-        """No committed transaction has read, by way of others, what depends on itself."""
+        """No committed transaction has read, through others, what depends on itself."""
         done: set[Transaction] = set()
         for transaction in [] if self.void else self._all:
             self._walk(transaction, [], done)
@@ -123,8 +123,8 @@ class TransactionHistory:
     def check(
         self, given_up: Collection[tuple[str, int]], is_deleted: Callable[[Value], bool] = lambda value: False
     ) -> None:
-        """When readers have seen everything. ``given_up``: partitions of which records may be gone.
-        ``is_deleted``: whether somebody wanted this one to be gone.
+        """When readers have seen everything. ``given_up``: partitions that may have lost records.
+        ``is_deleted``: whether this one was deleted on purpose.
         """
         self.check_cycles()
         for transaction in [] if self.void else self._all:

@@ -1,4 +1,4 @@
-"""What the whole simulator is looking for."""
+"""The result that the simulator looks for."""
 
 
 class Violation(AssertionError):

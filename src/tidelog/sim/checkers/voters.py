@@ -1,7 +1,7 @@
-"""Who may vote, as it is committed: one voter comes or goes at a time.
+"""The committed voters: one voter is added or removed at a time.
 
-Two sets that differ by more have majorities without a common member: each could elect a leader and commit.
-That hardly ever happens in the seeds, so the records themselves are looked at.
+Two sets that differ by more have disjoint majorities: each could elect a leader and commit. That hardly ever
+happens in the seeds, so the records themselves are checked.
 """
 
 from tidelog.replication.hosted import Hosted
@@ -27,8 +27,8 @@ class VoterChecker:
             return
         begins = hosted.seal.since_epoch
         if log.start_offset > start or begins != began:
-            # What came in between only a snapshot tells; and a topic that was replicated in another way
-            # meanwhile begins anew, with whoever holds its log then.
+            # Changes in between are known only from a snapshot; and a topic that had another mode meanwhile
+            # starts again, with the replicas that hold its log then.
             known = None
         for data in pieces(log, start, end):
             for offset, voters in sets_in(memoryview(data)):
@@ -44,11 +44,11 @@ class VoterChecker:
         self._seen[hosted.key] = end, begins, known
 
     def latest(self, key: PartitionKey, since_epoch: int) -> frozenset[int] | None:
-        """The last set that was committed since they began to vote; None when none was."""
+        """The last set committed since they began to vote; None if there is none."""
         began, voters = self._latest.get(key, (-1, frozenset()))
         return voters if began == since_epoch else None
 
     def forget(self, key: PartitionKey, floor: int) -> None:
-        """Everything from ``floor`` on was given up, and with it sets of voters."""
+        """Everything from ``floor`` on was given up, including voter sets."""
         if key in self._seen and self._seen[key][0] > floor:
             self._seen[key] = floor, self._seen[key][1], None

@@ -1,10 +1,10 @@
-"""Watermarks and last stable offsets, as readers are told them by one replica after the other.
+"""High watermarks and last stable offsets, as readers get them from one replica after another.
 
-A replica never goes back while its process runs and it is not moved away, whoever it tells; it never tells
-more than what some leader has committed, and never that more is stable than committed. Different replicas may
-differ: a follower hears of it later. It also hears later that records were given up: what it tells before it
-has agreed with a leader that came since binds it only up to where they begin. A replica with damaged records
-goes back to them once, when it finds them and fetches them again.
+A replica never goes back while its process runs and it is not moved away; it never reports more than some
+leader has committed, and never that more is stable than committed. Replicas may differ: a follower learns of
+it later. It also learns later that records were given up: what it reports before it has agreed with a later
+leader counts only up to where they begin. A replica with damaged records goes back to them once, when it
+finds them and fetches them again.
 """
 
 from collections.abc import Callable
@@ -18,16 +18,16 @@ Told = tuple[int, int]
 
 
 class Watermarks:
-    """Of one partition, for one reader: it asks one question at a time, so answers come in order."""
+    """Of one partition, for one reader: it has one request at a time, so responses are in order."""
 
     def __init__(self, name: str, committed_end: Callable[[], int]) -> None:
         self._name = name
-        self._committed_end = committed_end  # behind the last record that anybody took for committed
+        self._committed_end = committed_end  # after the last record that any node considered committed
         self._told: dict[Any, Told] = {}  # by process
         self._damaged: dict[int, list[int]] = {}  # by broker: where its records are damaged
 
     def forget(self) -> None:
-        """Records were given up, or a replica has dropped damaged ones: watermarks may go back."""
+        """Records were given up, or a replica has truncated damaged ones: high watermarks may go back."""
         self._told.clear()
 
     def damaged(self, broker: int, offset: int) -> None:
@@ -35,7 +35,7 @@ class Watermarks:
         self._damaged.setdefault(broker, []).append(offset)
 
     def _drops_damaged(self, broker: int, watermark: int) -> bool:
-        """Each time once: all that follow go with the first that is found."""
+        """Once each: all that follow are removed with the first that is found."""
         offsets = self._damaged.get(broker, [])
         found = max((offset for offset in offsets if offset <= watermark), default=None)
         if found is not None:
@@ -45,7 +45,7 @@ class Watermarks:
     def told(
         self, process: Any, broker: int, watermark: int, stable: int, binding_end: int = ANYWHERE
     ) -> None:
-        """``binding_end``: what it tells beyond may be what was given up."""
+        """``binding_end``: beyond it, it may report what was given up."""
         before = self._told.get(process, (0, 0))
         goes_back = watermark < before[0] or stable < before[1]
         if goes_back and not (watermark < before[0] and self._drops_damaged(broker, watermark)):

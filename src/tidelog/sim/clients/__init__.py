@@ -1,1 +1,1 @@
-"""Simulated clients: producers, readers and administrators, which know the cluster only by asking it."""
+"""Simulated clients: producers, readers and administrators, which know the cluster only through requests."""

@@ -1,7 +1,7 @@
-"""An administrator: creates and deletes topics, changes settings, moves replicas and leaders, while things go
-wrong.
+"""An administrator: creates and deletes topics, changes settings, moves replicas and leaders, while faults
+occur.
 
-It asks the active controller, whoever that is at the time, and looks at the metadata to see what came of it.
+It asks the current active controller, and reads the metadata to see the outcome.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,8 +37,8 @@ class Admin:
         self._mode = mode  # of the topics it creates
         self.rules = Rulebook(config)
         self._created = 0
-        self.topics: list[str] = []  # its own, those that shall be there
-        self.done: dict[str, int] = {}  # how often each kind of change was asked for
+        self.topics: list[str] = []  # its own, those that should exist
+        self.done: dict[str, int] = {}  # how often each kind of change was requested
         self.stopped = False
         self.on_created: Callable[[str, TopicWish], None] = lambda name, wish: None
         self.on_deleted: Callable[[str], None] = lambda name: None
@@ -120,7 +120,7 @@ class Admin:
     # --- modes ----------------------------------------------------------------------------------------------
 
     def start_changing(self) -> None:
-        """Change the replication mode of the main topic again and again."""
+        """Change the replication mode of the main topic repeatedly."""
         self._world.after(self._world.chance.uniform(*CHANGE_MS), self._change)
 
     def _change(self) -> None:
@@ -177,14 +177,14 @@ class Admin:
         return self._world.chance.choice(known) if known else None
 
     def _try(self, what: str, decide: Decision) -> None:
-        """Once; a refusal is as good as anything."""
+        """Once; a refusal is fine."""
         self._note(what)
         self._cluster.decide(decide)
 
     def _insist(
         self, decide: Decision, is_so: Callable[[ClusterImage], bool], done: Callable[[], None]
     ) -> None:
-        """Ask until it is so."""
+        """Retry until it is done."""
 
         def look() -> None:
             if is_so(self._cluster.checker.metadata.newest):

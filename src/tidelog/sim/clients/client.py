@@ -1,7 +1,7 @@
-"""A client on the simulated network: asks brokers, waits for answers, and learns who leads.
+"""A client on the simulated network: sends requests to brokers, waits for responses, and learns the leaders.
 
-The calls are Kafka's requests, less the wire. What a broker knows about its peers a client does not: it finds
-a partition's leader by asking any broker, and believes what it was told until a broker contradicts.
+The calls are Kafka's requests, without the wire. A client does not know what brokers know of each other: it
+finds a partition's leader by asking any broker, and trusts the response until a broker contradicts.
 """
 
 from collections.abc import Callable
@@ -78,18 +78,18 @@ class Reply(NamedTuple):
     number: int
     error: ErrorCode
     offset: int = -1  # where the records lie
-    epoch: int = -1  # of the leader that answers; checkers want to know
+    epoch: int = -1  # of the responding leader, for checkers
     records: bytes = b""
     start_offset: int = -1
     diverging: tuple[int, int] | None = None
     leaders: tuple[tuple[int, int], ...] = ()  # of each partition: (leader, epoch)
-    left_ms: float = 0.0  # when the answer left the broker
+    left_ms: float = 0.0  # when the broker sent the response
     aborted: tuple[tuple[int, int], ...] = ()  # transactions: (producer id, first offset)
     body: Any = None  # of a request's answer
-    process: Any = None  # that read, for checkers: after a restart, or moved away and back, it is another
+    process: Any = None  # of the replica that was read, for checkers: after a restart or a move it is another
     watermark: int = -1
     stable: int = -1  # last stable offset
-    agreed_epoch: int = -1  # the last one whose leader had the log of who answers, for checkers
+    agreed_epoch: int = -1  # the last one whose leader had the log of the responder, for checkers
 
 
 LEFT = Reply._fields.index("left_ms")
@@ -114,7 +114,7 @@ class Client:
         self._brokers = brokers
         self.reads = False
         self._number = 0
-        self._waiting: dict[int, tuple[int, Done]] = {}  # call → broker asked and who waits
+        self._waiting: dict[int, tuple[int, Done]] = {}  # call → broker and callback
         self._leaders: dict[str, tuple[tuple[int, int], ...]] = {}  # by topic
         self._looking: set[str] = set()
         network.join(client_id, self._answered, self._closed)
@@ -126,14 +126,14 @@ class Client:
         return self._number
 
     def ask(self, broker: int, call: Call, done: Done, patience_ms: float = REQUEST_TIMEOUT_MS) -> None:
-        """``done`` gets the answer, or a NETWORK_EXCEPTION when none came in time; once."""
+        """``done`` gets the response, or a NETWORK_EXCEPTION if none arrived in time; once."""
         number = call.number
         self._waiting[number] = broker, done
         self.network.send(self.client_id, broker, call, in_order=True)
         self.world.after(patience_ms, lambda: self._give_up(number))
 
     def tell(self, broker: int, call: Call) -> None:
-        """No answer wanted."""
+        """No response wanted."""
         self.network.send(self.client_id, broker, call, in_order=True)
 
     def _answered(self, reply: Any) -> None:
@@ -153,7 +153,7 @@ class Client:
     # --- who leads ------------------------------------------------------------------------------------------
 
     def leader_of(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """(leader, epoch) as far as known; None: nobody, or it is being asked for."""
+        """(leader, epoch) if known; None: no leader, or it is being requested."""
         known = self._leaders.get(topic)
         if known is None or partition >= len(known) or known[partition][0] < 0:
             self.look_up(topic)
@@ -161,7 +161,7 @@ class Client:
         return known[partition]
 
     def look_up(self, topic: str) -> None:
-        """Ask some broker who leads; also to be called when an answer shows that we are behind."""
+        """Ask some broker for the leader; also if a response shows that our metadata is old."""
         if topic not in self._looking:
             self._looking.add(topic)
             self.ask(
@@ -188,7 +188,7 @@ class Client:
 def _newer(
     known: tuple[tuple[int, int], ...], told: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[int, int], ...]:
-    """A broker that is behind must not take us back to a leader that is gone."""
+    """A broker with old metadata must not send us back to a former leader."""
     return tuple(
         known[place] if place < len(known) and known[place][1] > each[1] else each
         for place, each in enumerate(told)

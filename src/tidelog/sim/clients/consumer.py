@@ -1,8 +1,7 @@
-"""A member of a group by the consumer protocol (KIP-848): one request says what it has and hears what it
-shall have. It gives up a partition before it says so, and reads one only when it was told to.
+"""A member of a group by the consumer protocol (KIP-848): one request reports what it has and returns its
+assignment. It revokes a partition before it reports so, and reads one only after it was assigned.
 
-Like :class:`~tidelog.sim.clients.member.Member` it may die without a word, or fall silent and go on as if
-nothing had happened.
+Like :class:`~tidelog.sim.clients.member.Member` it may die silently, or stall and continue.
 """
 
 from collections.abc import Callable
@@ -44,11 +43,11 @@ class Consumer:
         self._epoch = 0  # 0: to join
         self._places: dict[int, GroupOffsets] = {}
         self._reading: dict[int, Reader] = {}
-        self._told = False  # whether the coordinator was told what this member has now
-        # Whether its last heartbeat has no answer yet: the coordinator may have given it something meanwhile
-        # that it does not know of, and says so again only to a member that tells all of itself.
+        self._told = False  # whether the coordinator knows what this member has now
+        # Whether its last heartbeat has no response yet: the coordinator may have assigned something
+        # meanwhile that it does not know, and repeats that only to a member that sends all fields.
         self._unsure = False
-        self._run = 0  # of heartbeats: an answer to an earlier one counts no more
+        self._run = 0  # of heartbeats: a response to an earlier one does not count
         self._load = USUAL
         self.silent_until_ms = 0.0  # sends no heartbeats before
         self.gone = False
@@ -62,14 +61,14 @@ class Consumer:
         self._beat()
 
     def die(self) -> None:
-        """Without a word."""
+        """Silently."""
         self.gone = True
         self._link.closed = True
         self._let_go(set())
         self._group.died(self._member_id)
 
     def hurry(self) -> None:
-        """Somebody waits for the group to reach the end."""
+        """The run waits for the group to reach the end."""
         self._load = HURRY
         for reader in self.readers:
             reader.hurry()
@@ -128,7 +127,7 @@ class Consumer:
         self._world.after(HEARTBEAT_MS if self._told else self._client.backoff_ms(), self._beat)
 
     def _reconcile(self, wanted: set[int]) -> None:
-        """First it gives up, then it takes."""
+        """First it revokes, then it adds."""
         if wanted == set(self._reading):
             return
         self._note(f"has {sorted(self._reading)} and shall have {sorted(wanted)} in epoch {self._epoch}")

@@ -1,4 +1,4 @@
-"""How a client finds the coordinator of its group or transaction, and asks it until it answers."""
+"""How a client finds the coordinator of its group or transaction, and retries until it responds."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ ASK_AGAIN = frozenset(
 )
 
 Heard = Callable[[ErrorCode, Any], None]
-"""What the coordinator said in the end: an error that asking again does not help against, or the answer."""
+"""The coordinator's final response: an error that retries cannot fix, or the result."""
 
 
 class CoordinatorLink:
@@ -33,7 +33,7 @@ class CoordinatorLink:
         self._kind = kind
         self._key = key
         self._coordinator = -1
-        self.closed = False  # nobody waits any more
+        self.closed = False  # cancelled
 
     def ask(
         self,
@@ -44,7 +44,7 @@ class CoordinatorLink:
         patience_ms: float = REQUEST_TIMEOUT_MS,
         version: int | None = None,
     ) -> None:
-        """``code_of``: the error in an answer. ``version``: of the request, the newest where none is told."""
+        """``code_of``: the error in a response. ``version``: of the request, by default the newest."""
         if self.closed:
             return
 

@@ -1,5 +1,5 @@
-"""The place of a reader in one partition, kept with the coordinator of its group: that of a group of one,
-which assigns itself its partition, or of a member in one generation of a larger one.
+"""The committed position of a reader in one partition: that of a group of one, which assigns itself its
+partition, or of a member in one generation of a larger one.
 """
 
 from collections.abc import Callable
@@ -40,11 +40,11 @@ class GroupOffsets:
         self._busy = False
 
     def reset(self, offset: int) -> None:
-        """The partition has no record any more where the reader stood."""
+        """The partition no longer has a record at the reader's position."""
         self._checked.reset(offset)
 
     def close(self) -> None:
-        """Nobody waits for answers any more."""
+        """Responses are ignored from now on."""
         self._link.closed = True
 
     def commit(self, offset: int, epoch: int) -> None:
@@ -73,7 +73,7 @@ class GroupOffsets:
         self._link.ask(OFFSET_COMMIT, lambda: body, _commit_code, heard)
 
     def fetch(self, done: Callable[[int, int], None]) -> None:
-        """``done`` gets the committed offset, 0 when there is none, and the epoch it was committed with."""
+        """``done`` gets the committed offset, 0 if there is none, and its epoch."""
         topic = {"topic_id": self._topic_id, "partition_indexes": [self._partition]}
         group = {"group_id": self._name, "member_id": None, "member_epoch": -1, "topics": [topic]}
         body = {"groups": [group], "require_stable": True}

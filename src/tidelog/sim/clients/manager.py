@@ -1,7 +1,7 @@
-"""A manager: does to a running cluster what a user may do at any time, while things go wrong.
+"""A manager: does to a running cluster what a user may do at any time, while faults occur.
 
-Which operations a run has is drawn with its plan (``Plan.operations``), so that a failure can be tried with
-and without each of them. Chance has a source of its own: a run without operations is the same as ever.
+The operations of a run are part of its plan (``Plan.operations``), so that a failure can be tried with and
+without each of them. They have their own random source: a run without operations is unchanged.
 """
 
 import random
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAUSE_MS = (200.0, 2500.0)
 AWAY_MS = (100.0, 4000.0)  # how long a broker stays down that was stopped in order
 VOTER_PATIENCE_MS = 3000
-LEAST_VOTERS = 3  # A manager leaves as many, but for a while of which he adds another.
+LEAST_VOTERS = 3  # A manager leaves as many, plus one that is being added.
 DELETE_RECORDS = 21
 DELETE_TIMEOUT_MS = 1500
 NEVER = "9223372036854775807"
@@ -92,17 +92,17 @@ class Manager:
     # --- settings -------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """When records are synced. Voters that do not sync are another matter: the plan says whether."""
+        """When records are synced. The plan decides about voters that do not sync."""
         topic = self._topic()
         if topic is not None and all(partition.mode != QUORUM for partition in topic.partitions):
             self._set(topic, FLUSH)
 
     def copies(self) -> None:
-        """How many replicas an ok stands for."""
+        """How many replicas an acknowledgement stands for."""
         self._set(self._topic(), COPIES)
 
     def unclean(self) -> None:
-        """Whether somebody may lead who lacks records."""
+        """Whether a replica that lacks records may lead."""
         self._set(self._topic(), UNCLEAN)
 
     def layout(self) -> None:
@@ -114,7 +114,7 @@ class Manager:
         self._set(self._topic(), RETENTION)
 
     def _set(self, topic: TopicImage | None, values: Mapping[str, tuple[str, ...]]) -> None:
-        """One of these settings. What has no meaning in the topic's mode is refused."""
+        """One of these settings. Those without a meaning in the topic's mode are refused."""
         if topic is None:
             return
         name = self._chance.choice(sorted(values))
@@ -162,7 +162,7 @@ class Manager:
     # --- brokers --------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """A broker ends in order, and comes back after a while."""
+        """A broker stops cleanly, and returns after a while."""
         machine = self._cluster.machines[self._chance.choice(list(self._cluster.machines))]
         away_ms = self._chance.uniform(*AWAY_MS)
         if machine.alive:
@@ -170,7 +170,7 @@ class Manager:
             machine.stop(lambda: self._world.after(away_ms, machine.start))
 
     def drain(self) -> None:
-        """A broker shall lead nothing, or may again."""
+        """Drain a broker, or end that."""
         broker = str(self._chance.choice(list(self._cluster.brokers)))
         drained = self._chance.random() < 0.5
         self._note(f"{'drain' if drained else 'use'} broker {broker}")
@@ -185,7 +185,9 @@ class Manager:
         )
 
     def unregister(self) -> None:
-        """Forget a broker. It is refused while it serves or has replicas; when it starts, it registers."""
+        """Unregister a broker. It is refused while it is unfenced or has replicas; when it starts, it
+        registers.
+        """
         broker = self._chance.choice(list(self._cluster.brokers))
         self._note(f"unregister {broker}")
         self._cluster.decide(lambda image: brokers.unregister(image, broker))
@@ -193,14 +195,14 @@ class Manager:
     # --- leaders --------------------------------------------------------------------------------------------
 
     def force(self) -> None:
-        """Somebody shall lead a partition that has no leader, whatever is lost then. The manager has looked:
-        no broker takes itself for the leader.
+        """Force a leader for a partition without one, whatever is lost then. The manager has checked: no
+        broker considers itself the leader.
         """
         self._force([place for place in self._leaderless() if not self._cluster.is_led(place)])
 
     def force_blindly(self) -> None:
-        """Without looking, where a leader that is only cut off stops before it is given up. Where replicas
-        vote, or the primary is fixed, it goes on: there an operator has to look.
+        """Without checking, where a leader that is only disconnected stops before it is replaced. In
+        ``quorum`` and ``primary-backup`` it continues: there an operator has to check.
         """
         places = self._leaderless()
         self._force([place for place in places if MODES[place.partition.mode].successors.may_be])
@@ -220,7 +222,7 @@ class Manager:
         )
 
     def promote(self) -> None:
-        """Another one of the replicas shall be the first."""
+        """Make another replica the first."""
         place = self._place()
         if place is None or place.partition.is_moving:
             return
@@ -237,8 +239,8 @@ class Manager:
     # --- controllers ----------------------------------------------------------------------------------------
 
     def voters(self) -> None:
-        """A controller is taken out, or one that was comes back in. None is taken out while another one may
-        have lost its disk.
+        """Remove a controller, or add a removed one again. None is removed while another one may have lost
+        its disk.
         """
         machine = self._cluster.active()
         if machine is None or machine.node is None or machine.services is None:

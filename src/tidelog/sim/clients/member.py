@@ -1,6 +1,5 @@
-"""A member of a group: joins, is given partitions, reads them and commits; when it hears of a new generation
-it joins again. It may fall silent and go on as if nothing had happened: then others own its partitions, and
-what it commits must be refused.
+"""A member of a group: joins, gets partitions, reads them and commits; it rejoins for a new generation. It
+may stall and continue: then others own its partitions, and its commits must be refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,13 +53,13 @@ class Member:
         self._link.ask(JOIN_GROUP, self._join_body, _code, self._joined, JOIN_PATIENCE_MS)
 
     def die(self) -> None:
-        """Without a word."""
+        """Silently."""
         self.gone = True
         self._link.closed = True
         self._let_go()
 
     def hurry(self) -> None:
-        """Somebody waits for the group to reach the end."""
+        """The run waits for the group to reach the end."""
         self._load = HURRY
         for reader in self.readers:
             reader.hurry()
@@ -94,7 +93,7 @@ class Member:
             self._sync([each.member_id for each in answer.members] if leads else [])
 
     def _sync(self, members: Sequence[str]) -> None:
-        """``members``: all of them, if it is for this one to say what belongs to whom."""
+        """``members``: all of them, if this one assigns."""
         given = [
             {"member_id": member, "assignment": bytes(range(place, self._partitions, len(members)))}
             for place, member in enumerate(sorted(members))

@@ -1,4 +1,4 @@
-"""Offsets of a group, sent as part of a transaction: where a consumer that is also a producer has got to."""
+"""Offsets of a group, sent in a transaction: the position of a consumer that is also a producer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +52,7 @@ class OffsetSender:
         )
 
     def fetch(self, found: Callable[[int], None]) -> None:
-        """The offset that counts, -1 when there is none."""
+        """The valid offset, -1 if there is none."""
         topic = {"topic_id": self._topic_id, "partition_indexes": [PARTITION]}
         group = {"group_id": self.group, "member_id": None, "member_epoch": -1, "topics": [topic]}
         body: Fields = {"groups": [group], "require_stable": True}

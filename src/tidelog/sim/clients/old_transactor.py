@@ -1,7 +1,7 @@
-"""A transactional producer that does not know transaction version 2, as librdkafka and Java before 4.0: it
-adds a partition before it writes there, and keeps its epoch from one transaction to the next.
+"""A transactional producer without transaction version 2, like librdkafka and Java before 4.0: it adds a
+partition before it writes there, and keeps its epoch from one transaction to the next.
 
-Where it does not know what became of a record, it asks for a new epoch, as these clients do (KIP-360).
+If the outcome of a record is unknown, it requests a new epoch, as these clients do (KIP-360).
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class OldTransactor(Transactor):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._added: set[int] = set()
-        self._unclear = False  # A record may be on its way still, which would fit into the next transaction.
+        self._unclear = False  # A record may still be in flight, which would fit into the next transaction.
 
     def _write_next(self, transaction: Transaction, places: list[int]) -> None:
         if places and places[0] not in self._added:

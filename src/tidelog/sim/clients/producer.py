@@ -1,8 +1,8 @@
-"""A producer: one value after the other to one partition, with retries until its patience ends.
+"""A producer: one value after another to one partition, with retries until a timeout.
 
-Without idempotence a retry may double a value, so it has one request under way at a time; with it, several. A
-batch that is given up leaves a hole in the sequence, and nobody knows whether it was written: the producer
-goes on in a new epoch, as Kafka's do.
+Without idempotence a retry may double a value, so it has one request in flight at a time; with it, several.
+An expired batch leaves a gap in the sequence, and it is unknown whether it was written: the producer
+continues in a new epoch, as Kafka's do.
 """
 
 from collections import deque
@@ -101,7 +101,7 @@ class Producer:
     # --- sending --------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Send what is ready, in order: nothing overtakes a batch that waits to be sent again."""
+        """Send what is ready, in order: nothing overtakes a batch that waits for a retry."""
         for batch in list(self._queue):
             if batch.state is State.RESTING:
                 return
@@ -149,7 +149,7 @@ class Producer:
             self._queue.remove(batch)
             self.acknowledged += len(batch.values)
             if reply.left_ms <= self._history.forgiven_ms:
-                return  # An ok from before all copies were lost.
+                return  # An acknowledgement from before all copies were lost.
             for place, value in enumerate(batch.values):
                 self._history.told(value, reply.offset + place, reply.epoch)
         elif reply.error in RETRIABLE or (self._idempotent and self._may_come_later(batch, reply.error)):
@@ -159,7 +159,7 @@ class Producer:
             self._give_up(batch)
 
     def _may_come_later(self, batch: Batch, error: ErrorCode) -> bool:
-        """A gap in the sequence is no fault while a batch before this one is under way."""
+        """A gap in the sequence is normal while a batch before this one is in flight."""
         return error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._queue[0] is not batch
 
     def _rest(self, batch: Batch) -> None:
@@ -178,7 +178,7 @@ class Producer:
         if not self._idempotent:
             self._queue.remove(batch)
             return
-        # What follows was numbered behind it: all of it goes, and the sequence begins anew.
+        # The following ones were numbered after it: all are dropped, and the sequence restarts.
         self._queue.clear()
         self._epoch += 1
         self._sequence = 0

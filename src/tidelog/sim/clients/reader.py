@@ -1,4 +1,4 @@
-"""A reader of one partition: polls, commits where it is, and now and then dies and goes on from there."""
+"""A reader of one partition: polls, commits its position, and now and then dies and continues from there."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,14 +19,14 @@ COMMITS = 0.2
 
 
 class AbortedBatches:
-    """Which batches of one answer belong to transactions that were aborted, as a consumer works it out."""
+    """Which batches of one response belong to aborted transactions, as a consumer computes it."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
         self._coming = sorted(aborted, key=lambda each: each[1])  # (producer id, first offset)
         self._open: set[int] = set()
 
     def contain(self, header: BatchHeader) -> bool:
-        """To be asked for every batch in turn; one that ends a transaction may be the first of the answer."""
+        """Call for every batch in turn; one that ends a transaction may be the first of the response."""
         while self._coming and self._coming[0][1] < header.next_offset:
             self._open.add(self._coming.pop(0)[0])
         if header.is_control:
@@ -48,9 +48,9 @@ class Reader:
         consumed: Callable[[int], None] = lambda offset: None,
         load: LoadPlan = USUAL,
     ) -> None:
-        """``anywhere``: reads from any broker that has the partition, not only from its leader.
-        ``transactions``: takes only what is committed, and tells there. ``group``: keeps its place there.
-        ``consumed``: is told of every record.
+        """``anywhere``: reads from any broker with a replica, not only from the leader. ``transactions``:
+        reads only committed records, and reports there. ``group``: commits its position there. ``consumed``:
+        called with every record.
         """
         self._client = client
         client.reads = True
@@ -66,7 +66,7 @@ class Reader:
         self._doubts = False  # the next poll goes to the leader
         self._position = 0
         self._last_epoch = -1
-        self._least_epoch = -1  # A leader of an earlier epoch does not know what lies before its place.
+        self._least_epoch = -1  # A leader of an earlier epoch does not know the records before its position.
         self._committed = 0
         self._session = history.begin(client.client_id, 0)
         self.committing = True
@@ -77,11 +77,11 @@ class Reader:
         return self._position
 
     def hurry(self) -> None:
-        """Somebody waits for it to reach the end."""
+        """The run waits for it to reach the end."""
         self._load = HURRY
 
     def resume(self) -> None:
-        """Begin where the group is."""
+        """Start at the group's offset."""
         if self._group is not None:
             self._group.fetch(self._restart)
 
@@ -109,7 +109,7 @@ class Reader:
     def _got(self, reply: Reply, broker: int, *, at_leader: bool) -> None:
         lost = reply.error is ErrorCode.OFFSET_OUT_OF_RANGE or reply.diverging is not None
         if lost and not at_leader:
-            self._doubts = True  # A follower may be behind; the leader knows, and consumers ask it.
+            self._doubts = True  # A follower may lag; the leader knows, and consumers ask it.
         elif lost and reply.diverging is None and reply.start_offset > self._position:
             self._history.begins_at(self._session, self._position, reply.start_offset)
             self._go_to(reply.start_offset)
@@ -159,9 +159,9 @@ class Reader:
             self._least_epoch = max(self._least_epoch, header.leader_epoch)
 
     def _maybe_commit(self) -> bool:
-        """Whether it has died, and goes on by itself."""
+        """Whether it has died, and restarts by itself."""
         if not self.committing:
-            return False  # Somebody waits for it to reach the end.
+            return False  # The run waits for it to reach the end.
         if self._world.chance.random() < COMMITS:
             self._committed = self._position
             if self._group is not None:

@@ -1,6 +1,6 @@
-"""A transactional producer: values for one or more partitions at a time, which shall be seen together or not
-at all. Now and then somebody else takes over its transactional id while it still goes on: a zombie, which
-must not commit any more.
+"""A transactional producer: values for one or more partitions at a time, which are seen together or not at
+all. Now and then another producer takes over its transactional id while it still runs: a zombie, which must
+not commit any more.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ INIT_PRODUCER_ID, END_TXN = 22, 26
 BROKER_TIMEOUT_MS = 1500
 TIMEOUT_MS = 5000  # transaction.timeout.ms
 PAUSE_MS = 150.0  # between transactions, on average
-ABORTS = 0.25  # how often it changes its mind
+ABORTS = 0.25  # how often it aborts
 PATIENCE_MS = 4000.0  # for one value
 READS = 0.5  # how often a transaction reads before it writes
 READ_BYTES = 4096
@@ -70,7 +70,7 @@ class Transactor:
         self._sent: int | None = None  # the offset that is part of the open transaction
         self.ended = 0
         self.stopped = False  # begins no more transactions
-        self.gone = False  # somebody else has its transactional id for good
+        self.gone = False  # another producer has its transactional id for good
 
     def start(self) -> None:
         if self.gone:
@@ -96,13 +96,13 @@ class Transactor:
             self._offsets.fetch(self._found)
 
     def _found(self, offset: int) -> None:
-        """Where its predecessors have got to."""
+        """Its predecessors' position."""
         if self._transactions.is_newest(self._name, self._producer) and self._offsets_count:
             self._transactions.offsets(self._name).found(offset)
         self._later(self._begin)
 
     def _become(self, answer: Any) -> None:
-        """A new epoch begins its sequences anew."""
+        """A new epoch restarts its sequences."""
         producer = (answer.producer_id, answer.producer_epoch)
         if producer != self._producer:
             self._producer, self._sequences = producer, {}
@@ -127,7 +127,7 @@ class Transactor:
             self._write_next(transaction, places)
 
     def _read(self, transaction: Transaction, partition: int, places: list[int]) -> None:
-        """What others have committed, from where it has got to; then it writes."""
+        """What others have committed since its last position; then it writes."""
         known = self._client.leader_of(self._topic, partition)
         if known is None:
             self._write_next(transaction, places)
@@ -162,7 +162,7 @@ class Transactor:
             partition, *rest = places
             self._numbers += 1
             value = b"%s/%d/%d" % (self._name.encode(), self._client.client_id, self._numbers)
-            # Once producer ids and epochs may be given out twice, nothing keeps doubles away.
+            # Once producer ids and epochs may be given out twice, nothing prevents duplicates.
             write = Write(self._client.client_id, self._numbers, -1, not self._transactions.void)
             self._histories(self._topic, partition).sent(value, write)
             self._transactions.wrote(transaction, Value(self._topic, partition, value))
@@ -262,7 +262,7 @@ class Transactor:
             elif self.gone:
                 self._link.closed = True
             else:
-                self._later(self.start)  # Its epoch is over, or nothing was ever written: it begins anew.
+                self._later(self.start)  # Its epoch is over, or nothing was ever written: it starts again.
 
         self._link.ask(END_TXN, lambda: body, _code, heard, version=self.end_version)
 

@@ -1,7 +1,7 @@
-"""The steps of a small world. A scope names those it uses; what costs a budget ends when that is used up.
+"""The steps of a small world. A scope names those it uses; limited ones end with their budget.
 
-A step that changes nothing leads to a state that was visited already, so nobody has to say when a step is of
-use, only when it is possible.
+A step that changes nothing leads to a visited state, so only the possibility of a step must be stated, not
+its use.
 """
 
 from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ def produce(world: World) -> Iterator[Action]:
 
 
 def fetch(world: World) -> Iterator[Action]:
-    """A follower asks its leader, and takes the answer."""
+    """A follower fetches from its leader, and takes the response."""
     for number in world.running:
         leader = world.node(number).follows()
         if leader in world.running:
@@ -71,7 +71,7 @@ def fetch(world: World) -> Iterator[Action]:
 
 
 def fetch_unanswered(world: World) -> Iterator[Action]:
-    """The ask arrives, the answer does not."""
+    """The request arrives, the response does not."""
     if not _has(world, "lost answers"):
         return
     for number in world.running:
@@ -89,21 +89,21 @@ def fetch_unanswered(world: World) -> Iterator[Action]:
 
 
 def pass_time(world: World) -> Iterator[Action]:
-    """What a node repeats, or does after a while, comes up."""
+    """A node's retries and timers fire."""
     for number in world.running:
         if world.node(number).has_to_do:
             yield Action(f"time passes at node {number}", _calling(number, "pass_time"))
 
 
 def repeat(world: World) -> Iterator[Action]:
-    """The same where nothing else is to come up: repeated messages fill the network."""
+    """The same, only if nothing else is pending: repeated messages fill the network."""
     if _has(world, "repeats"):
         for action in pass_time(world):
             yield Action(action.label, _paid("repeats", action.run))
 
 
 def stand(world: World) -> Iterator[Action]:
-    """After a long silence a node asks for votes, and hears some of the others."""
+    """After a long silence a node requests votes, and hears some of the others."""
     if not _has(world, "elections"):
         return
     for number in world.running:
@@ -170,7 +170,7 @@ def start_empty(world: World) -> Iterator[Action]:
 
 
 def start_without_log(world: World) -> Iterator[Action]:
-    """Somebody has removed the directory of the partition, and of nothing else."""
+    """The directory of the partition, and nothing else, is removed."""
     if not _has(world, "logs"):
         return
     for number in world.nodes:
@@ -229,7 +229,7 @@ def fence(world: World) -> Iterator[Action]:
 
 
 def unfence(world: World) -> Iterator[Action]:
-    """A node that has heard everything is let in again."""
+    """A node with all metadata is unfenced."""
     for number in world.running:
         if world.image.brokers[number].fenced and not world.unheard.get(number):
 
@@ -263,7 +263,7 @@ def deliver(world: World) -> Iterator[Action]:
 
 
 def deliver_twice(world: World) -> Iterator[Action]:
-    """A message arrives, and its double is still on its way."""
+    """A message arrives, and its duplicate is still in flight."""
     if _has(world, "doubles"):
         for flight in dict.fromkeys(world.flights):
 

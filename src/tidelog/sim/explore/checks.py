@@ -3,14 +3,14 @@
 ============================ ================================================================================
 promise                      in every state
 ============================ ================================================================================
-one leader per epoch         whoever leads an epoch, nobody else has led it
-committed records stay       what lies below any watermark is for ever what lay there first
-leaders are complete         whoever begins to lead holds everything that was ever below a watermark
-members are complete         where the controllers name leaders: so does everybody whom they could name
-who counts has its memory    where replicas vote: whoever lost its data and counts again has caught up since
+one leader per epoch         no epoch was ever led by two nodes
+committed records stay       a record below any high watermark never changes
+leaders are complete         a new leader holds everything that was ever below a high watermark
+members are complete         where the controllers appoint leaders: so does every replica they could appoint
+counting voters are intact   where replicas vote: one that lost its data and counts again has caught up since
 ============================ ================================================================================
 
-An acknowledged record lies below its leader's watermark, so what holds for the one holds for the other.
+An acknowledged record is below its leader's high watermark, so the same holds for it.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,7 +85,7 @@ def lacks(world: "World", number: int, end_offset: int) -> str:
 
 def _look_at_members(world: "World") -> None:
     partition = world.partition
-    # A replica whose log has failed is passed over, and dropped with the word that it is repaired.
+    # A replica whose log has failed is skipped, and removed when it reports its repair.
     members = [each for each in (*partition.in_sync, *partition.eligible) if each not in partition.offline]
     if elects_itself(partition):
         losses = dict(world.seen.losses)

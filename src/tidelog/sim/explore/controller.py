@@ -16,7 +16,7 @@ from tidelog.sim.explore.node import CONTROLLER
 
 
 class _Store:
-    """A metadata log with a majority that is always there."""
+    """A metadata log with a permanent majority."""
 
     def __init__(self) -> None:
         self.image = ClusterImage()
@@ -37,7 +37,7 @@ class _Store:
 
 
 class _Controller(Controller):
-    """Everybody was heard a moment ago."""
+    """Every broker was heard a moment ago."""
 
     def _is_heard(self, broker_id: int) -> bool:
         return True
@@ -47,7 +47,7 @@ class _Controller(Controller):
 
 
 class SmallController:
-    """Keeps nothing between two steps but the image that is handed in."""
+    """Keeps nothing between two steps but the image."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._store = _Store()
@@ -55,7 +55,7 @@ class SmallController:
         self._new.activate(0)
 
     def _at(self, image: ClusterImage) -> ControllerDriver:
-        """Sessions are no part of a state: nobody has just come."""
+        """Sessions are not part of a state: no broker has just registered."""
         self._store.image = image
         return ControllerDriver(self._new.copied(), self._store)
 
@@ -74,10 +74,10 @@ class SmallController:
         return self._store.image
 
     def unfence(self, image: ClusterImage, broker_id: int) -> ClusterImage:
-        """A broker that knows everything is heard of."""
+        """A broker with all metadata sends a heartbeat."""
         epoch = image.brokers[broker_id].broker_epoch
         return self.handle(image, HeartbeatAsk(broker_id, epoch, self._store.committed_offset))[0]
 
     def settle(self, image: ClusterImage) -> ClusterImage:
-        """What follows from changed settings."""
+        """The effects of changed settings."""
         return self.commit(image, self._new.settle(image))

@@ -1,12 +1,12 @@
 """Copies and fingerprints of a node: an object graph of slots, dicts, deques, bound methods and closures.
 
 A step of the search changes one node or two, and the nodes before the step are still needed for the other
-steps. So a node is copied as a whole: everything it can reach that may change. What cannot change (numbers,
-images, settings, policies) is shared, and keeps its identity, which the code under test compares.
+steps. So a node is copied as a whole: everything mutable that it can reach. Immutable objects (numbers,
+images, settings, policies) are shared, and keep their identity, which the code under test compares.
 
-A fingerprint is the same graph as one flat row of values. Objects are numbered in the order in which they are
-met, so two graphs of the same shape have the same fingerprint. Times are told relative to the clock, and
-whatever is longer ago than any timeout is just "long ago": otherwise no state would ever be met twice.
+A fingerprint is the same graph as one flat sequence of values. Objects are numbered in the order in which
+they are found, so two graphs of the same shape have the same fingerprint. Times are relative to the clock,
+and anything longer ago than every timeout is just "long ago": otherwise no state would ever be found twice.
 
 This is where a search spends its time, so both are written for speed.
 """
@@ -28,11 +28,11 @@ from tidelog.replication.policies import BY_NAME
 from tidelog.replication.view import Wait, Yes
 
 LONG_AGO_MS = 5000
-"""Longer than anything waits for, shorter than a step of the clock."""
+"""Longer than every timeout, shorter than a step of the clock."""
 
 # Compared by their values.
 _VALUES: set[type] = {int, str, bytes, bool, float, type(None), UUID, frozenset}
-# Shared by all copies; these and all enums, structs, errors and classes that are met.
+# Shared by all copies; these and all enums, structs, errors and classes.
 _ATOMS: set[type] = {
     *_VALUES, BrokerConfig, TopicConfig, Wait, Yes, type,
     *(type(policy) for policy in BY_NAME.values()),
@@ -41,8 +41,8 @@ _NEVER_CHANGE = (Enum, msgspec.Struct, TidelogError, type)
 
 # Mappings to times whose names do not say so.
 _TIMES_BY_KEY = frozenset({"_heard", "_untold", "_ahead"})
-# Say nothing about a node: the clock is told by the ages, and how often something changed is history.
-# Who belongs to whom within a node never changes.
+# Not part of a node's state: the ages tell the clock, and counters of changes are history. References within
+# a node never change.
 _UNTOLD = frozenset(
     {
         "clock_ms", "version", "me", "_me", "services", "_services", "_peers", "_chance", "_storage",
@@ -157,7 +157,7 @@ class Copier:
         return made
 
     def _count(self, value: Any) -> Any:
-        return count()  # Orders what is due at the same time; nothing is told by it.
+        return count()  # Orders simultaneous timers; carries no information.
 
     def _object(self, value: Any) -> Any:
         of = type(value)
@@ -191,7 +191,7 @@ _ways: dict[type, _Way] = {
 
 
 def _way_for(of: type) -> _Way:
-    """How values of a type that was not met before are copied."""
+    """The copy function for a new type."""
     if issubclass(of, _NEVER_CHANGE):
         _ATOMS.add(of)
         if issubclass(of, Enum):
@@ -206,7 +206,7 @@ def _way_for(of: type) -> _Way:
 
 
 class Fingerprints:
-    """Of graphs. Remembers those of images, which are met again and again."""
+    """Of graphs. Caches those of images, which occur again and again."""
 
     def __init__(self) -> None:
         self._structs: dict[int, tuple[Any, bytes]] = {}
@@ -310,7 +310,7 @@ class _Walk:
         elif of in _VALUES:
             self.row.append(value)
         elif of is MethodType or of is FunctionType or of is partial:
-            return  # Who is told of what: that, too, is as it was made. Those that wait are in lists.
+            return  # Subscriptions never change. Pending callbacks are in lists.
         elif name in _TIMES_BY_KEY and type(value) is dict:
             for key, each in value.items():
                 self.walk(key)

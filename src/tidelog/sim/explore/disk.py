@@ -1,8 +1,8 @@
 """The disk of a small node: one log of a few batches, and small files. Everything written is durable.
 
 Modelled, because the real log's segments and indexes would make every state a hundred times as large, and
-have their own tests: the same questions are answered in the same words as by :class:`tidelog.log.log.Log`.
-Every batch holds one record, so an offset is a place in the row.
+have their own tests: it has the interface of :class:`tidelog.log.log.Log`. Every batch holds one record, so
+an offset is an index into the list.
 """
 
 from collections.abc import Callable, Hashable
@@ -51,14 +51,14 @@ class Region:
 
 
 class _Producers:
-    """Nobody here is idempotent."""
+    """There are no idempotent producers here."""
 
     expiration_ms = 0
     producers_max = 0
 
 
 class SmallLog:
-    """As much of a log as replication asks for."""
+    """The part of a log that replication needs."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -66,7 +66,7 @@ class SmallLog:
         self.start_offset = 0
         self.epochs = EpochCache()
         self.failure: StorageError | None = None
-        self.damage = ""  # Nothing is found at the start here.
+        self.damage = ""  # No damage is found at start here.
         self.closed = False
         self.config: TopicConfig | None = None
         self.producers = _Producers()
@@ -98,7 +98,7 @@ class SmallLog:
             if header.base_offset != self.end_offset or header.leader_epoch < self._last_epoch:
                 raise CorruptBatch(f"offset {header.base_offset} cannot follow {self.end_offset - 1}")
             if header.leader_epoch != self.epochs.latest:
-                # An epoch in which this replica led without writing is no part of the leader's history.
+                # An epoch in which this replica led without writing is not part of the leader's history.
                 self.epochs.truncate_from(self.end_offset)
                 self.epochs.assign(header.leader_epoch, header.base_offset)
             self.rows = (*self.rows, bytes(data[position : position + header.size]))
@@ -146,7 +146,9 @@ class _File:
 
 @lru_cache(maxsize=10_000)
 def _meaning(path: str, text: bytes) -> Hashable:
-    """What a file says. Of the ballots the last one of each partition counts, not the number of the write."""
+    """The content of a file. Of the ballots the last one of each partition counts, not the number of the
+    write.
+    """
     if not path.endswith(BALLOTS):
         return text
     last = {}
@@ -185,7 +187,7 @@ class _Files:
 
 
 class Disk:
-    """What a process leaves behind when it is killed."""
+    """What a killed process leaves behind."""
 
     def __init__(self, identity: UUID) -> None:
         self.identity = identity  # A replaced disk has another one.
@@ -214,7 +216,7 @@ class SmallLogs:
     """The data directory of a node, with one partition in it."""
 
     path = PATH
-    written_survives = True  # Whatever is lost is taken from the disk itself.
+    written_survives = True  # Losses are applied to the disk itself.
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

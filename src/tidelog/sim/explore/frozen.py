@@ -1,8 +1,8 @@
-"""Nodes as values: a node is never changed, a call to it makes another one.
+"""Nodes as values: a node is never changed, a call to it creates another one.
 
-What a call leads to depends on nothing but the node and the call. So it is made once, however many worlds
-have a node in this state: a world is little more than the names of its nodes' states, and a step of the
-search is most often a look into a table.
+The result of a call depends only on the node and the call. So it is computed once, however many worlds have a
+node in this state: a world is little more than the ids of its nodes' states, and a step of the search is
+mostly a table look-up.
 """
 
 from collections.abc import Callable, Hashable
@@ -33,7 +33,9 @@ class Frozen:
         self.printed = printed  # the fingerprint
 
     def has_dropped_damage(self, before: "Frozen") -> bool:
-        """Whether a repair has come in between: otherwise only what no leader has is ever dropped."""
+        """Whether a repair happened in between: otherwise only records that no leader has are
+        ever truncated.
+        """
         return before.is_damaged and not self.is_damaged
 
     @property
@@ -50,7 +52,7 @@ class Outcome(NamedTuple):
 
 
 class Table:
-    """All states of nodes that were met, and what became of them."""
+    """All states of nodes so far, and the results of their calls."""
 
     def __init__(self) -> None:
         self._configs: dict[int, BrokerConfig] = {}
@@ -62,7 +64,7 @@ class Table:
     # --- states ---------------------------------------------------------------------------------------------
 
     def freeze(self, node: SmallNode | None, disk: Disk, clock_ms: int) -> Frozen:
-        """Nobody may change it from now on."""
+        """It must not be changed from now on."""
         printed = hash(self._prints.of(node or disk, clock_ms))
         key = (printed, clock_ms)
         if key not in self._states:
@@ -70,7 +72,7 @@ class Table:
         return self._states[key]
 
     def image(self, image: ClusterImage) -> ClusterImage:
-        """The same object for the same picture of the cluster."""
+        """The same object for equal images."""
         return self._images.setdefault(self.print_of(image), image)
 
     def print_of(self, image: ClusterImage) -> bytes:
@@ -112,7 +114,7 @@ class Table:
         return self._once(key, lambda: self.freeze(frozen.node, frozen.disk, clock_ms))
 
     def killed(self, frozen: Frozen) -> Frozen:
-        """What the process leaves behind; the watermark was noted a moment ago."""
+        """What the process leaves behind; the high watermark was just checkpointed."""
         return self._once((frozen, "killed"), lambda: self._killed(frozen))
 
     def _killed(self, frozen: Frozen) -> Frozen:

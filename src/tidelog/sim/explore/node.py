@@ -1,11 +1,10 @@
-"""A small node: the code of a real broker around one replica, with a thin driver in the place of its edges.
+"""A small node: the code of a real broker around one replica, with a thin driver instead of its edges.
 
-Real: everything that decides. :class:`~tidelog.broker.node.node.Node` itself (proposals, metadata, repeats),
-the table of partitions, the replicas that vote and their voters, failed and repaired logs, seals and
-the replica.
-Modelled: heartbeats and the metadata log (metadata is handed in as an image), the disk
-(:mod:`~tidelog.sim.explore.disk`), and the loops that carry fetches: an exchange of ask and answer is one
-step, in which the real server counts the ask and the real follower takes the answer.
+Real: everything that decides. :class:`~tidelog.broker.node.node.Node` itself (proposals, metadata, retries),
+the table of partitions, voting replicas and their voters, failed and repaired logs, seals and the replica.
+Modelled: heartbeats and the metadata log (metadata is an image), the disk (:mod:`~tidelog.sim.explore.disk`),
+and the loops that carry fetches: a request with its response is one step, in which the real server counts the
+request and the real follower takes the response.
 """
 
 from collections.abc import Callable
@@ -89,13 +88,13 @@ class SmallServices:
         done(work())
 
     def run(self) -> None:
-        """Everything that is at hand."""
+        """Everything that is ready."""
         while self._queue:
             self._queue.pop(0)()
         self.timers = [timer for timer in self.timers if timer.callbacks]
 
     def fire(self) -> None:
-        """What waited for a time."""
+        """Timers."""
         due, self.timers = self.timers, []
         for timer in due:
             for callback in timer.callbacks:
@@ -108,7 +107,7 @@ class SmallServices:
 
 
 class _Mail:
-    """Leaves with the end of the step."""
+    """Sent at the end of the step."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, NodeMessage]] = []
@@ -118,14 +117,14 @@ class _Mail:
 
 
 class _Syncer(Syncer):
-    """Disks are as quick as memory."""
+    """Disks are as fast as memory."""
 
     def want(self, wanting: Synced) -> None:
         self._services.soon(wanting.synced)
 
 
 class _Voting(Voting):
-    """Deadlines are met when the search says so."""
+    """Timers fire when the search says so."""
 
     def _push(self, hosted: Hosted, deadline_ms: int) -> None: ...
 
@@ -153,14 +152,14 @@ class _Membership(Membership):
 
 
 class _Elsewhere:
-    """The metadata log lives with the controllers."""
+    """The metadata log belongs to the controllers."""
 
     def __init__(self) -> None:
         self.before_cut: Callable[[int], None] = lambda end_offset: None
 
 
 class _Metadata:
-    """What this node has heard of the cluster."""
+    """The node's knowledge of the cluster."""
 
     def __init__(self, directory: UUID) -> None:
         self.image = ClusterImage()
@@ -175,7 +174,7 @@ class _Metadata:
 
 
 class SmallNode(Node):
-    """One process. It lives in a step only; the search keeps copies."""
+    """One process. It exists only within a step; the search keeps copies."""
 
     def __init__(self, config: BrokerConfig, registration: RegisterAsk, disk: Disk, now_ms: int) -> None:
         self.disk = disk
@@ -221,7 +220,7 @@ class SmallNode(Node):
         return hosted is not None and hosted.replica.role is Role.LEADER
 
     def follows(self) -> int:
-        """Whom it would fetch from; -1 for nobody."""
+        """The node it would fetch from; -1 if none."""
         hosted = self.hosted
         if hosted is None or hosted.replica.role is not Role.FOLLOWER or not hosted.may_fetch:
             return -1
@@ -229,7 +228,7 @@ class SmallNode(Node):
 
     @property
     def has_to_do(self) -> bool:
-        """Whether something happens here when time passes."""
+        """Whether timers are pending here."""
         quorum = self.quorum
         waits = bool(quorum._untold or quorum._changing or quorum._ahead)
         return waits or self.clock.waits or bool(self._failed_logs._damaged)
@@ -255,7 +254,7 @@ class SmallNode(Node):
         self.clock.run()
 
     def produce(self, value: str) -> None:
-        """One record, if it is taken. Raises the refusal."""
+        """One record, if it is accepted. Raises the refusal."""
         partition = self.partition
         if partition is not None:
             record = Record(0, WALL_CLOCK_MS, None, value.encode(), ())
@@ -271,7 +270,7 @@ class SmallNode(Node):
         return FetchAsk(self.me, epoch, 1, 0, items, [], 0, MAX_BYTES, directory)
 
     def count(self, ask: FetchAsk) -> FetchPart | None:
-        """A follower's ask: the answer, or None when there is nothing to say."""
+        """A follower's request: the response, or None if there is none."""
         standing = Standing(ask.sender)
         standing.directory = ask.directory
         refusals = self.host.serving._count(standing, ask, self.clock.clock_ms)
@@ -282,7 +281,7 @@ class SmallNode(Node):
         return _part(hosted, item, MAX_BYTES, ask.sender)
 
     def take(self, leader: int, part: FetchPart | None) -> None:
-        """The leader's answer; an empty one is a sign of life."""
+        """The leader's response; an empty one is a heartbeat."""
         hosted = cast(Hosted, self.hosted)
         if part is not None:
             named, epoch = self.host.voting.leader_named, self.host.ports.broker_epoch
@@ -294,7 +293,7 @@ class SmallNode(Node):
         self.clock.run()
 
     def stand(self) -> bool:
-        """Its leader was silent for long, or it hears no majority. Whether it goes on asking."""
+        """Its leader was silent for long, or it hears no majority. Returns whether it continues to ask."""
         now_ms = self.clock.clock_ms
         hosted = cast(Hosted, self.hosted)
         if not isinstance(hosted.voter, Elected):
@@ -306,7 +305,7 @@ class SmallNode(Node):
         return election.state in (State.PROSPECTIVE, State.CANDIDATE)
 
     def damage(self) -> None:
-        """A bit of its first record has flipped. It will notice when the step is over."""
+        """A bit of its first record has flipped. It is noticed after the step."""
         cast(Hosted, self.hosted).damaged_from = 0
 
     def notice_damage(self) -> None:
@@ -316,7 +315,7 @@ class SmallNode(Node):
         self.clock.run()
 
     def pass_time(self) -> None:
-        """Whatever waits or is repeated comes up."""
+        """All pending timers and retries fire."""
         self.clock.fire()
         self.quorum._stepped_ms = -1 << 62
         self.quorum.tick(self.clock.clock_ms + 4000)

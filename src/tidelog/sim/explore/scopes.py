@@ -21,7 +21,7 @@ class Scope(NamedTuple):
     states_max: int = 1_000_000
 
     def search(self, *, depth_max: int | None = None, states_max: int | None = None) -> Found:
-        """All of it, or as much as is asked for."""
+        """All of it, or as much as requested."""
         return explore(
             self.begin(),
             self.actions,
@@ -59,7 +59,7 @@ def _do(world: World, *labels: str) -> None:
 
 
 def _third_is_proposed() -> World:
-    """Node 1 leads, node 2 is in sync, node 3 has caught up, and the proposal to take it in is on its way."""
+    """Node 1 leads, node 2 is in sync, node 3 has caught up, and the proposal to add it is in flight."""
     world = _world(ISR, instant=False)
     hear = [f"node {number} hears of the metadata" for number in NODES]
     while any(world.unheard.values()):
@@ -96,7 +96,7 @@ def _forget() -> World:
 
 
 def _removed() -> World:
-    """The same, with single logs that somebody removes."""
+    """The same, with single logs that are removed."""
     world = _forget()
     world.budgets = {"kills": 3, "logs": 2, "elections": 1}
     return world
@@ -139,8 +139,8 @@ def _second_leads() -> World:
 
 
 def _to_be_sealed() -> World:
-    """Voters: node 1 leads, node 3 has everything, node 2 lacks the last record, and the topic is to be
-    replicated by isr.
+    """Voters: node 1 leads, node 3 has everything, node 2 lacks the last record, and the topic changes to
+    isr.
     """
     world = _all_have_one()
     _do(world, "node 1 takes r2", *["node 3 fetches from node 1"] * 2)
@@ -167,4 +167,4 @@ SCOPES: dict[str, Scope] = {
     "modes": Scope("seals, changes of mode and stand-ins", _second_leads, _MODES, 30),
     "seals": Scope("voters whose log is sealed, elections and kills meanwhile", _to_be_sealed, _MODES, 5),
 }
-"""Each with the depth that a test run can afford; a search may be asked to go deeper."""
+"""Each with the depth of a test run; a search may go deeper."""

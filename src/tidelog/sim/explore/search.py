@@ -1,5 +1,5 @@
-"""Breadth first through all states of a small world: the first state that breaks a promise has been reached
-on a shortest way.
+"""Breadth first through all states of a small world: the first state that breaks a promise is reached on a
+shortest path.
 """
 
 import logging
@@ -23,7 +23,7 @@ Actions = Callable[[World], Iterator[Action]]
 
 
 class Found(NamedTuple):
-    """What a search has come to."""
+    """The result of a search."""
 
     states: int
     steps: int  # that were tried
@@ -33,15 +33,15 @@ class Found(NamedTuple):
     trace: tuple[str, ...] = ()
 
     def story(self) -> str:
-        """The shortest way to the problem, step by step."""
+        """The shortest path to the problem, step by step."""
         lines = [f"{number}. {step}" for number, step in enumerate(self.trace, 1)]
         return "\n".join([*lines, f"=> {self.problem}"])
 
 
 def explore(begin: World, actions: Actions, *, depth_max: int, states_max: int) -> Found:
-    """All states that can be reached, up to these bounds, until one of them breaks a promise."""
+    """All reachable states within these bounds, until one of them breaks a promise."""
     visited = {begin.fingerprint()}
-    ways: list[tuple[int, str]] = [(-1, "")]  # how each state was reached: from which, and by what
+    ways: list[tuple[int, str]] = [(-1, "")]  # how each state was reached: from which, and by which step
     frontier: list[tuple[int, World]] = [(0, begin)]
     steps = depth = 0
     complete = True

@@ -1,6 +1,6 @@
-"""A small world: a few nodes, the controllers, what is on its way between them, and what was seen so far.
+"""A small world: a few nodes, the controllers, messages in flight, and what was observed so far.
 
-A world is never changed once it was visited; a step works on a child of it.
+A visited world is never changed; a step works on a child of it.
 """
 
 from collections.abc import Hashable, Sequence
@@ -20,14 +20,14 @@ from tidelog.sim.explore.frozen import Frozen, Table
 from tidelog.sim.explore.node import CONTROLLER, TOPIC, TOPIC_ID, SmallNode
 
 SILENCE_MS = 10_000
-"""Longer than anything waits."""
+"""Longer than every timeout."""
 
 _BETWEEN_NODES = (VoteAsked, VoteAnswered, LeaderBegan, StandNow, TailAsk, TailGot)
 _DISKS = 1000
 
 
 class Flight(NamedTuple):
-    """A message on its way to or from the controllers."""
+    """A message to or from the controllers in flight."""
 
     to: int
     message: Asked | ControllerGot
@@ -37,7 +37,7 @@ class Surroundings:
     """What all worlds of one search share."""
 
     def __init__(self, *, instant: bool) -> None:
-        self.instant = instant  # Whether the controllers are asked, and heard, without delay.
+        self.instant = instant  # Whether messages to and from the controllers have no delay.
         self.controller = SmallController(BrokerConfig.parse({"node.id": CONTROLLER}))
         self.table = Table()
 
@@ -84,14 +84,14 @@ class World:
         return [number for number, frozen in self.nodes.items() if frozen.node is not None]
 
     def node(self, number: int) -> SmallNode:
-        """Only to look at."""
+        """Read-only."""
         node = self.nodes[number].node
         if node is None:
             raise LookupError(f"node {number} does not run")
         return node
 
     def rows(self, number: int) -> tuple[bytes, ...]:
-        """The log of a node, whether it runs or not."""
+        """The log of a node, running or not."""
         return self.nodes[number].disk.rows
 
     @property
@@ -116,7 +116,7 @@ class World:
         return outcome.result
 
     def pass_silence(self, clock_ms: int) -> None:
-        """It is later, for everybody."""
+        """Time passes, for all nodes."""
         self.clock_ms = clock_ms
         for number, frozen in self.nodes.items():
             self.nodes[number] = self.around.table.later(frozen, clock_ms)
@@ -131,7 +131,7 @@ class World:
         self.commit([TopicCreated(TOPIC, TOPIC_ID, [list(numbers)], configs, mode=mode)])
 
     def start(self, number: int) -> None:
-        """A process starts and registers. Where nothing is delayed, it is let in at once."""
+        """A process starts and registers. Without delays, it is unfenced at once."""
         disk = self.nodes[number].disk
         incarnation = UUID(int=(self.image.last_broker_epoch + 1) * _DISKS + number)
         ask = RegisterAsk(number, incarnation, f"node{number}", 9092, None, False, disk.identity)
@@ -175,7 +175,7 @@ class World:
         self.decided(self.around.controller.commit(self.image, records))
 
     def configure(self, changes: dict[str, str | None]) -> None:
-        """An operator changes the topic; the controllers take the steps that are possible at once."""
+        """An operator changes the topic; the controllers take the possible steps at once."""
         self.commit([TopicConfigChanged(TOPIC_ID, changes)])
         self.decided(self.around.controller.settle(self.image))
 
@@ -193,7 +193,7 @@ class World:
     # --- the end of a step ----------------------------------------------------------------------------------
 
     def settle(self, reach: frozenset[int] | None = None) -> None:
-        """What was sent leaves. ``reach``: nodes that hear each other; None: all that run."""
+        """Sent messages leave. ``reach``: nodes that hear each other; None: all that run."""
         while True:
             if self._mail:
                 mail, self._mail = self._mail, []

@@ -74,7 +74,7 @@ STORIES: dict[str, Told] = (
     | _named("wholeness", wholeness.STORIES)
     | _named("known_hole", known_holes.STORIES)
 )
-"""Name → what tells it."""
+"""Name → the function that tells it."""
 
 
 def tell(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a story's client asks a broker for anything but records."""
+"""How a story's client sends requests other than Produce and Fetch."""
 
 from tidelog.protocol.messages import Fields
 from tidelog.sim.clients.client import Reply, RequestCall
@@ -16,7 +16,7 @@ def ask(
     patience_ms: float = PATIENCE_MS,
     version: int | None = None,
 ) -> list[Reply]:
-    """Where the answer will be."""
+    """Receives the response."""
     heard: list[Reply] = []
     call = RequestCall(story.client.client_id, story.client.next_number(), api_key, body, version)
     story.client.ask(broker, call, heard.append, patience_ms)

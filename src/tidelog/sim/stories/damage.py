@@ -17,7 +17,7 @@ LOST_FOR_MS = 2000
 
 
 def _two_hold_two_records(story: Story) -> None:
-    """C has slept through the second record; A and B have noted how far their logs reach."""
+    """C missed the second record; A and B have checkpointed their logs."""
     expect(story.write(), ErrorCode.NONE)
     story.kill("C")
     story.until(lambda: "C" not in story.in_sync(), "the departure of C")
@@ -180,7 +180,7 @@ def quorum() -> Vote:
 
 
 def _lose_reports(story: Story, letter: str) -> None:
-    """What the broker says of its logs never arrives."""
+    """The broker's reports about its logs never arrive."""
     node = story.machine(letter).node_id
     story.tell(f"what {letter} says of its logs is lost")
     story.network.withheld = lambda sender, receiver, message: (
@@ -189,7 +189,7 @@ def _lose_reports(story: Story, letter: str) -> None:
 
 
 def _delay_reports(story: Story, letter: str) -> None:
-    """What the broker says of its logs is lost for a while, and nothing else."""
+    """Only the broker's reports about its logs are lost for a while."""
     machine = story.machine(letter)
     send, until_ms = machine.send, story.world.now_ms + LOST_FOR_MS
 
@@ -202,7 +202,7 @@ def _delay_reports(story: Story, letter: str) -> None:
 
 
 def _tear(story: Story, letter: str) -> None:
-    """As a kill within the next write leaves the newest segment."""
+    """The state that a kill within the next write leaves."""
     path, content = story.segments(letter)[-1]
     story.tell(f"{letter} was killed within a write")
     story.machine(letter).disk.open(path).write_at(len(content), content[: len(content) // 3])

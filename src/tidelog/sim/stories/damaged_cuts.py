@@ -1,5 +1,5 @@
-"""Damage that nobody has read yet, found when a log is cut: who is remembered of its producers stands in what
-is left.
+"""Damage that was not read yet, found by a truncation: the producers' state is restored from the rest of the
+log.
 """
 
 from tidelog.errors import ErrorCode
@@ -14,7 +14,7 @@ SEGMENT = "400"  # bytes: five batches
 
 
 def _misdirect(story: Story, letter: str) -> None:
-    """The third batch went to the place of the second one, while the process is dead."""
+    """The third batch is written in the place of the second one, while the process is dead."""
     machine = story.machine(letter)
     path, content = story.segments(letter)[0]
     (_, before), (target, _), (source, moved) = list(iterate(content))[:3]
@@ -27,10 +27,10 @@ def _misdirect(story: Story, letter: str) -> None:
 
 
 def isr_found_by_a_cut() -> Story:
-    """A leader is cut off with records that nobody else gets, some of them in a new segment, and killed.
-    Meanwhile its disk puts a batch in the wrong place, in the old segment, which a start does not read. When
-    it follows and cuts its last records off, it reads what is left to know its producers, and finds the
-    damage: it says so, drops what is damaged and fetches it again.
+    """A disconnected leader has unreplicated records, some of them in a new segment, and is killed. Its disk
+    misplaces a batch in the old segment, which a start does not read. When it follows and truncates its tail,
+    it reads the rest to restore its producers and finds the damage: it reports it, truncates there and
+    fetches the records again.
     """
     story = Story(segment_bytes=SEGMENT, flush_messages="1")
     for _ in range(4):

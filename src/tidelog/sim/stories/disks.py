@@ -19,7 +19,7 @@ OLD_SEGMENT = "300"  # bytes: a few batches
 
 
 def _misdirect_newest(story: Story, letter: str) -> None:
-    """The last batch went to the place of the one before it, while the process is dead."""
+    """The last batch is written in the place of the one before it, while the process is dead."""
     machine = story.machine(letter)
     path, content = story.segments(letter)[-1]
     (first, _), (place_of, lost), (position, newest) = list(iterate(content))[-3:]
@@ -91,7 +91,7 @@ def isr_damaged_last_member() -> Story:
 
 
 def _lose_reports(story: Story, letter: str) -> Callable[[], None]:
-    """What the broker says of its logs does not arrive until the function that is returned is called."""
+    """The broker's reports about its logs do not arrive until the returned function is called."""
     machine = story.machine(letter)
     send = machine.send
 
@@ -133,7 +133,7 @@ def isr_lost_write_before_the_start() -> Story:
 
 
 def _lose_first(story: Story, letter: str) -> None:
-    """The write of the first batch never reached the medium."""
+    """The write of the first batch never reached the disk."""
     machine = story.machine(letter)
     path, content = story.segments(letter)[0]
     position, header = next(iterate(content))

@@ -1,4 +1,4 @@
-"""Logs that refuse to be written and logs that are damaged: only the second ones lack what was synced."""
+"""Logs that fail writes and logs that are damaged: only the latter lack synced records."""
 
 from errno import EIO
 from typing import Any

@@ -28,7 +28,7 @@ def _write(story: Story, count: int) -> None:
 
 
 def _read_from(story: Story, offset: int, at: str) -> str:
-    """The first record that a consumer gets which goes on there."""
+    """The first record that a consumer gets from there."""
     reply = story._read_at(at, offset)
     found = "nothing" if reply.error else next(iter(entries(reply.records))).value.decode()
     story.tell(f"read at {at} from offset {offset}: {found}")
@@ -158,7 +158,7 @@ def history_damaged_beside_a_torn_write() -> Story:
 
 
 def _two_of_three_hold_the_newest(story: Vote) -> None:
-    """C has slept through the second record; B is killed, and A frozen."""
+    """C missed the second record; B is killed, and A frozen."""
     expect(story.write(), ErrorCode.NONE)
     story.kill("C")
     story.run(500)

@@ -62,8 +62,8 @@ class GroupStory(Story):
     # --- members --------------------------------------------------------------------------------------------
 
     def beat(self, member: str, at: str, epoch: int, *, owns: bool = False) -> tuple[int, bool] | None:
-        """A member's heartbeat; its epoch then and whether it is told that t-0 is its own, or None when there
-        is no answer, or a refusal.
+        """A member's heartbeat; returns its epoch and whether t-0 is assigned to it, or None without a
+        response or after a refusal.
         """
         joins = epoch == 0
         owned = [{"topic_id": self.topic_id, "partitions": [0]}] if owns else []
@@ -84,7 +84,7 @@ class GroupStory(Story):
         return reply.body.member_epoch, has
 
     def commit(self, offset: int, at: str) -> ErrorCode | None:
-        """From outside of the group, as a consumer does that assigns itself its partition."""
+        """From outside the group, as a consumer does that assigns itself its partition."""
         wanted = {
             "partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1,
             "committed_metadata": "",
@@ -99,7 +99,7 @@ class GroupStory(Story):
         return code
 
     def ask_offset(self, at: str) -> list[Reply]:
-        """Where the answer will be."""
+        """Receives the response."""
         topic = {"topic_id": self.topic_id, "partition_indexes": [0]}
         group = {"group_id": "alone", "member_id": None, "member_epoch": -1, "topics": [topic]}
         body: Fields = {"groups": [group], "require_stable": True}

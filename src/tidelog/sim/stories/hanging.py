@@ -16,7 +16,7 @@ class _Transactional(OldProducer):
 
 
 def _read_committed(story: Story) -> list[str]:
-    """What a reader of committed records gets from whoever leads, less what was aborted."""
+    """What a ``read_committed`` reader gets from the leader, without aborted records."""
     heard: list[Reply] = []
     client, leader = story.client, story.leader()
     call = ReadCall(client.client_id, client.next_number(), TOPIC, 0, 0, -1, -1, 1 << 20, True)
@@ -39,7 +39,7 @@ def forget_a_transaction() -> Story:
     """
     story = Story(flush_messages="1")
     _Transactional(story)
-    producer = _Transactional(story)  # takes its place, and is known to a log that was synced last with it
+    producer = _Transactional(story)  # replaces it, and is known to a log that was synced last with it
     expect(story.write(), ErrorCode.NONE)
     producer.write()
     producer.end(commits=True)
@@ -57,8 +57,8 @@ def forget_a_transaction() -> Story:
 
 def coordinator_that_forgot() -> Story:
     """All brokers lose power while a transaction is open. Its partition syncs every record and has it; the
-    coordinator's log does not, and has lost its end. Nobody will end the transaction: readers of committed
-    records wait before it, and get on when an operator has aborted it.
+    coordinator's log does not, and has lost its end. No coordinator will end the transaction: read_committed
+    readers wait before it, and continue when an operator has aborted it.
     """
     story = forget_a_transaction()
     expect(_read_committed(story), ["r1", "t1"])

@@ -1,5 +1,5 @@
 """Mode ``isr``: three replicas, ``min.insync.replicas=2``, producers with ``acks=all``, unclean elections
-off, where nothing else is said.
+off, unless stated otherwise.
 """
 
 from tidelog.errors import ErrorCode

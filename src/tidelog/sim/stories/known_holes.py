@@ -1,4 +1,4 @@
-"""Holes that were known for a while before they were closed."""
+"""Gaps that were known for a while before they were closed."""
 
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode
@@ -177,7 +177,7 @@ def deletion_that_only_its_leader_has() -> SeamStory:
 
 
 def _given_up_together(story: SeamStory) -> SeamStory:
-    """A and B are in sync; C is not, and the only one that the controllers still hear."""
+    """A and B are in sync; C is not, and is the only one that the controllers still hear."""
     expect(story.write(), ErrorCode.NONE)
     story.cut("C", "AB")
     waiting = story.send()

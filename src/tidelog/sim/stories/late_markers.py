@@ -54,7 +54,7 @@ class OldProducer:
         return reply.body
 
     def write(self) -> None:
-        """One more record, in a transaction that begins with it if none is open."""
+        """One more record, which begins a transaction if none is open."""
         story, (producer_id, epoch) = self._story, self._producer
         body = {
             "v3_and_below_transactional_id": NAME, "v3_and_below_producer_id": producer_id,
@@ -92,7 +92,7 @@ def _said(code: ErrorCode) -> str:
 
 
 def _read_committed(story: Story) -> list[str]:
-    """What a reader of committed records gets of t-0, aborted transactions left out as it would."""
+    """What a ``read_committed`` reader gets of t-0."""
     heard: list[Reply] = []
     client = story.client
     call = ReadCall(client.client_id, client.next_number(), TOPIC, 0, 0, -1, -1, 1 << 20, True)

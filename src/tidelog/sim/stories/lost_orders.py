@@ -1,5 +1,5 @@
-"""What a coordinator said and nobody heard, or heard too late: orders to give up partitions, and markers of
-transactions that concern offsets.
+"""Messages of a coordinator that are lost or late: revocations of partitions, and markers of transactions
+with offsets.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ class TwoPartitions(GroupStory):
     partitions = 2
 
     def _body(self, member: str, epoch: int, owned: tuple[int, ...] | None) -> Fields:
-        """Nothing but what has changed, as members send it after they have joined."""
+        """Only what has changed, as members send it after they have joined."""
         joins = epoch == 0
         topics = [{"topic_id": self.topic_id, "partitions": list(owned)}] if owned else []
         return {
@@ -38,7 +38,7 @@ class TwoPartitions(GroupStory):
         }  # fmt: skip
 
     def unheard(self, member: str, at: str, epoch: int) -> None:
-        """A heartbeat whose answer gets lost."""
+        """A heartbeat whose response is lost."""
         ask(self, self.machine(at).node_id, CONSUMER_GROUP_HEARTBEAT, self._body(member, epoch, None))
         self.run(100)
         self.tell(f"{member} sends a heartbeat at {at}: the answer is lost")
@@ -46,7 +46,7 @@ class TwoPartitions(GroupStory):
     def beats(
         self, member: str, at: str, epoch: int, owned: tuple[int, ...] | None
     ) -> tuple[int, tuple[int, ...] | None]:
-        """Its epoch then, and the partitions that it is told to have; None: as before."""
+        """Its epoch, and its assigned partitions; None: unchanged."""
         heard = ask(
             self, self.machine(at).node_id, CONSUMER_GROUP_HEARTBEAT, self._body(member, epoch, owned)
         )
@@ -84,7 +84,7 @@ def order_to_give_up() -> Story:
 
 
 class OffsetProducer(OldProducer):
-    """Sends offsets of a group as part of its transactions."""
+    """Sends offsets of a group in its transactions."""
 
     def _group_coordinator(self) -> int:
         topic = self._story.cluster.checker.metadata.newest.topics.get(CONSUMER_OFFSETS)
@@ -115,7 +115,7 @@ class OffsetProducer(OldProducer):
         expect(code, ErrorCode.NONE)
 
     def found(self, *, stable: bool = True) -> int | ErrorCode:
-        """What the group's next member would begin with."""
+        """Where the group's next member would start."""
         story = self._story
         topic = {
             "topic_id": story.cluster.checker.metadata.newest.topics[TOPIC].topic_id,

@@ -1,4 +1,4 @@
-"""Mode ``quorum``: replicas are moved, and what the controllers know of the voters meanwhile."""
+"""Mode ``quorum``: replicas are moved; what the controllers know of the voters meanwhile."""
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.stories.quorum_memory import Memory
@@ -6,7 +6,7 @@ from tidelog.sim.telling import expect
 
 
 def _moving_to_ade() -> Memory:
-    """Of five brokers, A, B and C have the partition, and D and E are to take the place of B and C."""
+    """Of five brokers, A, B and C have the partition, and D and E replace B and C."""
     story = Memory(5, flush_messages="1000")
     story.move("ABC")
     story.until(lambda: len(story.partition().replicas) == 3, "the end of the first move")
@@ -17,9 +17,9 @@ def _moving_to_ade() -> Memory:
 
 
 def half_lose_their_tails() -> Memory:
-    """Without syncing, a move has come to four voters, and two of them lose power. The others are half of the
-    voters, and nobody leads. The controllers know the set before, of five, in which they would be enough
-    together with the one that has left: they let the operator decide all the same.
+    """Without syncing, a move has reached four voters, and two of them lose power. The others are half of the
+    voters, and there is no leader. The controllers know the set before, of five, in which they would be
+    enough together with the removed one: they still let the operator decide.
     """
     story = _moving_to_ade()
     story.until(lambda: story.who_votes("A") == "A C D E", "the removal of B")
@@ -38,8 +38,8 @@ def half_lose_their_tails() -> Memory:
 
 
 def stops_without_controllers() -> Memory:
-    """The controllers cannot be reached during a move: it waits after the next step, so that they are never
-    further behind than that. It goes on when they are back.
+    """The controllers are unreachable during a move: it waits after the next step, so that they are never
+    further behind than that. It continues when they are back.
     """
     story = _moving_to_ade()
     story.until(lambda: story.who_votes("A") == "A B C D", "the first new voter")

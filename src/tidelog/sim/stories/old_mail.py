@@ -1,4 +1,4 @@
-"""What has waited in the sockets of a leader that was frozen: mode ``isr``, three replicas,
+"""Old messages in the sockets of a leader that was frozen: mode ``isr``, three replicas,
 ``min.insync.replicas=2``.
 """
 

@@ -1,4 +1,4 @@
-"""What an operator does to a running cluster, and what becomes of it when things go wrong then."""
+"""An operator's actions on a running cluster, combined with faults."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tidelog.sim.telling import expect
 
 
 def delete_records(story: Story, before: int) -> ErrorCode:
-    """As DeleteRecords does it, at whoever leads; what it says."""
+    """DeleteRecords at the leader; returns its response."""
     heard: list[Reply] = []
     wanted = {"partition_index": 0, "offset": before}
     body = {"topics": [{"name": TOPIC, "partitions": [wanted]}], "timeout": DELETE_TIMEOUT_MS}

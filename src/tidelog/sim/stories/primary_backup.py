@@ -1,5 +1,5 @@
-"""Mode ``primary-backup`` with two copies, the synchronous double write: an ok means that the primary and a
-backup have it.
+"""Mode ``primary-backup`` with two copies, the synchronous double write: an acknowledgement means that the
+primary and a backup have the record.
 """
 
 from tidelog.errors import ErrorCode

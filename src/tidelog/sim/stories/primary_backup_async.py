@@ -1,4 +1,4 @@
-"""Mode ``primary-backup`` with one copy: an ok means that the primary has it."""
+"""Mode ``primary-backup`` with one copy: an acknowledgement means that the primary has the record."""
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.stories.primary_backup_group import (

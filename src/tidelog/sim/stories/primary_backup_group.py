@@ -56,7 +56,8 @@ def frozen(story: Story) -> Story:
     expect(story.read(at="B"), ["r1"])
     story.run(26_000)
     story.thaw("A")
-    # Taken by a primary that does not know yet that it was missed: nobody else can have written.
+    # Accepted by a primary that does not know yet that it was missed: no other replica can have accepted
+    # writes.
     story.await_answer(waiting)
     story.until(lambda: is_whole(story), "the return of A")
     expect(story.write(), ErrorCode.NONE)

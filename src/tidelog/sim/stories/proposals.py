@@ -186,7 +186,7 @@ def former_leader_elected_uncleanly() -> Story:
 
 
 def _given_up_by_hand(story: Story) -> Story:
-    """Alone in its set, A knows of nobody who could succeed it; but an operator can name somebody."""
+    """Alone in its set, A knows no possible successor; but an operator can appoint one."""
     expect(story.write(), ErrorCode.NONE)
     story.cut("A", "BC")
     waiting = story.send()
@@ -208,7 +208,7 @@ def _name_another(story: Story) -> Story:
 
 
 def _proposing_c(story: Story) -> Story:
-    """C has been away and has caught up; A's proposal to take it in is on its way."""
+    """C was down and has caught up; A's proposal to add it is in flight."""
     expect(story.write(), ErrorCode.NONE)
     story.kill("C")
     story.until(lambda: story.in_sync() == "AB", "the departure of C")

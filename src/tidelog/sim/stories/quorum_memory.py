@@ -28,7 +28,7 @@ class Memory(Vote):
             self.cluster.checker.promise(self.place()).lost(self.place(), machine.node_id, 0, for_good=True)
 
     def drop(self, letter: str, record: int) -> None:
-        """Damage is found in a record while the process runs, and the record is dropped."""
+        """Damage is found in a record while the process runs, and the record is truncated."""
         hosted, place = self.hosted(letter), self.place()
         self.tell(f"{letter} finds its record at {record} damaged")
         path = f"{DATA}/{TOPIC}-0/gone.log"
@@ -37,13 +37,13 @@ class Memory(Vote):
         hosted.damaged(record, "a bit flipped")
 
     def who_votes(self, letter: str) -> str:
-        """As the replica has it; nobody before its log is open."""
+        """As the replica has it; none before its log is open."""
         node = self.machine(letter).node_id
         found = [hosted.voter for machine, hosted in self.cluster.hosted(TOPIC, 0) if machine.node_id == node]
         return "".join(self._list(voter.election.voters.ids) for voter in found if isinstance(voter, Elected))
 
     def recover(self) -> None:
-        """By an operator's word; the CLI puts the longest log first."""
+        """By an operator's decision; the CLI puts the longest log first."""
         rules = Rulebook(self.cluster.config)
         self.tell("the operator gives up what nobody there holds")
         self.cluster.checker.may_force(self.place())

@@ -1,4 +1,6 @@
-"""Mode ``quorum``: three replicas that vote, and whose every ok means that a majority has it on disk."""
+"""Mode ``quorum``: three voting replicas; every acknowledgement means that a majority has the
+record on disk.
+"""
 
 from tidelog.config.modes import QUORUM
 from tidelog.errors import ErrorCode
@@ -8,7 +10,7 @@ from tidelog.sim.telling import expect
 
 
 class Vote(Story):
-    """Who leads is known to the replicas first."""
+    """The replicas know the leader first."""
 
     def __init__(self, brokers: int = 3, **configs: str) -> None:
         super().__init__(brokers, 1, replication_mode=QUORUM, **configs)

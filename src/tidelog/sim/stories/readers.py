@@ -1,4 +1,4 @@
-"""What readers get, and are told, of replicas that have been away: nothing that was never committed."""
+"""What readers get from replicas that were down: nothing that was never committed."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ class ReaderStory(DurabilityStory):
         self.hosted(letter).sync_now()
 
     def ask(self, letter: str) -> int:
-        """The watermark that a reader at the end is told, as the checkers of readers hear it."""
+        """The high watermark that a reader at the end gets, as in the readers' checkers."""
         heard: list[Reply] = []
         end_offset, client = self.hosted(letter).log.end_offset, self.client
         call = ReadCall(client.client_id, client.next_number(), TOPIC, 0, end_offset, -1, -1, 1 << 20)

@@ -17,7 +17,7 @@ from tidelog.sim.telling import expect
 
 
 class LateStory(Story):
-    """One of a broker's messages is on its way for as long as the story wants."""
+    """One of a broker's messages is delayed until the story releases it."""
 
     def withhold(self, letter: str, what: str, wanted: Callable[[Any], bool]) -> None:
         """The next such message of a broker. Later ones arrive."""

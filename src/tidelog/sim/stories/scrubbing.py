@@ -1,4 +1,4 @@
-"""Old segments are read back while their log changes."""
+"""Old segments are scrubbed while their log changes."""
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.story import Story
@@ -16,7 +16,7 @@ class SlowStory(Story):
 
 
 def _read_back(story: Story, letter: str) -> float:
-    """The leader is started anew, and reads its old segments back from then on; when that was."""
+    """The leader is restarted, and scrubs its old segments from then on; returns when that was."""
     story.machine(letter).decayed = True
     story.kill(letter)
     story.until(lambda: story.leader() not in (letter, "nobody"), "the election")
@@ -36,9 +36,9 @@ def _expect_no_change(story: Story) -> None:
 
 
 def isr_truncated_tail() -> Story:
-    """A leader that reads its segments back is cut off, and drops a tail of several segments when it is back,
-    in the middle of a round. Its last segment ends earlier now, and goes on with records of another leader:
-    that is no damage, and it stays in sync.
+    """A leader that scrubs its segments is disconnected, and truncates a tail of several segments when it is
+    back, in the middle of a round. Its last segment ends earlier now, and continues with records of another
+    leader: that is not damage, and it stays in sync.
     """
     story = SlowStory(segment_bytes=TWO_RECORDS)
     for _ in range(3):

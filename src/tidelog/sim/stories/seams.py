@@ -1,4 +1,4 @@
-"""Where two rules meet: a word that was true when it was said, and arrives when it is not any more."""
+"""Interactions of two rules: a report that was true when it was sent, and arrives when it no longer is."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ class SeamStory(DurabilityStory, Memory):
         Story.__init__(self, brokers, 1, **configs)
 
     def repair(self, letter: str, record: int) -> None:
-        """Damage is found in the newest records, and they are dropped."""
+        """Damage is found in the newest records, and they are truncated."""
         self.drop(letter, record)
         self.until(lambda: self.hosted(letter).log.end_offset == record, "the repair")
 
     def hold_metadata(self, letter: str, after: int) -> None:
-        """What the controllers tell a broker of the metadata stays on its way, but for so many answers."""
+        """The controllers' metadata for a broker is delayed, except that many responses."""
         node, controllers, told = self.machine(letter).node_id, set(self.nodes("XYZ")), 0
 
         def hold(sender: int, receiver: int, message: Any) -> bool:
@@ -42,7 +42,7 @@ class SeamStory(DurabilityStory, Memory):
         self.network.withheld = hold
 
     def overhear(self) -> list[Word]:
-        """What leaders that were elected tell the controllers from now on."""
+        """Reports of elected leaders to the controllers from now on."""
         heard: list[Word] = []
 
         def listen(sender: int, receiver: int, message: Any) -> bool:

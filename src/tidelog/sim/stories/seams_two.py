@@ -1,4 +1,4 @@
-"""Where two rules meet, once more: what one of them does not look at is what another one relies on."""
+"""More interactions of two rules: one relies on what the other does not check."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,17 +19,17 @@ METADATA = f"{DATA}/__cluster_metadata-0"
 
 
 class DiskStory(SeamStory):
-    """Wrong bits in files that are no records of a topic."""
+    """Wrong bits in files other than records of a topic."""
 
     def stop(self, letter: str) -> None:
-        """In good order: everything is on disk, and nothing has to be checked at the next start."""
+        """Cleanly: everything is on disk, and nothing has to be checked at the next start."""
         self.tell(f"{letter} stops cleanly")
         machine = self.machine(letter)
         machine.stop(lambda: None)
         self.until(lambda: not machine.alive, "its end")
 
     def hold_records(self, letter: str) -> None:
-        """What others send of their logs stays on its way."""
+        """Reports of others about their logs are delayed."""
         node, brokers = self.machine(letter).node_id, set(self.nodes("ABC"))
 
         def hold(sender: int, receiver: int, message: Any) -> bool:
@@ -38,7 +38,7 @@ class DiskStory(SeamStory):
         self.network.withheld = hold
 
     def copies_from(self, letter: str) -> str:
-        """Whose log a leader copies back; nobody's when it does not."""
+        """The replica whose log a leader copies back; none if it does not."""
         hosted = self.hosted(letter) if self.has_opened(letter) else None
         if hosted is None or not hosted.restorer.gathers or hosted.replica.leader in (-1, hosted.replica.me):
             return ""
@@ -48,7 +48,7 @@ class DiskStory(SeamStory):
         return bool(self.copies_from(letter))
 
     def knows_of_damage(self, letter: str) -> bool:
-        """Whether a broker has heard that the controllers know of its damaged log."""
+        """Whether a broker knows that the controllers know of its damaged log."""
         machine = self.machine(letter)
         image = machine.node.image if machine.node is not None else None
         return image is not None and machine.node_id in image.topics[TOPIC].partitions[0].damaged

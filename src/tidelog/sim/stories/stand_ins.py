@@ -1,4 +1,4 @@
-"""What a backup serves while its primary is away: nothing that was never confirmed."""
+"""What a backup serves while its primary is down: nothing that was never confirmed."""
 
 from tidelog.controller.successions import acting_leader
 from tidelog.errors import ErrorCode

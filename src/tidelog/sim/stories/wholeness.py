@@ -61,7 +61,9 @@ def late_voter_loses_data() -> ChangeStory:
 
 
 def _committed_with_a_late_voter() -> ChangeStory:
-    """r2 is committed by A and C. C was away when votes began, and B has not heard of the record."""
+    """r2 is committed by A and C. C was down when the topic changed to quorum, and B does not have the
+    record.
+    """
     story = ChangeStory()
     expect(story.write(), ErrorCode.NONE)
     story.kill("C")
@@ -139,7 +141,7 @@ def _come_back(story: ChangeStory, lost: str) -> None:
 
 
 def _closely(story: Story, happened: Callable[[], bool]) -> None:
-    """Stop at the moment when it has happened, before anybody has heard of it."""
+    """Stop at the moment when it has happened, before any node knows of it."""
     while not happened():
         story.world.run_until(story.world.now_ms + 0.1)
 

@@ -1,5 +1,5 @@
-"""One module per replication mode: under which fault sets it may lose a record, and what else only it
-promises. The tables in their docstrings are what the mode's documentation says.
+"""One module per replication mode: under which fault sets it may lose a record, and its other promises. The
+tables in their docstrings are those of the mode's documentation.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Mode ``isr``. When a committed record may be gone:
+"""Mode ``isr``. When a committed record may be lost:
 
 ====================== ====================================================================================
 topic                  committed records may be lost when
@@ -6,12 +6,13 @@ topic                  committed records may be lost when
 by default             every member of the in-sync set (and every eligible former member) has lost power
                        since it became one, and so possibly the unsynced end of its log
 ``flush.messages=1``   every member has lost its disk
-unclean elections on   nobody of them is alive, and somebody else is elected: what he does not hold
-an operator forces it  the elected one lacks them (in the seeds: only when nobody is whole any more, and the
-                       last one that was came back with a new disk, or had damaged records)
+unclean elections on   none of them is alive, and another replica is elected: what it does not hold
+an operator forces it  the elected one lacks them (in the seeds: only when no replica is complete any more,
+                       and the last one that was returned with a new disk, or had damaged records)
 ====================== ====================================================================================
 
-Kept from outside: which machines lost power, what was left on their disks, and who has joined again since.
+Tracked from outside: which machines lost power, what was left on their disks, and which replicas rejoined
+since.
 """
 
 from collections.abc import Iterator
@@ -29,8 +30,8 @@ class IsrPromise(Promise):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._judged: dict[Key, tuple[set[int], int]] = {}  # members that were all unsound, at which loss
-        self._last: dict[Key, set[int]] = {}  # who was taken for whole before nobody was
-        # Whether the topic allows it, before the newest metadata and now: both may have come at once.
+        self._last: dict[Key, set[int]] = {}  # the replicas considered complete before none was
+        # Whether the topic allows it, before the newest metadata and now: both may have arrived at once.
         self._unclean: dict[Key, tuple[bool, bool]] = {}
 
     def is_safe(self, acks: int) -> bool:
@@ -44,7 +45,7 @@ class IsrPromise(Promise):
         return len(place.partition.in_sync) > 1
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
-        """Nobody is whole any more, and the last one that was has a new disk, or a damaged one."""
+        """No replica is complete any more, and the last one that was has a new or damaged disk."""
         partition, last = place.partition, self._last.get(place.key, set())
         nobody = partition.leader < 0 and partition.last_leader < 0 and not trusted(partition)
         losses = self._around.losses
@@ -79,7 +80,7 @@ class IsrPromise(Promise):
         partition = place.partition
         if trusted(before) and not trusted(partition):
             self._last[place.key] = trusted(before)
-        # While nobody is known to be whole, the last one that was gathers what others have kept.
+        # While no replica is known to be complete, the last one that was collects what others have kept.
         if partition.leader >= 0 and partition.leader not in partition.in_sync and trusted(partition):
             raise Violation(f"{place.name}: the leader is not in its own in-sync set: {partition}")
         if not set(partition.in_sync) <= set(partition.replicas):
@@ -89,7 +90,7 @@ class IsrPromise(Promise):
         joined = {*partition.in_sync} - {*before.in_sync}
         committed = self._around.committed_end(place.key)
         for node, held in self._held(place):
-            # Who joins has just caught up, whatever it forgot before.
+            # A joining replica has just caught up, whatever it lost before.
             if held < committed and (node in joined or self._is_sound(place, node)):
                 raise Violation(
                     f"{place.name}: all before {committed} is committed, and node {node} may lead, which "
@@ -97,8 +98,8 @@ class IsrPromise(Promise):
                 )
 
     def _elected_uncleanly(self, place: Place) -> None:
-        """An unclean election gives up what the elected one lacks, but only where the topic allows it, an
-        operator wants it, or nobody is left who is known to be whole.
+        """An unclean election gives up what the elected one lacks, but only if the topic allows it, an
+        operator forces it, or no replica is known to be complete.
         """
         partition, forced = place.partition, place.key in self._around.may_be_forced
         if not forced and not any(self._unclean.get(place.key, ())):
@@ -112,7 +113,9 @@ class IsrPromise(Promise):
         self._around.forgive(place, floor)
 
     def committed(self, place: Place, leader: Hosted) -> None:
-        """What a leader commits, everybody holds who may be the next leader as the controllers see it."""
+        """Every replica that may be the next leader according to the controllers holds what a
+        leader commits.
+        """
         replica = leader.replica
         if place.partition.leader_epoch != replica.epoch:
             return
@@ -124,8 +127,8 @@ class IsrPromise(Promise):
                 )
 
     def _held(self, place: Place) -> Iterator[tuple[int, int]]:
-        """Whoever is alive and may be elected, and where its log ends. One whose log is offline is not: it
-        may be a member still, while nobody knows who else is left.
+        """Living replicas that may be elected, and their log ends. One whose log is offline may not: it may
+        still be a member while it is unknown which others are left.
         """
         members, key = trusted(place.partition).difference(place.partition.offline), place.key
         for node in self._around.nodes():

@@ -1,5 +1,5 @@
-"""Which replicas may lack what they once held: kept from outside, and by all modes together, because a topic
-may change its mode while one of its replicas has not got back yet what it lost.
+"""Which replicas may lack what they once held: tracked from outside, for all modes together, because a topic
+may change its mode while one of its replicas has not fetched again what it lost.
 """
 
 from collections.abc import Container
@@ -13,32 +13,32 @@ NOTHING_LOST = 1 << 62
 
 class Losses:
     def __init__(self) -> None:
-        # By node: where its log ended when it happened; NOTHING_LOST where the controllers may not know so.
+        # By node: its log end at that time; NOTHING_LOST if the controllers may not know.
         self._unsound: dict[Key, dict[int, int]] = {}
         self._for_good: dict[Key, set[int]] = {}  # those of them that also lost what they had synced
         self._out: dict[Key, set[int]] = {}  # those of them that have left the set since: joining heals
         self._count: dict[Key, int] = {}
-        # What the controllers have yet to hear of: whether it is lost for good, or only if it was not synced.
+        # Not yet known to the controllers: whether it is lost permanently, or only if it was not synced.
         self._unheard: dict[tuple[Key, int], bool] = {}
 
     def keys(self) -> list[Key]:
-        """Partitions of which somebody may lack something."""
+        """Partitions with replicas that may lack something."""
         return [key for key, nodes in self._unsound.items() if nodes]
 
     def of(self, key: Key) -> dict[int, int]:
         return self._unsound.get(key, {})
 
     def real(self, key: Key) -> dict[int, int]:
-        """Without those that only count as if they had lost something."""
+        """Without those that only count as having lost something."""
         return {node: end for node, end in self.of(key).items() if end < NOTHING_LOST}
 
     def tails(self, key: Key) -> dict[int, int]:
-        """Those that lost no more than what they had not synced."""
+        """Those that lost only what they had not synced."""
         gone = self._for_good.get(key, set())
         return {node: end for node, end in self.real(key).items() if node not in gone}
 
     def count(self, key: Key) -> int:
-        """How often anything was lost, ever: whoever has judged once must judge again after the next time."""
+        """The number of losses so far: a judgement is repeated after the next one."""
         return self._count.get(key, 0)
 
     def note(self, key: Key, node: int, end: int, *, for_good: bool) -> None:
@@ -53,22 +53,22 @@ class Losses:
         self._count[key] = self.count(key) + 1
 
     def confessed(self, key: Key, node: int, *, synced: bool) -> bool:
-        """The controllers have heard that it may have lost something; whether it has since they last did.
-        ``synced``: it had said before that nothing of it was unsynced.
+        """The controllers know that it may have lost something; returns whether it has since they last knew.
+        ``synced``: it had confirmed before that everything was synced.
         """
         self._unsound.setdefault(key, {}).setdefault(node, NOTHING_LOST)
         for_good = self._unheard.pop((key, node), None)
         return for_good is not None and (for_good or not synced)
 
     def healed(self, key: Key, node: int) -> None:
-        """It has got back what it had lost, and nobody had known that it had."""
+        """It has fetched again what it had lost, and the loss was never known."""
         self.of(key).pop(node, None)
         self._for_good.get(key, set()).discard(node)
         self._unheard.pop((key, node), None)
 
     def note_joined(self, place: Place, damaged: Container[int]) -> None:
-        """Whoever has left the set and is a member again has caught up with a leader, or copied back from
-        others. Not so who is ``damaged`` and does not know it yet.
+        """A replica that left the set and is a member again has caught up with a leader, or copied from
+        others. Not so one that is ``damaged`` and does not know it yet.
         """
         unsound, out = self.of(place.key), self._out.setdefault(place.key, set())
         for node in list(unsound):
@@ -84,12 +84,12 @@ class Losses:
 
 
 def trusted(partition: PartitionImage) -> set[int]:
-    """Whom the controllers take for whole."""
+    """The replicas that the controllers consider complete."""
     return {*partition.in_sync, *partition.eligible}
 
 
 def stays_decided(before: PartitionImage, now: PartitionImage) -> bool:
-    """Whether a leader that was enforced has only another epoch: it still gathers what others hold."""
+    """Whether a forced leader only has another epoch: it still collects what others hold."""
     return (
         before.leader == now.leader
         and before.unclean_epoch == before.leader_epoch == now.leader_epoch - 1

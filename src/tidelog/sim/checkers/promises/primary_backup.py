@@ -1,19 +1,19 @@
-"""Mode ``primary-backup``. An ok means: on the primary and ``copies - 1`` backups (``min.insync.replicas``;
-one copy is the asynchronous form). When an acknowledged record may be gone:
+"""Mode ``primary-backup``. An acknowledgement means: on the primary and ``copies - 1`` backups
+(``min.insync.replicas``; one copy is the asynchronous form). When an acknowledged record may be lost:
 
 ====================== ====================================================================================
 topic                  acknowledged records may be lost when
 ====================== ====================================================================================
 by default             the primary and ``copies - 1`` backups have lost power, and so possibly the unsynced
-                       ends of their logs, and none of them has got back meanwhile what it lost; with one copy
+                       ends of their logs, and none of them has restored meanwhile what it lost; with one copy
                        the primary alone is enough
 ``flush.messages=1``   the same, but for lost disks instead of lost power
 degradation allowed    as with one copy
-an operator forces it  the primary that is to lead lacks them then
+an operator forces it  the new primary lacks them then
 ====================== ====================================================================================
 
-Whoever lost something gets it back: a backup when it has caught up, a primary before it leads. Kept from
-outside: which machines lost power, what was left on their disks, and who has got it back.
+Lost records are restored: by a backup when it has caught up, by a primary before it leads. Tracked from
+outside: which machines lost power, what was left on their disks, and which replicas restored it.
 """
 
 from collections.abc import Set as AbstractSet
@@ -35,14 +35,14 @@ class PrimaryBackupPromise(Promise):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._judged: dict[Key, tuple[int, dict[int, int], int]] = {}  # copies, who lost what, at which loss
-        self._copies: dict[Key, int] = {}  # the fewest that were ever enough
+        self._copies: dict[Key, int] = {}  # the fewest copies that were ever enough
 
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
         return acting_leader(partition) >= 0 and set(partition.in_sync) == set(partition.replicas)
 
     def can_do_without(self, place: Place, node: int) -> bool:
-        """With one copy, an operator would have to say what becomes of what only the primary had."""
+        """With one copy, an operator would have to decide about records that only the primary had."""
         partition = place.partition
         return len(partition.replicas) > 1 and (self.enough(place) > 1 or node not in _primaries(partition))
 
@@ -58,7 +58,7 @@ class PrimaryBackupPromise(Promise):
         return (unknown and self.enough(place) <= 1) or self._has_parted(place)
 
     def _has_parted(self, place: Place) -> bool:
-        """Whether the primary lost records, and a living backup's log is not the same as far as both go."""
+        """Whether the primary lost records, and a living backup's log differs within their common range."""
         logs = {
             node.me: node.host.hosted[place.key].log
             for node in self._around.nodes()
@@ -86,7 +86,7 @@ class PrimaryBackupPromise(Promise):
         self._around.forgive(place, floor)
 
     def enough(self, place: Place) -> int:
-        """How few copies were ever enough for an ok."""
+        """The fewest copies that were ever enough for an acknowledgement."""
         now = _copies(place.topic, len(place.partition.target))
         return min(now, self._copies.get(place.key, now))
 
@@ -116,7 +116,7 @@ class PrimaryBackupPromise(Promise):
         self._around.forgive(place, floor)
 
     def _check_leader(self, place: Place, leader: int) -> None:
-        """Whoever begins to lead holds everything that was confirmed."""
+        """A new leader holds everything confirmed."""
         committed, held = self._around.committed_end(place.key), self._held(place)
         if leader in held and held[leader] < committed:
             raise Violation(
@@ -125,8 +125,8 @@ class PrimaryBackupPromise(Promise):
             )
 
     def committed(self, place: Place, leader: Hosted) -> None:
-        """What a primary confirms, as many replicas hold as it says, or have held: who is dead may have it on
-        its disk, and who has dropped damaged records had it when it said so.
+        """As many replicas hold, or have held, what a primary confirms as it claims: a dead one may have it
+        on its disk, and one that truncated damaged records had it when it confirmed.
         """
         replica = leader.replica
         if place.partition.leader_epoch != replica.epoch:
@@ -163,5 +163,5 @@ def _copies(topic: TopicImage, replicas: int) -> int:
 
 
 def _primaries(partition: PartitionImage) -> set[int]:
-    """Who leads, or did last; where replicas move, the next one, too."""
+    """The leader, the current or last one; during a move the next one, too."""
     return {partition.target[0], partition.last_leader} - {-1}

@@ -1,9 +1,9 @@
-"""What a replication mode promises, as far as the modes differ, seen from outside.
+"""What a replication mode promises, where the modes differ, seen from outside.
 
-A promise is told what happens to the partitions of its mode (a machine lost power, the controllers decided,
-a leader committed) and either calls :meth:`Promise.forgive`, when the mode's documentation names the fault
-set under which records may be gone, or raises a :class:`~tidelog.sim.checkers.violation.Violation`. What
-holds in every mode stands in the other checkers.
+A promise gets the events of the partitions of its mode (a machine lost power, the controllers decided, a
+leader committed) and either calls :meth:`Promise.forgive`, if the mode's documentation names the fault set
+under which records may be lost, or raises a :class:`~tidelog.sim.checkers.violation.Violation`. What holds in
+every mode is in the other checkers.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,19 +28,21 @@ class Surroundings(NamedTuple):
     metadata: MetadataChecker
     nodes: Callable[[], Iterable[Node]]  # those alive
     note: Callable[[str], None]  # a line of the trace
-    forgive: Callable[[Place, int], None]  # everything in the partition from this offset on may be gone
-    committed_end: Callable[[Key], int]  # behind the last record that anybody took for committed
+    forgive: Callable[[Place, int], None]  # everything in the partition from this offset on may be lost
+    committed_end: Callable[[Key], int]  # after the last record that any node considered committed
     committed_before: Callable[[Key, int], int]  # the same, by leaders of earlier epochs than this one
-    agreed_end: Callable[[Hosted], int]  # up to where a log is what was committed
+    agreed_end: Callable[[Hosted], int]  # up to where a log equals what was committed
     # As committed since an epoch; None: not changed since.
     voters: Callable[[Key, int], frozenset[int] | None]
-    losses: Losses  # shared: a topic may change its mode before everybody has got back what it lost
-    syncing: Syncing  # from when on a node's log is synced as its topic wants
-    may_be_forced: set[Key]  # partitions for which an operator has asked for a leader at any price
+    losses: Losses  # shared: a topic may change its mode before all replicas have restored what they lost
+    syncing: Syncing  # from when on a node's log is synced as its topic requires
+    may_be_forced: set[Key]  # partitions for which an operator has forced a leader
 
 
 class Promise:
-    """The base of all: a mode that loses nothing, ever, and whose every ok means a committed record."""
+    """The base of all: a mode that never loses anything, and whose every acknowledgement means a committed
+    record.
+    """
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
@@ -50,67 +52,69 @@ class Promise:
     flush_default = ""  # of the mode
 
     def wants_sync(self, topic: TopicImage) -> bool:
-        """Whether the topic wants that whatever a replica acknowledges has been synced before."""
+        """Whether the topic requires that everything a replica acknowledges was synced before."""
         return topic.configs.get("flush.messages", self.flush_default) == "1"
 
     def is_synced(self, place: Place, node: int) -> bool:
-        """Whether whatever a replica has acknowledged is synced. Where the topic began to ask for that while
-        it was in use, it is so once the replica's log was seen to be synced.
+        """Whether everything a replica has acknowledged is synced. If the topic began to require that while
+        in use, it holds once the replica's log was seen to be synced.
         """
         return self._around.syncing.holds(place, node)
 
     def is_safe(self, acks: int) -> bool:
-        """Whether an ok for such a write means that it is committed."""
+        """Whether an acknowledgement of such a write means that it is committed."""
         return acks != 0
 
     def is_whole(self, place: Place) -> bool:
-        """Whether nothing is missing any more, after the faults: somebody leads, and all replicas count."""
+        """Whether nothing is missing any more, after the faults: there is a leader, and all
+        replicas count.
+        """
         return place.partition.leader >= 0
 
     def can_do_without(self, place: Place, node: int) -> bool:
-        """Whether one of the replicas may lose its disk, now that everything is whole."""
+        """Whether one of the replicas may lose its disk, while everything is complete."""
         return len(place.partition.replicas) > 1
 
     def bears(self, place: Place, node: int) -> bool:
-        """Whether the seeds may have a replica lose what it has not synced."""
+        """Whether the seeds may let a replica lose what it has not synced."""
         return True
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
-        """Whether the partition waits for an operator, as the mode's documentation says: by what was really
-        lost, not by what the controllers take for lost. ``replaced``: nodes with new disks.
+        """Whether the partition waits for an operator, as the mode's documentation says: by the actual
+        losses, not by those that the controllers assume. ``replaced``: nodes with new disks.
         """
         return False
 
     def bears_failing_disk(self, place: Place, node: int) -> bool:
-        """Whether the seeds may have a replica's disk fail: it is trusted no more then, synced or not."""
+        """Whether the seeds may let a replica's disk fail: it is then no longer trusted, synced or not."""
         return True
 
     # --- what happens ---------------------------------------------------------------------------------------
 
     def lost(self, place: Place, node: int, end: int, *, for_good: bool) -> None:
         """A replica lost what was not synced, or (``for_good``) also what was; its log ends at ``end``."""
-        # A power failure takes nothing that was synced; the controllers, which do not know what was, may
-        # still take such a replica for one that forgot.
+        # A power failure removes nothing that was synced; the controllers, which do not know what was, may
+        # still count such a replica as one that lost data.
         if self.is_synced(place, node) and not for_good:
             end = NOTHING_LOST
         self._around.losses.note(place.key, node, end, for_good=for_good)
         self.judge(place)
 
     def confessed(self, place: Place, node: int) -> None:
-        """The controllers have heard that the node lost power. They trust it no more with any topic, also
-        not with one that was created since.
+        """The controllers know that the node lost power. They no longer trust it with any topic, including
+        those created since.
         """
-        synced = self.is_synced(place, node)  # Its word may have arrived when it was dead already.
+        synced = self.is_synced(place, node)  # Its report may have arrived after its death.
         lost = self._around.losses.confessed(place.key, node, synced=synced)
         if lost and node in trusted(place.partition) and not self.must_trust(place):
             raise Violation(f"{place.name}: node {node} lost power and is trusted on: {place.partition}")
 
     def must_trust(self, place: Place) -> bool:
-        """Whether so many have lost something that there is nobody else to rely on."""
+        """Whether so many have lost something that no other replica is left to rely on."""
         return False
 
     def judge(self, place: Place) -> None:
-        """Somebody lost something, or got it back: is it a fault set under which records may be gone?"""
+        """A replica lost something, or restored it: is it a fault set under which records may be lost?"""
 
     def described(self, place: Place) -> None:
         """The topic is new, or the controllers changed anything of it."""
@@ -122,13 +126,13 @@ class Promise:
         """A replica begins to lead."""
 
     def committed(self, place: Place, leader: Hosted) -> None:
-        """A leader takes something more for committed."""
+        """A leader considers more records committed."""
 
     # --- for promises ---------------------------------------------------------------------------------------
 
     def kept_by(self, key: Key, node_id: int) -> int:
-        """How much of what was committed a living node has: up to where its log ends, or goes on with records
-        of its own from a time when it led; 0 when there is none.
+        """How much of what was committed a living node has: up to its log end, or to where its own records
+        from an earlier leadership begin; 0 if there is none.
         """
         for node in self._around.nodes():
             if node.me == node_id and key in node.host.hosted:

@@ -1,17 +1,17 @@
 """``quorum``: what its voters may lose.
 
 ================================================ =============================================================
-fault                                            an acknowledged record may be gone
+fault                                            an acknowledged record may be lost
 ================================================ =============================================================
-brokers killed, frozen, cut off, in any number   never
+brokers killed, frozen, disconnected, any number never
 power lost, in any number, ``flush.messages=1``  never: what a majority acknowledged is on a majority's disks
 power lost, ``flush.messages`` above 1           when a majority has lost the unsynced ends of its logs before
                                                  it could catch up; a minority does not vote until it has
-disks replaced or damaged, in any number         never by itself: who came back empty or dropped records does
-                                                 not vote before it was readmitted; without a majority that
-                                                 remembers nobody leads
-an operator takes a log that is left             from where that log ends (in the seeds: only when those that
-                                                 lost nothing are no majority)
+disks replaced or damaged, in any number         never by itself: a replica that returned empty or truncated
+                                                 records does not vote until it is readmitted; without a
+                                                 majority of intact voters there is no leader
+an operator chooses a remaining log              from where that log ends (in the seeds: only if the replicas
+                                                 that lost nothing are no majority)
 ================================================ =============================================================
 """
 
@@ -32,7 +32,7 @@ class QuorumPromise(Promise):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._judged: dict[Key, tuple[dict[int, int], int]] = {}  # who lost what, at which loss
-        self._founders: dict[tuple[Key, int], frozenset[int]] = {}  # who voted first, since that epoch
+        self._founders: dict[tuple[Key, int], frozenset[int]] = {}  # the first voters, since that epoch
 
     def is_whole(self, place: Place) -> bool:
         partition = place.partition
@@ -46,8 +46,8 @@ class QuorumPromise(Promise):
         return self.is_whole(place)
 
     def bears(self, place: Place, node: int) -> bool:
-        """Where voters do not sync, a minority of them may forget at a time, and nothing is lost. Who was not
-        readmitted yet, or came with a move, has as little to tell.
+        """If voters do not sync, a minority of them may lose data at a time, and nothing is lost. A replica
+        that was not readmitted yet, or is added by a move, counts as little.
         """
         return self.is_synced(place, node) or self.bears_failing_disk(place, node)
 
@@ -56,10 +56,10 @@ class QuorumPromise(Promise):
         return not self._is_majority(place, {*self._around.losses.of(place.key), *strangers, node})
 
     def operator_decides(self, place: Place, replaced: AbstractSet[int]) -> bool:
-        """Nobody leads, and those that lost nothing are no majority."""
+        """There is no leader, and the replicas that lost nothing are no majority."""
         voters = self._voters(place)
         without = self._around.losses.real(place.key).keys()
-        # A leader that hears no majority steps down without a word to the controllers.
+        # A leader that hears no majority steps down without reporting to the controllers.
         hosted = [
             node.host.hosted[place.key] for node in self._around.nodes() if place.key in node.host.hosted
         ]
@@ -69,7 +69,7 @@ class QuorumPromise(Promise):
     # --- losses ---------------------------------------------------------------------------------------------
 
     def must_trust(self, place: Place) -> bool:
-        """Where a majority has lost its unsynced tails, they count with what they have."""
+        """If a majority has lost its unsynced tails, they vote with what they have."""
         return self._is_majority(place, set(self._around.losses.tails(place.key)))
 
     def judge(self, place: Place) -> None:
@@ -87,7 +87,7 @@ class QuorumPromise(Promise):
         return 2 * len(nodes & voters) > len(voters)
 
     def _voters(self, place: Place) -> frozenset[int]:
-        """Replicas that a move brings do not vote before a record in the log says so."""
+        """Replicas that a move adds do not vote before a record in the log says so."""
         since = place.partition.mode_epoch
         founders = frozenset(place.partition.replicas) - set(place.partition.adding)
         founders = self._founders.setdefault((place.key, since), founders)
@@ -99,7 +99,7 @@ class QuorumPromise(Promise):
     # --- leaders and commits --------------------------------------------------------------------------------
 
     def decided(self, place: Place, before: PartitionImage) -> None:
-        """An operator may have taken a log that is left: nobody else does."""
+        """Only an operator may have chosen a remaining log."""
         partition = place.partition
         self._voters(place)
         if partition.unclean_epoch > before.unclean_epoch:
@@ -111,8 +111,8 @@ class QuorumPromise(Promise):
 
     def leads(self, place: Place, leader: Hosted) -> None:
         """The elected leader holds everything that was committed in earlier epochs. A replica that lost data
-        and votes all the same is seen here, before others truncate to the leader it helped to elect. A leader
-        whose votes arrive late may lack what its successor has committed already: it commits nothing itself.
+        and votes is detected here, before others truncate to the leader it helped to elect. A leader whose
+        votes arrive late may lack what its successor has already committed: it commits nothing itself.
         """
         end = leader.log.end_offset
         committed = self._around.committed_before(place.key, leader.replica.epoch)
@@ -123,8 +123,8 @@ class QuorumPromise(Promise):
             )
 
     def committed(self, place: Place, leader: Hosted) -> None:
-        """So many of the voters whose logs are open lack it at most that the others can be a majority. Who
-        has lost it after it had said so does not vote until it has it again.
+        """So few of the voters whose logs are open lack it that the others can be a majority. A voter that
+        lost it after it acknowledged does not vote until it has it again.
         """
         voters = set(leader.replica.replicas)
         offset = leader.replica.high_watermark

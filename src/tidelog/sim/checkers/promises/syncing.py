@@ -1,9 +1,8 @@
-"""From when on a topic's wish to be synced counts, seen from outside.
+"""From when on a topic's setting to sync counts, seen from outside.
 
-Whoever turns ``flush.messages=1`` on, or moves a topic to a mode that syncs, has a backlog: records that were
-acknowledged before and are on no disk yet. The setting counts on a node once it has heard of it and its log
-is synced up to where it ended when the setting came; until then a power failure there costs what it costs
-without the setting.
+When ``flush.messages=1`` is set, or a topic changes to a mode that syncs, there is a backlog: records that
+were acknowledged before and are not on disk yet. The setting counts on a node once it knows of it and its log
+is synced up to its end at that time; until then a power failure there costs the same as without the setting.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable
 from tidelog.broker.node.node import Node
 from tidelog.sim.checkers.promises.place import Key, Place
 
-UNKNOWN = -1  # Nobody saw where the node's log ended: it was down.
+UNKNOWN = -1  # The node's log end was not seen: it was down.
 
 
 class Syncing:
@@ -31,12 +30,12 @@ class Syncing:
             self._look(place.key)
 
     def look(self) -> None:
-        """To be called before a process ends, while its logs can still be seen."""
+        """Call before a process ends, while its logs can still be read."""
         for key in list(self._backlogs):
             self._look(key)
 
     def holds(self, place: Place, node: int) -> bool:
-        """Whether the node's log is as safe as the topic wants it to be, and that is: synced."""
+        """Whether the node's log is synced as the topic requires."""
         if place.key in self._backlogs:
             self._look(place.key)
         return self._wanted.get(place.key, False) and node not in self._backlogs.get(place.key, ())
@@ -50,8 +49,8 @@ class Syncing:
             if waiting[node.me] == UNKNOWN:
                 waiting[node.me] = hosted.log.end_offset
             if not hosted.replica.limits.durable:
-                continue  # It has not heard of the setting: what it synced so far, it did by chance.
-            # It may have been truncated since: then nothing is left of what was to be synced.
+                continue  # It does not know of the setting: earlier syncs were a coincidence.
+            # It may have been truncated since: then nothing is left to sync.
             if hosted.log.synced_end_offset >= min(waiting[node.me], hosted.log.end_offset):
                 del waiting[node.me]
         if not waiting:
