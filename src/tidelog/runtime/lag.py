@@ -3,7 +3,8 @@
 A timer that should fire every few milliseconds measures its delay. Work that blocks the loop for longer than
 the interval is always seen, and its length is at most the interval too low; shorter work is seen as often as
 the two coincide. On a shared machine, a loop is also late because it did not get the processor: that time is
-excluded in a separate figure.
+excluded in a separate figure. A third one is the part of the delay in which the loop's thread computed: in
+the rest it waited for a disk, or for a thread that had the interpreter's lock.
 """
 
 import asyncio
@@ -81,14 +82,15 @@ class LagMeter:
         self._interval_s = interval_s
         self._due = 0.0
         self._turns = Turns()
-        self._waited_s = 0.0  # time of the last check
+        self._waited_s = self._computed_s = 0.0  # at the last check
         self._timer: asyncio.TimerHandle | None = None
         self.last_s = 0.0
         self.late = Histogram()
         self.held = Histogram()  # without the time in which other programs had the processor
+        self.computed = Histogram()  # only the CPU time of the loop's thread
 
     def start(self) -> None:
-        self._waited_s = self._turns.waited_s()
+        self._waited_s, self._computed_s = self._turns.waited_s(), time.thread_time()
         self._wait()
 
     def _wait(self) -> None:
@@ -102,15 +104,19 @@ class LagMeter:
         self._turns.close()
 
     def _measure(self) -> None:
-        waited_s = self._turns.waited_s()
-        self.measured(max(0.0, time.monotonic() - self._due), waited_s - self._waited_s)
-        self._waited_s = waited_s
+        waited_s, computed_s = self._turns.waited_s(), time.thread_time()
+        lag_s = max(0.0, time.monotonic() - self._due)
+        self.measured(lag_s, waited_s - self._waited_s, computed_s - self._computed_s)
+        self._waited_s, self._computed_s = waited_s, computed_s
         self._wait()
 
-    def measured(self, lag_s: float, waited_s: float) -> None:
-        """``waited_s``: how long others had the processor since the last measurement."""
+    def measured(self, lag_s: float, waited_s: float, computed_s: float) -> None:
+        """Since the last measurement, other programs had the processor for ``waited_s``, and the loop's
+        thread for ``computed_s``.
+        """
         self.last_s = lag_s
         self.late.add(lag_s)
         self.held.add(max(0.0, lag_s - waited_s))
+        self.computed.add(min(lag_s, computed_s))
         if lag_s >= WARN_FROM_S:
             logger.warning("the event loop was blocked for %.0f ms", lag_s * 1000)

@@ -65,6 +65,12 @@ class BrokerCollector(Collector):
             "tidelog_event_loop_held_max_seconds", f"{about}: the largest since the last scrape.",
             lag.held.take_largest_s(),
         )  # fmt: skip
+        about = "The part of the delay in which the event loop's thread computed"
+        yield _histogram("tidelog_event_loop_computed_seconds", f"{about}.", lag.computed)
+        yield GaugeMetricFamily(
+            "tidelog_event_loop_computed_max_seconds", f"{about}: the largest since the last scrape.",
+            lag.computed.take_largest_s(),
+        )  # fmt: skip
 
     async def of_partitions(self) -> bytes:
         """The metrics of every partition, in the text format. A broker may have ten thousand: the loop runs

@@ -34,11 +34,12 @@ def test_values_are_counted_by_the_first_bound_that_holds_them() -> None:
 
 def test_a_lag_that_others_caused_is_not_held_against_the_loop() -> None:
     meter = LagMeter(Loop())  # type: ignore[arg-type]
-    meter.measured(0.3, 0.299)  # It did not get the processor.
-    meter.measured(0.04, 0.0)
-    meter.measured(0.0, 0.5)  # It had to wait for its turn, and yet was in time.
+    meter.measured(0.3, 0.299, 0.001)  # It did not get the processor.
+    meter.measured(0.04, 0.0, 0.06)
+    meter.measured(0.0, 0.5, 0.02)  # It had to wait for its turn, and yet was in time.
     assert (meter.late.over(0.02), meter.held.over(0.02)) == (2, 1)
     assert meter.held.over(0.05) == 0
+    assert (meter.computed.over(0.02), meter.computed.over(0.05)) == (1, 0)
     assert meter.late.take_largest_s() == 0.3
     assert meter.late.take_largest_s() == 0.0
 
