@@ -173,7 +173,7 @@ MUTATIONS = [
     Mutation(hide_nothing),
     Mutation(commit_what_is_aborted),
     Mutation(disagree),
-    Mutation(forget_a_marker, {"faults": ("kill", "cut", "halves")}),
+    Mutation(forget_a_marker, {"faults": ("kill", "cut", "halves"), "pace_ms": (100, 2000)}),
     Mutation(end_what_began_later, {**PLAIN, "faults": ("old letters",), "old_transactors": True}),
     Mutation(end_pending_offsets_too_early, {**PLAIN, "faults": ("old letters",), "old_transactors": True}),
     Mutation(count_offsets_at_once),
