@@ -78,6 +78,11 @@ def ok_at_once(patch: pytest.MonkeyPatch) -> None:
 # --- a primary that came back with less ---------------------------------------------------------------------
 
 
+def _succeed_by(patch: pytest.MonkeyPatch, next_state: Callable[[Any, Any, Any], Any]) -> None:
+    mutated = successions.BY_MODE["primary-backup"]._replace(next_state=next_state)
+    patch.setitem(successions.BY_MODE, "primary-backup", mutated)
+
+
 def lead_without_gathering(patch: pytest.MonkeyPatch) -> None:
     """A primary that forgot leads with what it has, and its backups cut off what it lacks."""
     original = primary_backup.next_state
@@ -86,7 +91,7 @@ def lead_without_gathering(patch: pytest.MonkeyPatch) -> None:
         sound = (*partition.eligible, partition.last_leader)
         return original(msgspec.structs.replace(partition, eligible=sound), standing, rules)
 
-    patch.setitem(successions.BY_MODE, "primary-backup", next_state)
+    _succeed_by(patch, next_state)
 
 
 def hear_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -146,7 +151,7 @@ def backup_takes_over(patch: pytest.MonkeyPatch) -> None:
             return new
         return msgspec.structs.replace(new, leader=able[0], leader_epoch=new.leader_epoch + 1)
 
-    patch.setitem(successions.BY_MODE, "primary-backup", next_state)
+    _succeed_by(patch, next_state)
 
 
 def promoted_leads_at_once(patch: pytest.MonkeyPatch) -> None:
