@@ -25,7 +25,7 @@ from tidelog.controller.successions import (
     with_members,
 )
 from tidelog.controller.successions.promising import promised
-from tidelog.controller.successions.steps import Rules, RulesOf, LeaderReport, record_of, union
+from tidelog.controller.successions.steps import LeaderReport, Rules, RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 

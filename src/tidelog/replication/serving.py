@@ -199,8 +199,8 @@ class Serving:
         """Count one item; what it is refused with, if it is."""
         voter = hosted.voter
         follower = voter.counted(ask.sender, ask.directory, now_ms)
-        # What a follower of an earlier epoch knows was confirmed before we began to lead: what we have written
-        # since does not make up for it.
+        # What a follower of an earlier epoch knows was confirmed before we began to lead: what we have
+        # written since does not make up for it.
         is_old = item.last_epoch < hosted.replica.epoch
         reached = hosted.replica.epoch_start_offset if is_old else hosted.log.end_offset
         if item.high_watermark > reached and hosted.stand_in.is_behind(item.last_epoch):

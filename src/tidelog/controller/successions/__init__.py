@@ -15,7 +15,7 @@ from tidelog.controller.placement_groups import Placement, spreading_groups
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions import isr, mode_changes, primary_backup, quorum, steps
 from tidelog.controller.successions.promising import promised
-from tidelog.controller.successions.steps import Rules, Settle, LeaderReport, finish_move, led_by
+from tidelog.controller.successions.steps import LeaderReport, Rules, Settle, finish_move, led_by
 from tidelog.types import NO_BROKER
 
 

@@ -29,9 +29,9 @@ from tidelog.controller.records import Loss
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions.steps import (
     EPOCHS_AHEAD,
+    LeaderReport,
     Rules,
     Settle,
-    LeaderReport,
     finish_move,
     serves,
 )
