@@ -53,11 +53,11 @@ def vote_with_what_is_left(patch: pytest.MonkeyPatch) -> None:
     original = QuorumPartitions._found
 
     def found(self: QuorumPartitions, hosted: Any, partition: Any) -> Any:
-        hosted.is_cut, was_cut = False, hosted.is_cut
+        hosted.damage.is_cut, was_cut = False, hosted.damage.is_cut
         try:
             return original(self, hosted, partition)
         finally:
-            hosted.is_cut = was_cut
+            hosted.damage.is_cut = was_cut
 
     patch.setattr(QuorumPartitions, "_found", found)
     patch.setattr(QuorumPartitions, "note_drop", lambda self, hosted, noted: noted())

@@ -6,11 +6,10 @@ import pytest
 
 from tidelog.errors import InvariantViolation
 from tidelog.replication.attachments.stand_in import Backup
-from tidelog.replication.hosted import Hosted
+from tidelog.replication.damage import Damage
 from tidelog.replication.replica import Role
 from tidelog.sim.stories import deceived
 from tidelog.sim.telling import StoryFailed
-from tidelog.types import NO_BROKER
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -30,13 +29,12 @@ def count_what_was_written_since(patch: pytest.MonkeyPatch) -> None:
 def keep_what_nobody_confirmed(patch: pytest.MonkeyPatch) -> None:
     """A primary that steps back keeps its tail, and its history differs from its backup's for ever."""
 
-    def step_back(self: Hosted, high_watermark: int) -> None:
-        replica = self.replica
-        if replica.role is Role.LEADER:
-            self.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
-        self.damaged(self.log.end_offset, "a backup has more")
+    def step_back(self: Damage, high_watermark: int) -> None:
+        if self._hosted.replica.role is Role.LEADER:
+            self._follow_nobody()
+        self.found(self._hosted.log.end_offset, "a backup has more")
 
-    patch.setattr(Hosted, "step_back", step_back)
+    patch.setattr(Damage, "step_back", step_back)
 
 
 @pytest.mark.parametrize("mutation", [count_what_was_written_since, keep_what_nobody_confirmed])

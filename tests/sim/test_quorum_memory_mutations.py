@@ -13,6 +13,7 @@ from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss
 from tidelog.controller.successions import quorum
 from tidelog.errors import InvariantViolation
+from tidelog.replication.damage import Damage
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.serving import Serving
 from tidelog.replication.voters import VoterSet
@@ -38,7 +39,7 @@ def vote_again_by_arithmetic(patch: pytest.MonkeyPatch) -> None:
 def overlook_removed_logs(patch: pytest.MonkeyPatch) -> None:
     """An empty log that has taken the place of one that voted is taken for what it always was."""
     patch.setattr(PartitionTable, "_must_note_loss", lambda self, topic, index: False)
-    patch.setattr(Hosted, "came_back_damaged", lambda self: None)  # Checkpoints tell of it, too.
+    patch.setattr(Damage, "came_back", lambda self: None)  # Checkpoints tell of it, too.
 
 
 def number_only_the_first_loss(patch: pytest.MonkeyPatch) -> None:

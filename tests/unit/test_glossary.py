@@ -48,7 +48,6 @@ controller/alike.py:alike
 controller/elections.py:InSyncWish
 controller/elections.py:elections
 controller/leadership.py:Place
-controller/mode_changes.py:Waiting
 controller/standing.py:Standing
 controller/standing.py:standing
 controller/topics.py:TopicWish

@@ -25,7 +25,7 @@ from tidelog.controller.successions import (
     with_members,
 )
 from tidelog.controller.successions.promising import promised
-from tidelog.controller.successions.steps import Rules, RulesOf, Vote, record_of, union
+from tidelog.controller.successions.steps import LeaderReport, Rules, RulesOf, record_of, union
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER
 
@@ -198,8 +198,8 @@ def _told(
         # reassignment ends by it. The leader says it again when it has heard of the present state.
         counted |= partition.remember
         voters = ()
-    vote = Vote(wish.broker_id, wish.leader_epoch, voters, tuple(sorted(counted)))
-    new = told(partition, vote, Standing.of(image, rank), rules)
+    report = LeaderReport(wish.broker_id, wish.leader_epoch, voters, tuple(sorted(counted)))
+    new = told(partition, report, Standing.of(image, rank), rules)
     return [] if new == partition else [record_of(topic.topic_id, wish.partition, new)]
 
 

@@ -7,7 +7,6 @@ know.
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tidelog.errors import ErrorCode, InvariantViolation, StorageError
 from tidelog.log.index_build import Unindexed
@@ -15,15 +14,8 @@ from tidelog.log.log import Log
 from tidelog.log.storage import Buffer
 from tidelog.log.verification import DamagedSegment
 from tidelog.protocol.records import ControlType, Record, control_key, encode_batch
-from tidelog.replication.attachments.attachment import Attachment
-from tidelog.replication.attachments.deletions import Deletions
-from tidelog.replication.attachments.restorer import NoRestorer
-from tidelog.replication.attachments.seal import NoSeal
-from tidelog.replication.attachments.snapshots import NoSnapshots
-from tidelog.replication.attachments.stand_in import NoStandIn
-from tidelog.replication.attachments.successors import NoSuccessors
-from tidelog.replication.attachments.voter import Appointed
-from tidelog.replication.attachments.voters import NoVoters
+from tidelog.replication.attachments.slots import Slots
+from tidelog.replication.damage import Damage
 from tidelog.replication.effects import (
     BeginEpoch,
     Commit,
@@ -40,18 +32,14 @@ from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.votes import Tail
 from tidelog.services import Services
-from tidelog.types import NO_BROKER, SnapshotId
-
-if TYPE_CHECKING:
-    from tidelog.replication.modes import Mode
+from tidelog.types import SnapshotId
 
 logger = logging.getLogger(__name__)
 
 SYNC_AGAIN_MS = 100
-_NO_VOTERS, _NO_RESTORER, _NO_SNAPSHOTS = NoVoters(), NoRestorer(), NoSnapshots()
 
 
-class Hosted:
+class Hosted(Slots):
     def __init__(
         self,
         key: PartitionKey,
@@ -62,7 +50,6 @@ class Hosted:
     ) -> None:
         self.key = key
         self.log = log
-        self.replica = replica
         self.services = services
         self.listener = listener
         # Who waits for a produce, by the token that the replica settles.
@@ -75,69 +62,13 @@ class Hosted:
         self._index_builds = IndexBuilds(log, services)
         # Followers that may be slowed down while they catch up; None: all of them.
         self.throttled: frozenset[int] | None = frozenset()
-        self.damaged_from: int | None = None  # offset of the first record that is not what was written
-        self.is_cut = False  # Whether the damage was found at the start: it is cut off already.
+        self.damage = Damage(self)
         self.restless = False  # The clock looks at it; see Replica.settled.
         # Since this epoch leaders may lack records that were committed before: truncating to them is allowed.
         self.unclean_epoch = -1
         self.degradations = 0  # How often fewer copies became enough.
         self.given_up = 0  # Records that unclean elections have cost, as far as it is seen here.
-        self.voter = Appointed(self)
-        self.voters: Attachment = _NO_VOTERS
-        self.restorer = _NO_RESTORER
-        self.seal = NoSeal(self)
-        self.snapshots = _NO_SNAPSHOTS
-        self.stand_in = NoStandIn(self)
-        self.successors = NoSuccessors(self)
-        self.deletions = Deletions(self)
-        self._mode: Mode | None = None
-        self._listen()
-
-    # --- attachments ----------------------------------------------------------------------------------------
-
-    def adopt(self, mode: "Mode") -> None:
-        """From now on the partition is replicated in this way."""
-        self.replica.set_policy(mode.policy)
-        if mode is not self._mode:
-            self._mode = mode
-            self.seal = mode.seal(self)
-            self.stand_in = mode.stand_in(self)
-            self.successors = mode.successors(self)
-            self.deletions = mode.deletions(self)
-            self._listen()
-
-    def has_adopted(self, mode: "Mode") -> bool:
-        return mode is self._mode
-
-    def attach(self, attachment: Attachment) -> None:
-        """In its slot, in the place of what was there."""
-        setattr(self, attachment.slot, attachment)
-        self._listen()
-
-    def appoint(self) -> None:
-        """From now on the controllers name the leader."""
-        self.voters = _NO_VOTERS
-        self.attach(Appointed(self))
-
-    def end_restoring(self) -> None:
-        """It leads, or somebody else is to."""
-        self.restorer.stopped()
-        self.attach(_NO_RESTORER)
-
-    def _listen(self) -> None:
-        """Who hears of what. For every batch only those are told that do something about it."""
-        self._attached: tuple[Attachment, ...] = (
-            self.voter, self.voters, self.restorer, self.seal, self.snapshots, self.stand_in, self.successors,
-            self.deletions,
-        )  # fmt: skip
-        self._on_arriving = self._overriding("arriving")
-        self._on_arrived = self._overriding("arrived")
-        self._on_appended = self._overriding("appended")
-        self._on_taken = self._overriding("taken")
-
-    def _overriding(self, event: str) -> tuple[Attachment, ...]:
-        ignored = getattr(Attachment, event)
-        return tuple(each for each in self._attached if getattr(type(each), event) is not ignored)
+        super().__init__(replica)
 
     # --- from the controller or the election ----------------------------------------------------------------
 
@@ -157,7 +88,7 @@ class Hosted:
 
     def follow(self, epoch: int, leader: int, replicas: tuple[int, ...], partition_epoch: int) -> None:
         if (epoch, leader) != (self.replica.epoch, self.replica.leader):
-            for each in self._attached:
+            for each in self.attached:
                 each.leader_changes()
         self.run(self.replica.follow(epoch, leader, replicas, partition_epoch))
         self._role_changed()
@@ -165,7 +96,7 @@ class Hosted:
         self._sync_if_needed()
 
     def _role_changed(self) -> None:
-        for each in self._attached:
+        for each in self.attached:
             each.role_ended()
         self.listener.role_changed(self)
         self.observer.role_changed()
@@ -254,7 +185,7 @@ class Hosted:
 
     def follower_restarted(self, broker: int, now_ms: int) -> None:
         """It has registered anew."""
-        for each in self._attached:
+        for each in self.attached:
             each.follower_restarted(broker, now_ms)
 
     # --- following ------------------------------------------------------------------------------------------
@@ -333,8 +264,9 @@ class Hosted:
         was. What is known to be committed stays, and with it what it tells of idempotent producers.
         """
         log = self.log
-        unknown = log.end_offset > self.replica.high_watermark and not self.snapshots.stand_for_start
-        return unknown and log.start_offset < leader_start_offset == log.end_offset
+        if not log.start_offset < leader_start_offset == log.end_offset:
+            return False
+        return log.end_offset > self.replica.high_watermark and not self.snapshots.stand_for_start
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at the leader's log start."""
@@ -347,7 +279,7 @@ class Hosted:
         self.replica.log_restarted(offset)
         # The next ask acknowledges everything before: it waits until what was dropped cannot come back.
         self._sync_if_needed()
-        for each in self._attached:
+        for each in self.attached:
             each.skipped()
 
     def leader_ends_before(self, leader_start_offset: int) -> None:
@@ -399,76 +331,21 @@ class Hosted:
 
     # --- damage ---------------------------------------------------------------------------------------------
 
-    def damaged(self, offset: int, reason: str) -> None:
-        """Records from ``offset`` on cannot be relied on. Everything else is still served."""
-        if self.closed or (self.damaged_from is not None and self.damaged_from <= offset):
-            return
-        logger.error("%s: damaged from offset %s on: %s", self.key, offset, reason)
-        self.damaged_from = offset
-        self.listener.damaged(self)
-
-    def came_back_damaged(self) -> None:
-        """The log lost records before it was opened. Until the controllers know, this replica counts for
-        nothing: it neither votes, nor is its broker let in.
-        """
-        self.is_cut = True
-        self.damaged(self.log.end_offset, self.log.damage)
-
-    def damage_is_known(self) -> None:
-        """The controllers remember that records are missing: what is left may be used."""
-        self.is_cut = False
-        self.damaged_from = None
-        self.log.damage_is_known()
-
-    def resign_if_copied(self) -> bool:
-        """Stop leading in a moment in which a backup holds everything; False when there is none now."""
-        replica = self.replica
-        if replica.role is Role.LEADER:
-            if not replica.is_copied():
-                return False
-            self.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
-        return True
-
-    def step_back(self, high_watermark: int) -> None:
-        """Lead no more, and gather what is missing before it does so again. What we have written meanwhile
-        goes, as long as nothing of it is confirmed: it stands where confirmed records were.
-        """
-        replica = self.replica
-        is_confirmed = replica.high_watermark > replica.epoch_start_offset
-        whole_before = self.log.end_offset if is_confirmed else replica.epoch_start_offset
-        self.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
-        reason = f"a backup has confirmed records up to {high_watermark}"
-        self.damaged(whole_before, reason)
-
     @property
     def follows_somebody(self) -> bool:
         return self.replica.role is Role.FOLLOWER and self.replica.leader >= 0
 
-    def repair(self) -> None:
-        """Drop what is damaged and everything behind it: the leader has it. Only once nobody counts on this
-        replica any more, because it holds less than was committed from here on.
-        """
-        if self.damaged_from is None or self.replica.role is not Role.FOLLOWER:
-            return
-        for each in self._attached:
-            each.dropping()
-        try:
-            # Of two batches that do not follow each other, both are in doubt.
-            damaged_from = self.log.whole_to(self.damaged_from)
-        except StorageError as error:
-            self.fail(error)
-            return
-        target = max(damaged_from, self.log.start_offset)
-        is_before_start = damaged_from < self.log.start_offset
-        self.damaged_from = None
+    def drop_from(self, offset: int) -> None:
+        """Damaged records, and everything behind them."""
+        target = max(offset, self.log.start_offset)
         self.replica.log_damaged_from(target)
-        if is_before_start:
+        if offset < target:
             # Cut at the start, the log would end in a batch that cannot be read, and take no more writes.
             self.restart_at(target)
         else:
             self._truncate(target)
         if self.log.failure is None:
-            for each in self._attached:
+            for each in self.attached:
                 each.dropped()
         self.listener.grown(self)
 
@@ -515,17 +392,17 @@ class Hosted:
             # What would be left was not read for long, and does not hang together. It may have been
             # acknowledged, so others must know before it goes. Until then the log takes part in nothing.
             self.fail(error)
-            self.damaged(error.offset, error.message)
+            self.damage.found(error.offset, error.message)
         except StorageError as error:
             self.fail(error)
         self._sync_if_needed()
-        for each in self._attached:
+        for each in self.attached:
             each.cut(self.log.end_offset)
 
     def fail(self, error: StorageError) -> None:
         logger.error("%s: %s", self.key, error.message)
         self.run(self.replica.cannot_write(error.code))
-        for each in self._attached:
+        for each in self.attached:
             each.failed()
         self.listener.failed(self, error)
 
@@ -558,7 +435,7 @@ class Hosted:
 
     def is_synced_to(self, end_offset: int) -> bool:
         """Whether everything before is on disk, and an acknowledgement means that from now on."""
-        whole = self.log.failure is None and self.damaged_from is None and not self.closed
+        whole = self.log.failure is None and self.damage.offset is None and not self.closed
         return whole and self.replica.limits.durable and self.log.synced_end_offset >= end_offset
 
     def synced(self) -> None:

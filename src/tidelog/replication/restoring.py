@@ -322,7 +322,7 @@ def tail_of(hosted: Hosted | None, ask: TailAsk, me: int) -> TailGot:
         error = replica.check_epoch(ask.epoch)
         if error is ErrorCode.NONE and (replica.role is not Role.FOLLOWER or replica.leader != ask.sender):
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if error is ErrorCode.NONE and (hosted.log.failure is not None or hosted.damaged_from is not None):
+        if error is ErrorCode.NONE and (hosted.log.failure is not None or hosted.damage.offset is not None):
             error = ErrorCode.KAFKA_STORAGE_ERROR
         tail = _tail(hosted)
     return TailGot(me, ask.key, error, ask.epoch, tail.last_epoch, tail.end_offset)

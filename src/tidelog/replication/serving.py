@@ -204,7 +204,7 @@ class Serving:
         is_old = item.last_epoch < hosted.replica.epoch
         reached = hosted.replica.epoch_start_offset if is_old else hosted.log.end_offset
         if item.high_watermark > reached and hosted.stand_in.is_behind(item.last_epoch):
-            hosted.step_back(item.high_watermark)
+            hosted.damage.step_back(item.high_watermark)
         if hosted.lends_to(ask.sender):
             answer = hosted.replica.lent(item.epoch, item.offset, item.last_epoch)
         else:
@@ -374,7 +374,7 @@ def _part(
         except OffsetOutOfRange:
             return _refusal(hosted, item, ErrorCode.OFFSET_OUT_OF_RANGE)
         except DamagedSegment as damage:
-            hosted.damaged(damage.offset, damage.message)
+            hosted.damage.found(damage.offset, damage.message)
             return _refusal(hosted, item, ErrorCode.KAFKA_STORAGE_ERROR)
         except StorageError:
             return _refusal(hosted, item, ErrorCode.KAFKA_STORAGE_ERROR)

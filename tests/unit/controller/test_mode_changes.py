@@ -238,6 +238,13 @@ def test_not_during_a_reassignment_and_no_reassignment_during_it(image: ClusterI
         reassignment.begin(changing, "t", 0, [A, B, 4], RULES.at(changing))
 
 
+def test_only_where_there_is_a_safe_step(image: ClusterImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(mode_changes.STEPS, ("isr", "quorum"))
+    with pytest.raises(InvalidRequest, match="no safe step leads from mode isr to mode quorum"):
+        wish(image, "quorum")
+    assert one(wish(image, "primary-backup")).mode == "primary-backup"
+
+
 def test_what_coordinators_keep_stays_as_it_is(image: ClusterImage) -> None:
     inner = image.apply([created("__consumer_offsets", [A, B, C], number=2)])
     with pytest.raises(InvalidConfig, match="always replicated by isr"):

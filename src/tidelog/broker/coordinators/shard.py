@@ -104,7 +104,9 @@ class Shard(Generic[M]):
         try:
             region = log.read(position, SLICE_BYTES, log.end_offset, at_least_one_batch=True)
         except DamagedSegment as damage:
-            self.partition.hosted.damaged(damage.offset, damage.message)  # Others lead, if there are any.
+            self.partition.hosted.damage.found(
+                damage.offset, damage.message
+            )  # Others lead, if there are any.
             self._retry(damage)
             return
         except TidelogError as error:

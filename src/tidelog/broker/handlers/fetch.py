@@ -216,7 +216,7 @@ class PendingFetch:
         except TidelogError as refusal:
             answer = _answer_without_records(wanted, partition, refusal.code)
             if isinstance(refusal, DamagedSegment):
-                partition.hosted.damaged(refusal.offset, refusal.message)
+                partition.hosted.damage.found(refusal.offset, refusal.message)
             return answer
 
     def _records_of(

@@ -171,7 +171,7 @@ class LookUp:
 
 def _refuse(partition: Partition, index: int, refusal: TidelogError) -> Fields:
     if isinstance(refusal, DamagedSegment):
-        partition.hosted.damaged(refusal.offset, refusal.message)
+        partition.hosted.damage.found(refusal.offset, refusal.message)
     return _fields(index, refusal.code, NOTHING)
 
 

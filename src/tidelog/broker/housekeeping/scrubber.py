@@ -128,7 +128,7 @@ class Scrubber:
         # Truncated, deleted or compacted while it was read: then it proves nothing.
         if found.damage and pair.is_there:
             self.damaged_segments += 1
-            partition.hosted.damaged(found.next_offset, found.damage)
+            partition.hosted.damage.found(found.next_offset, found.damage)
         self._timer = self._broker.services.later(
             1000 * max(piece.region.size, PIECE_BYTES // 16) / rate, lambda: self.step(found)
         )

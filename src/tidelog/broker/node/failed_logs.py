@@ -86,7 +86,7 @@ class FailedLogs:
     @property
     def have_told(self) -> bool:
         """Whether the controllers know of every log that cannot be relied on as they rely on it."""
-        return not self._untold and not any(hosted.is_cut for hosted in self._damaged)
+        return not self._untold and not any(hosted.damage.is_cut for hosted in self._damaged)
 
     def answered(self, got: OfflineGot) -> None:
         if got.error is not ErrorCode.NONE or got.healed:
@@ -117,17 +117,17 @@ class FailedLogs:
             if topic is None or hosted.closed:
                 del self._damaged[hosted]
             elif self._standing.me not in topic.partitions[index].damaged:
-                if hosted.is_cut or self._steps_aside(hosted, topic.partitions[index]):
+                if hosted.damage.is_cut or self._steps_aside(hosted, topic.partitions[index]):
                     self.went_offline(topic_id, index, damaged=True)
-            elif hosted.is_cut or hosted.follows_somebody or hosted.stand_in.gathers_when_it_leads:
+            elif hosted.damage.is_cut or hosted.follows_somebody or hosted.stand_in.gathers_when_it_leads:
                 del self._damaged[hosted]
                 self.before_drop(hosted, lambda hosted=hosted: self._drop(hosted))  # type: ignore[misc]
 
     def _drop(self, hosted: Hosted) -> None:
-        if hosted.is_cut:
-            hosted.damage_is_known()
+        if hosted.damage.is_cut:
+            hosted.damage.is_known()
         elif hosted.follows_somebody or hosted.stand_in.gathers_when_it_leads:
-            hosted.repair()
+            hosted.damage.repair()
         else:
             self._damaged[hosted] = None  # Its leader was lost meanwhile.
             return
@@ -143,7 +143,7 @@ class FailedLogs:
         hold everything, and nothing more be written: what is dropped here has to come back from there.
         """
         if partition.leader == self._standing.me and not hosted.successors.may_be:
-            return hosted.resign_if_copied()
+            return hosted.damage.resign_if_copied()
         return self._others_hold(partition)
 
     def _others_hold(self, partition: PartitionImage) -> bool:

@@ -375,7 +375,7 @@ class PartitionTable:
             logger.error("%s: the only replica lost records: %s", hosted.key, hosted.log.damage)
             hosted.log.damage_is_known()
         else:
-            hosted.came_back_damaged()
+            hosted.damage.came_back()
 
     def _is_sure(self, name: TopicPartition) -> bool:
         mine = self._rows.get(name.topic, {}).get(name.partition)

@@ -171,7 +171,7 @@ class QuorumPartitions:
             self._book.name,
             self._first_delay_ms(partition) if is_new else None,
             hearsay_max=EPOCHS_AHEAD // 2,
-            forgot=hosted.is_cut or key in self._lost or forgot(partition, history.latest, self._me),
+            forgot=hosted.damage.is_cut or key in self._lost or forgot(partition, history.latest, self._me),
         )
         ballots = PartitionBallots(self._book, key)
         voter = Elected(hosted, election, ballots, doubtful_epoch=partition.doubtful_epoch)

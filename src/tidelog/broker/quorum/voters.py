@@ -95,7 +95,11 @@ class QuorumVoters(LogVoters):
         partition, election = self._partition(), self._election
         if self._hosted.replica.role is Role.LEADER:
             return  # It holds all that was ever committed; who was elected tells the controllers so.
-        if self.unconfessed or self._hosted.is_cut or (election.forgot and self._me in partition.damaged):
+        if (
+            self.unconfessed
+            or self._hosted.damage.is_cut
+            or (election.forgot and self._me in partition.damaged)
+        ):
             return  # It has lost records, and the controllers have not numbered that yet.
         election.set_forgot(forgot(partition, self.latest, self._me))
 

@@ -15,7 +15,7 @@ from tidelog.controller.placement_groups import Placement, spreading_groups
 from tidelog.controller.standing import Standing
 from tidelog.controller.successions import isr, mode_changes, primary_backup, quorum, steps
 from tidelog.controller.successions.promising import promised
-from tidelog.controller.successions.steps import Rules, Settle, Vote, finish_move, led_by
+from tidelog.controller.successions.steps import LeaderReport, Rules, Settle, finish_move, led_by
 from tidelog.types import NO_BROKER
 
 
@@ -36,7 +36,7 @@ class Succession(NamedTuple):
     hand_over: Callable[[PartitionImage, int], PartitionImage] | None = None
     lost: Callable[..., PartitionImage] = steps.lost
     in_a_new_epoch: Callable[[PartitionImage], PartitionImage] = steps.in_a_new_epoch
-    told: Callable[[PartitionImage, Vote, Settle], PartitionImage] = steps.outvoted
+    told: Callable[[PartitionImage, LeaderReport, Settle], PartitionImage] = steps.outvoted
     check_leader: Callable[[PartitionImage, int, int, int], None] = steps.check_leader
     # Replicas of which a leader's word can be true, however old it is.
     unforgetful: Callable[[PartitionImage], AbstractSet[int]] = steps.all_replicas
@@ -97,9 +97,9 @@ def with_members(partition: PartitionImage, members: tuple[int, ...], rules: Rul
     return BY_MODE[partition.mode].with_members(partition, members, rules)
 
 
-def told(partition: PartitionImage, vote: Vote, standing: Standing, rules: Rules) -> PartitionImage:
+def told(partition: PartitionImage, report: LeaderReport, standing: Standing, rules: Rules) -> PartitionImage:
     """Replicas have voted. Raises when that is no news."""
-    return BY_MODE[partition.mode].told(partition, vote, lambda new: next_state(new, standing, rules))
+    return BY_MODE[partition.mode].told(partition, report, lambda new: next_state(new, standing, rules))
 
 
 def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, partition_epoch: int) -> None:

@@ -149,7 +149,7 @@ def sealed(partition: PartitionImage, epoch: int, leader: int, members: tuple[in
 # --- by the wish of an operator -----------------------------------------------------------------------------
 
 
-class Waiting(NamedTuple):
+class PendingChange(NamedTuple):
     """A partition that is not yet replicated as its topic wants."""
 
     partition: int
@@ -158,14 +158,14 @@ class Waiting(NamedTuple):
     waits_for: str
 
 
-def waiting(topic: TopicImage, standing: Standing) -> Iterator[Waiting]:
+def waiting(topic: TopicImage, standing: Standing) -> Iterator[PendingChange]:
     """What is left to do for a change of mode, and why it is not done yet."""
     wanted = mode_of(topic.configs)
     for index, partition in enumerate(topic.partitions):
         if partition.mode != wanted:
             mode = towards(partition.mode, wanted)
             reason = STEPS[partition.mode, mode].waits_for(partition, standing)
-            yield Waiting(index, partition.mode, mode, reason or "the controllers")
+            yield PendingChange(index, partition.mode, mode, reason or "the controllers")
 
 
 def wished(topic: TopicImage, *, since: TopicImage) -> Iterator[PartitionChanged]:
@@ -185,15 +185,25 @@ def under_way(topic: TopicImage) -> bool:
 
 
 def check_start(topic: TopicImage, wanted: str) -> None:
-    """Refuse a change of mode that would have to wait for another change."""
+    """Refuse a change of mode that would have to wait for another change, or that has no safe steps."""
     if wanted == mode_of(topic.configs):
         return
+    for now in sorted({partition.mode for partition in topic.partitions}):
+        _check_way(now, wanted)
     moving = [str(index) for index, partition in enumerate(topic.partitions) if partition.is_moving]
     if moving:
         raise InvalidRequest(
             f"the mode of {topic.name} cannot change during a reassignment (partitions {', '.join(moving)}): "
             "wait for its end or cancel it"
         )
+
+
+def _check_way(now: str, wanted: str) -> None:
+    while now != wanted:
+        mode = towards(now, wanted)
+        if (now, mode) not in STEPS:
+            raise InvalidRequest(f"no safe step leads from mode {now} to mode {mode}")
+        now = mode
 
 
 def check_no_change(topic: TopicImage) -> None:

@@ -27,7 +27,14 @@ import msgspec
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss
 from tidelog.controller.standing import Standing
-from tidelog.controller.successions.steps import EPOCHS_AHEAD, Rules, Settle, Vote, finish_move, serves
+from tidelog.controller.successions.steps import (
+    EPOCHS_AHEAD,
+    LeaderReport,
+    Rules,
+    Settle,
+    finish_move,
+    serves,
+)
 from tidelog.errors import ErrorCode, TidelogError
 from tidelog.types import NO_BROKER, majority
 
@@ -162,9 +169,9 @@ def lost(partition: PartitionImage, replica: int, *, tail: bool) -> PartitionIma
     return msgspec.structs.replace(partition, losses=(*others, loss))
 
 
-def told(partition: PartitionImage, vote: Vote, settle: Settle) -> PartitionImage:
+def told(partition: PartitionImage, report: LeaderReport, settle: Settle) -> PartitionImage:
     """The winner of an election tells of it. Raises when that is no news."""
-    leader, epoch, voters, counted = vote
+    leader, epoch, voters, counted = report
     known = (partition.leader_epoch, partition.leader)
     if epoch < partition.leader_epoch or (epoch == known[0] and known[1] not in (NO_BROKER, leader)):
         raise TidelogError("another leader or epoch by now", ErrorCode.FENCED_LEADER_EPOCH)

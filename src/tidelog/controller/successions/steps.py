@@ -143,7 +143,7 @@ def check_leader(partition: PartitionImage, leader: int, leader_epoch: int, part
         raise TidelogError("the partition has changed meanwhile", ErrorCode.INVALID_UPDATE_VERSION)
 
 
-class Vote(NamedTuple):
+class LeaderReport(NamedTuple):
     """The winner of an election tells of it."""
 
     leader: int
@@ -156,13 +156,13 @@ Settle = Callable[[PartitionImage], PartitionImage]
 """The next state of a partition that was changed."""
 
 
-def outvoted(partition: PartitionImage, vote: Vote, settle: Settle) -> PartitionImage:
+def outvoted(partition: PartitionImage, report: LeaderReport, settle: Settle) -> PartitionImage:
     """Voters were further than the controllers had thought when these took over: the same again, above their
     epoch. Those who voted do not hear of an epoch below theirs, and would not follow.
     """
-    if vote.epoch < partition.leader_epoch:
+    if report.epoch < partition.leader_epoch:
         raise TidelogError("nobody votes any more", ErrorCode.FENCED_LEADER_EPOCH)
-    return msgspec.structs.replace(partition, leader_epoch=vote.epoch + EPOCHS_AHEAD)
+    return msgspec.structs.replace(partition, leader_epoch=report.epoch + EPOCHS_AHEAD)
 
 
 def union(first: tuple[int, ...], second: tuple[int, ...], *, without: tuple[int, ...]) -> tuple[int, ...]:

@@ -188,7 +188,7 @@ def damage(world: World) -> Iterator[Action]:
         return
     for number in world.running:
         hosted = world.node(number).hosted
-        if hosted is not None and hosted.damaged_from is None and hosted.log.end_offset > 0:
+        if hosted is not None and hosted.damage.offset is None and hosted.log.end_offset > 0:
 
             def run(child: World, number: int = number) -> None:
                 child.call(number, "damage")

@@ -41,7 +41,7 @@ class Frozen:
     @property
     def is_damaged(self) -> bool:
         hosted = None if self.node is None else self.node.hosted
-        return hosted is not None and hosted.damaged_from is not None
+        return hosted is not None and hosted.damage.offset is not None
 
 
 class Outcome(NamedTuple):

@@ -306,12 +306,12 @@ class SmallNode(Node):
 
     def damage(self) -> None:
         """A bit of its first record has flipped. It is noticed after the step."""
-        cast(Hosted, self.hosted).damaged_from = 0
+        cast(Hosted, self.hosted).damage.offset = 0
 
     def notice_damage(self) -> None:
         hosted = cast(Hosted, self.hosted)
-        hosted.damaged_from = None
-        hosted.damaged(0, "a bit has flipped")
+        hosted.damage.offset = None
+        hosted.damage.found(0, "a bit has flipped")
         self.clock.run()
 
     def pass_time(self) -> None:

@@ -34,7 +34,7 @@ class Memory(Vote):
         path = f"{DATA}/{TOPIC}-0/gone.log"
         damage = Damage(hosted.replica.me, place.key, self.machine(letter).disk, path, 0, record)
         self.cluster.checker.damaged(place, damage)
-        hosted.damaged(record, "a bit flipped")
+        hosted.damage.found(record, "a bit flipped")
 
     def who_votes(self, letter: str) -> str:
         """As the replica has it; none before its log is open."""

@@ -119,7 +119,7 @@ def read(partition: Partition, offset: int) -> None:
     try:
         partition.log.read(offset, 1000, partition.log.end_offset, at_least_one_batch=True)
     except DamagedSegment as damage:
-        partition.hosted.damaged(damage.offset, damage.message)
+        partition.hosted.damage.found(damage.offset, damage.message)
 
 
 def test_a_controller_that_cannot_write_its_first_record_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,7 +401,7 @@ class TestKeptPromises:
     def test_not_while_the_log_is_damaged(self, lone: LoneNode) -> None:
         partition = lone.create((ME,))
         fill(partition)
-        partition.hosted.damaged_from = 3
+        partition.hosted.damage.offset = 3
         self.configure(lone, flush_messages="1")
         lone.services.advance(1000)
         assert lone.image.unsynced == (ME, OTHER)

@@ -13,7 +13,7 @@ from tidelog.protocol import batch as batches
 from tidelog.replication.attachments.successors import Successors
 from tidelog.replication.host import Host
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.policies import BY_NAME
+from tidelog.replication.modes import MODES
 from tidelog.replication.replica import Replica
 from tidelog.sim.disk import EIO, SimulatedDisk
 from tidelog.types import TopicPartition
@@ -56,8 +56,9 @@ class Setup:
 
     def open(self, log: Log, topic: TopicConfig, epoch: int) -> Partition:
         limits = limits_of(topic, 1, 1000)
-        replica = Replica(1, log, BY_NAME["isr"], limits)
+        replica = Replica(1, log, MODES["isr"].policy, limits)
         self.hosted = Hosted(("orders", 0), log, replica, self.services, self.host)
+        self.hosted.adopt(MODES["isr"])
         partition = Partition(
             NAME, self.hosted, topic, lambda: False, lambda changed: self.roles.append(changed.leads)
         )

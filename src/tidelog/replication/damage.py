@@ -1,0 +1,93 @@
+"""Records of a replica that are not what was written, or are gone: what is found, told, and dropped.
+
+One with damaged records is repaired: somebody else leads, and this replica counts for nothing, before it
+drops what is damaged and fetches it again. Who decides when is :mod:`tidelog.broker.node.failed_logs`.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from tidelog.errors import StorageError
+from tidelog.replication.replica import Role
+from tidelog.types import NO_BROKER
+
+if TYPE_CHECKING:
+    from tidelog.replication.hosted import Hosted
+
+logger = logging.getLogger(__name__)
+
+
+class Damage:
+    """Of one replica."""
+
+    def __init__(self, hosted: "Hosted") -> None:
+        self._hosted = hosted
+        self.offset: int | None = None  # of the first record that is not what was written
+        self.is_cut = False  # Whether the damage was found at the start: it is cut off already.
+
+    def found(self, offset: int, reason: str) -> None:
+        """Records from ``offset`` on cannot be relied on. Everything else is still served."""
+        hosted = self._hosted
+        if hosted.closed or (self.offset is not None and self.offset <= offset):
+            return
+        logger.error("%s: damaged from offset %s on: %s", hosted.key, offset, reason)
+        self.offset = offset
+        hosted.listener.damaged(hosted)
+
+    def came_back(self) -> None:
+        """The log lost records before it was opened. Until the controllers know, this replica counts for
+        nothing: it neither votes, nor is its broker let in.
+        """
+        self.is_cut = True
+        self.found(self._hosted.log.end_offset, self._hosted.log.damage)
+
+    def is_known(self) -> None:
+        """The controllers remember that records are missing: what is left may be used."""
+        self.is_cut = False
+        self.offset = None
+        self._hosted.log.damage_is_known()
+
+    # --- a leader -------------------------------------------------------------------------------------------
+
+    def resign_if_copied(self) -> bool:
+        """Stop leading in a moment in which a backup holds everything; False when there is none now."""
+        replica = self._hosted.replica
+        if replica.role is Role.LEADER:
+            if not replica.is_copied():
+                return False
+            self._follow_nobody()
+        return True
+
+    def step_back(self, high_watermark: int) -> None:
+        """Lead no more, and gather what is missing before it does so again. What we have written meanwhile
+        goes, as long as nothing of it is confirmed: it stands where confirmed records were.
+        """
+        replica = self._hosted.replica
+        is_confirmed = replica.high_watermark > replica.epoch_start_offset
+        whole_before = self._hosted.log.end_offset if is_confirmed else replica.epoch_start_offset
+        self._follow_nobody()
+        self.found(whole_before, f"a backup has confirmed records up to {high_watermark}")
+
+    def _follow_nobody(self) -> None:
+        replica = self._hosted.replica
+        self._hosted.follow(replica.epoch, NO_BROKER, replica.replicas, replica.partition_epoch)
+
+    # --- a follower -----------------------------------------------------------------------------------------
+
+    def repair(self) -> None:
+        """Drop what is damaged and everything behind it: the leader has it. Only once nobody counts on this
+        replica any more, because it holds less than was committed from here on.
+        """
+        hosted = self._hosted
+        if self.offset is None or hosted.replica.role is not Role.FOLLOWER:
+            return
+        for each in hosted.attached:
+            each.dropping()
+        try:
+            # Of two batches that do not follow each other, both are in doubt.
+            offset = hosted.log.whole_to(self.offset)
+        except StorageError as error:
+            hosted.fail(error)
+            return
+        self.offset = None  # To drop it may show more of it.
+        hosted.drop_from(offset)
