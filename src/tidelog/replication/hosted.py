@@ -39,7 +39,7 @@ from tidelog.replication.listeners import Listener, Nobody, Observer
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.votes import Tail
-from tidelog.services import Services
+from tidelog.services import Services, ignore
 from tidelog.types import NO_BROKER, SnapshotId
 
 if TYPE_CHECKING:
@@ -59,7 +59,11 @@ class Hosted:
         replica: Replica,
         services: Services,
         listener: Listener,
+        before_cut: Callable[[int], None] = ignore,
     ) -> None:
+        """``before_cut``: whoever keeps the watermark of this log on disk lowers it first. Raises
+        StorageError.
+        """
         self.key = key
         self.log = log
         self.replica = replica
@@ -69,8 +73,7 @@ class Hosted:
         self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
         self._last_token = 0
         self.observer: Observer = Nobody()
-        # Whoever keeps the watermark of this log on disk lowers it first. Raises StorageError.
-        self.before_cut: Callable[[int], None] = lambda end_offset: None
+        self._before_cut = before_cut
         self.closed = False
         self._index_builds = IndexBuilds(log, services)
         # Followers that may be slowed down while they catch up; None: all of them.
@@ -339,7 +342,7 @@ class Hosted:
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at the leader's log start."""
         try:
-            self.before_cut(min(offset, self.log.start_offset))
+            self._before_cut(min(offset, self.log.start_offset))
             self.log.restart_at(offset)
         except StorageError as error:
             self.fail(error)
@@ -509,7 +512,7 @@ class Hosted:
     def _truncate(self, end_offset: int) -> None:
         logger.info("%s: truncating from %s to %s", self.key, self.log.end_offset, end_offset)
         try:
-            self.before_cut(end_offset)
+            self._before_cut(end_offset)
             self.log.truncate_to(end_offset)
         except DamagedSegment as error:
             # What would be left was not read for long, and does not hang together. It may have been
