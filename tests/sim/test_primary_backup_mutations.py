@@ -86,7 +86,8 @@ def lead_without_gathering(patch: pytest.MonkeyPatch) -> None:
         sound = (*partition.eligible, partition.last_leader)
         return original(msgspec.structs.replace(partition, eligible=sound), standing, rules)
 
-    patch.setitem(successions.BY_MODE, "primary-backup", next_state)
+    row = successions.BY_MODE["primary-backup"]._replace(next_state=next_state)
+    patch.setitem(successions.BY_MODE, "primary-backup", row)
 
 
 def hear_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -146,7 +147,8 @@ def backup_takes_over(patch: pytest.MonkeyPatch) -> None:
             return new
         return msgspec.structs.replace(new, leader=able[0], leader_epoch=new.leader_epoch + 1)
 
-    patch.setitem(successions.BY_MODE, "primary-backup", next_state)
+    row = successions.BY_MODE["primary-backup"]._replace(next_state=next_state)
+    patch.setitem(successions.BY_MODE, "primary-backup", row)
 
 
 def promoted_leads_at_once(patch: pytest.MonkeyPatch) -> None:
