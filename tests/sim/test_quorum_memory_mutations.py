@@ -9,9 +9,10 @@ import pytest
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.broker.quorum import partitions as quorum_partitions
 from tidelog.broker.quorum import voters as quorum_voters
+from tidelog.config.modes import QUORUM
 from tidelog.controller.image import PartitionImage
 from tidelog.controller.records import Loss
-from tidelog.controller.successions import quorum
+from tidelog.controller.successions import BY_MODE, quorum
 from tidelog.errors import InvariantViolation
 from tidelog.replication.damage import Damage
 from tidelog.replication.hosted import Hosted
@@ -55,7 +56,7 @@ def number_only_the_first_loss(patch: pytest.MonkeyPatch) -> None:
         )
         return msgspec.structs.replace(new, losses=losses)
 
-    patch.setattr(quorum, "lost", lost)
+    patch.setitem(BY_MODE, QUORUM, BY_MODE[QUORUM]._replace(lost=lost))
 
 
 def a_power_failure_makes_up_for_an_empty_disk(patch: pytest.MonkeyPatch) -> None:
@@ -66,7 +67,7 @@ def a_power_failure_makes_up_for_an_empty_disk(patch: pytest.MonkeyPatch) -> Non
         losses = (*others, Loss(replica, partition.partition_epoch + 1, tail))
         return msgspec.structs.replace(partition, losses=losses)
 
-    patch.setattr(quorum, "lost", lost)
+    patch.setitem(BY_MODE, QUORUM, BY_MODE[QUORUM]._replace(lost=lost))
 
 
 def leave_voter_sets_unsynced(patch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from tidelog.replication.listeners import Listener, Nobody, Observer
 from tidelog.replication.messages import PartitionKey
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.votes import Tail
-from tidelog.services import Services
+from tidelog.services import Services, ignore
 from tidelog.types import SnapshotId
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,11 @@ class Hosted(Slots):
         replica: Replica,
         services: Services,
         listener: Listener,
+        before_cut: Callable[[int], None] = ignore,
     ) -> None:
+        """``before_cut``: whoever keeps the watermark of this log on disk lowers it first. Raises
+        StorageError.
+        """
         self.key = key
         self.log = log
         self.services = services
@@ -56,8 +60,7 @@ class Hosted(Slots):
         self._waiters: dict[int, Callable[[ErrorCode], None]] = {}
         self._last_token = 0
         self.observer: Observer = Nobody()
-        # Whoever keeps the watermark of this log on disk lowers it first. Raises StorageError.
-        self.before_cut: Callable[[int], None] = lambda end_offset: None
+        self._before_cut = before_cut
         self.closed = False
         self._index_builds = IndexBuilds(log, services)
         # Followers that may be slowed down while they catch up; None: all of them.
@@ -271,7 +274,7 @@ class Hosted(Slots):
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at the leader's log start."""
         try:
-            self.before_cut(min(offset, self.log.start_offset))
+            self._before_cut(min(offset, self.log.start_offset))
             self.log.restart_at(offset)
         except StorageError as error:
             self.fail(error)
@@ -386,7 +389,7 @@ class Hosted(Slots):
     def _truncate(self, end_offset: int) -> None:
         logger.info("%s: truncating from %s to %s", self.key, self.log.end_offset, end_offset)
         try:
-            self.before_cut(end_offset)
+            self._before_cut(end_offset)
             self.log.truncate_to(end_offset)
         except DamagedSegment as error:
             # What would be left was not read for long, and does not hang together. It may have been

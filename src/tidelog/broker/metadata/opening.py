@@ -125,7 +125,7 @@ def open_metadata(
         base_epoch=base_epoch,
         open_to_observers=True,
     )
-    hosted = Hosted(METADATA_KEY, log, replica, services, host)
+    hosted = Hosted(METADATA_KEY, log, replica, services, host, ports.before_cut)
     hosted.adopt(METADATA)
     voter = Elected(hosted, election, ballots)
     received = Snapshots(METADATA_KEY, me.voter_id, store, services)

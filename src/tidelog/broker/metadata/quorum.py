@@ -38,6 +38,7 @@ class MetadataPorts(NamedTuple):
     on_change: Callable[[ClusterImage], None] = ignore
     on_active: Callable[[bool], None] = ignore  # whether this node is the active controller from now on
     on_voters: Callable[[VoterSet], None] = ignore
+    before_cut: Callable[[int], None] = ignore  # The log is about to be cut there. Raises StorageError.
 
 
 class MetadataQuorum:

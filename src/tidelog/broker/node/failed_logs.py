@@ -46,13 +46,17 @@ class Standing(Protocol):
 
 class FailedLogs:
     def __init__(
-        self, standing: Standing, services: Services, ask_controller: Callable[[ControllerAsk], None]
+        self,
+        standing: Standing,
+        services: Services,
+        ask_controller: Callable[[ControllerAsk], None],
+        before_drop: Callable[[Hosted, Callable[[], None]], None],
     ) -> None:
+        """``before_drop``: called before a log drops what is damaged; goes on when that is noted."""
         self._standing = standing
         self._services = services
         self._ask_controller = ask_controller
-        # Called before a log drops what is damaged; goes on when that is noted.
-        self.before_drop: Callable[[Hosted, Callable[[], None]], None] = lambda hosted, go_on: go_on()
+        self._before_drop = before_drop
         self._untold: dict[Key, bool] = {}  # The controllers must hear of them; whether as damaged.
         self._damaged: dict[Hosted, None] = {}  # Others must take over before these are repaired.
         self._repaired: set[Key] = set()
@@ -121,7 +125,7 @@ class FailedLogs:
                     self.went_offline(topic_id, index, damaged=True)
             elif hosted.damage.is_cut or hosted.follows_somebody or hosted.stand_in.gathers_when_it_leads:
                 del self._damaged[hosted]
-                self.before_drop(hosted, lambda hosted=hosted: self._drop(hosted))  # type: ignore[misc]
+                self._before_drop(hosted, lambda hosted=hosted: self._drop(hosted))  # type: ignore[misc]
 
     def _drop(self, hosted: Hosted) -> None:
         if hosted.damage.is_cut:

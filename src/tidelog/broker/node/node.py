@@ -20,7 +20,7 @@ from tidelog.broker.node.membership import Membership
 from tidelog.broker.node.ports import Answered, Asked, NodeMessage, NodePeers, NodePorts
 from tidelog.broker.node.proposals import Proposals
 from tidelog.broker.node.sightings import Sightings
-from tidelog.broker.partitions.table import Logs, PartitionTable
+from tidelog.broker.partitions.table import Logs, PartitionTable, TablePorts
 from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
@@ -77,27 +77,22 @@ class Node:
         self._services = services
         self._peers = peers
         self.host = self._new_host(chance)
-        self.metadata = self._open_metadata(storage, metadata_log, metadata, chance)
-        self.metadata.hosted.before_cut = lambda offset: logs.lower_claims(METADATA_PARTITION, offset)
+        self.metadata = self._open_metadata(storage, metadata_log, metadata, chance, logs)
         self._heartbeats = HeartbeatGate(self.metadata.hosted, self.host.serving)
         self.controller = ControllerDriver.of(self.metadata, config, session)
         self.membership = self._new_membership(registration, session)
-        self.partitions = PartitionTable(
-            self.host, logs, services, self.membership.alone, self._may_be_decided
-        )
         self.quorum = QuorumPartitions(
             self.host, storage, logs.path, services, peers, chance,
             metadata.timing._replace(founding_ms=0), self.metadata.election.directory,
             ClusterPorts(lambda: self.image, self._broker_epoch, self._ask_controller),
             written_survives=logs.written_survives,
         )  # fmt: skip
-        self.partitions.let_vote(self.quorum)
-        self._failed_logs = FailedLogs(self, services, self._ask_controller)
+        self._failed_logs = FailedLogs(self, services, self._ask_controller, self.quorum.note_drop)
+        failed = self._failed_logs
+        table = TablePorts(self.membership.alone, self._may_be_decided, failed.went_offline, failed.lost)
+        self.partitions = PartitionTable(self.host, logs, services, self.quorum, table)
         self._kept_promises = KeptPromises(self, self.host.hosted.get, services, self._ask_controller)
         self._proposals = Proposals(self, self.host.hosted, services, self._ask_controller)
-        self.partitions.on_offline = self._failed_logs.went_offline
-        self.partitions.on_lost = self._failed_logs.lost
-        self._failed_logs.before_drop = self.partitions.before_drop
         self.sightings = Sightings(self.me, services, lambda: self.metadata.voters.latest, session.session_ms)
         self.serving: set[int] = set()  # brokers that are not fenced
         self._able: set[tuple[int, int]] = set()  # of them, with their runs, those that may become members
@@ -125,9 +120,13 @@ class Node:
         )
 
     def _open_metadata(
-        self, storage: Storage, log: Log, settings: MetadataSettings, chance: Callable[[], float]
+        self, storage: Storage, log: Log, settings: MetadataSettings, chance: Callable[[], float], logs: Logs
     ) -> MetadataQuorum:
-        ports = MetadataPorts(self._metadata_changed, self._activity_changed)
+        ports = MetadataPorts(
+            on_change=self._metadata_changed,
+            on_active=self._activity_changed,
+            before_cut=lambda offset: logs.lower_claims(METADATA_PARTITION, offset),
+        )
         return open_metadata(storage, log, settings, self._services, self.host, chance, ports)
 
     def _new_membership(self, registration: RegisterAsk, session: SessionTiming) -> Membership:

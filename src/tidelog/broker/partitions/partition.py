@@ -58,6 +58,10 @@ class Marked(NamedTuple):
     is_new: bool  # else it was in the log already, and has ended nothing now
 
 
+def _never() -> bool:
+    return False
+
+
 class Partition:
     __slots__ = (
         "_alone",
@@ -80,7 +84,7 @@ class Partition:
         config: TopicConfig,
         alone: Callable[[], bool],
         on_role: Callable[["Partition"], None],
-        may_be_decided: Callable[[], bool] = lambda: False,
+        may_be_decided: Callable[[], bool] = _never,
     ) -> None:
         """``alone``: the controllers may have given this broker up; ``may_be_decided``: there may be some."""
         self.name = name

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from operator import is_
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
@@ -32,7 +32,7 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.modes import MODES, Leaders
 from tidelog.replication.replica import Limits, Replica, Role
 from tidelog.replication.throttle import throttled_followers
-from tidelog.services import Services
+from tidelog.services import Services, ignore
 from tidelog.types import NO_BROKER, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -74,22 +74,39 @@ class Logs(Protocol):
         """Whether everything that the last process wrote is still there."""
 
 
+def _never() -> bool:
+    return False
+
+
+class TablePorts(NamedTuple):
+    """Whoever embeds the table tells what only the cluster knows, and hears of logs that fail."""
+
+    alone: Callable[[], bool] = _never  # whether the controllers may have given this broker up
+    may_be_decided: Callable[[], bool] = _never  # whether there may be some that decide
+    on_offline: Callable[[UUID, int], None] = ignore  # a log cannot be opened
+    on_lost: Callable[[UUID, int], None] = ignore  # one that votes was gone, and an empty one took its place
+
+
+UNHEARD = TablePorts()
+"""Nobody listens."""
+
+
 class PartitionTable:
     def __init__(
         self,
         host: Host,
         logs: Logs,
         services: Services,
-        alone: Callable[[], bool] = lambda: False,
-        may_be_decided: Callable[[], bool] = lambda: False,
+        quorum: QuorumPartitions | None = None,
+        ports: TablePorts = UNHEARD,
     ) -> None:
+        """``quorum``: looks after partitions whose replicas vote."""
         self._me = host.me
         self._host = host
         self._logs = logs
         logs.is_sure = self._is_sure
         self._services = services
-        self._alone = alone
-        self._may_be_decided = may_be_decided
+        self._ports = ports
         self._rows: dict[TopicKey, Row] = {}  # each row stands here twice: under the topic's name and its id
         self._offline: set[TopicPartition] = set()  # logs that could not be opened
         self._topics: dict[UUID, TopicImage] = {}
@@ -103,25 +120,11 @@ class PartitionTable:
         self._refusals_logged: dict[tuple[TopicPartition, ErrorCode], int] = {}
         # Told when this broker begins or ends to lead a partition, and before one is closed.
         self.on_role: list[Callable[[Partition], None]] = []
-        self.quorum: QuorumPartitions | None = None
-        self._polls: Polls = NoPolls()
+        self.quorum = quorum
+        self._polls: Polls = NoPolls() if quorum is None else quorum
         self._assigners: dict[Leaders, Assigner] = {Leaders.NAMED: Named(host, self._polls, self)}
-        # Told when a log cannot be opened.
-        self.on_offline: Callable[[UUID, int], None] = lambda topic_id, index: None
-        # Told when a log that votes was gone, and an empty one has taken its place.
-        self.on_lost: Callable[[UUID, int], None] = lambda topic_id, index: None
-
-    def let_vote(self, quorum: QuorumPartitions) -> None:
-        """Looks after those whose replicas vote."""
-        self.quorum = self._polls = quorum
-        self._assigners = {
-            Leaders.NAMED: Named(self._host, quorum, self),
-            Leaders.VOTED: Voted(
-                quorum,
-                lambda topic_id, index: self.on_offline(topic_id, index),
-                lambda topic_id, index: self.on_lost(topic_id, index),
-            ),
-        }
+        if quorum is not None:
+            self._assigners[Leaders.VOTED] = Voted(quorum, ports.on_offline, ports.on_lost)
 
     def _assigner(self, partition: PartitionImage) -> Assigner:
         return self._assigners[MODES[partition.mode].leaders]
@@ -318,12 +321,6 @@ class PartitionTable:
         if self._me in topic.partitions[index].replicas and not self._must_note_loss(topic, index):
             self._open(topic, index)
 
-    def before_drop(self, hosted: Hosted, go_on: Callable[[], None]) -> None:
-        """A log is about to drop damaged records. Where it votes, that is noted first: after a restart nobody
-        could tell any more.
-        """
-        self._polls.note_drop(hosted, go_on)
-
     def _must_note_loss(self, topic: TopicImage, index: int) -> bool:
         """Whether the log was gone and something has to be noted before it is opened."""
         key = topic.topic_id, index
@@ -346,7 +343,7 @@ class PartitionTable:
         except TidelogError as error:
             logger.error("partition %s is offline: %s", name, error.message)
             self._offline.add(name)
-            self.on_offline(topic.topic_id, index)
+            self._ports.on_offline(topic.topic_id, index)
             return
         self._limit_producers(log)
         replica = Replica(
@@ -357,12 +354,15 @@ class PartitionTable:
             self._logs.high_watermark(name),
             is_sure=self._logs.was_sure(name) and not log.damage,
         )
-        hosted = Hosted((topic.topic_id, index), log, replica, self._services, self._host)
+        hosted = Hosted(
+            (topic.topic_id, index), log, replica, self._services, self._host,
+            lambda offset: self._logs.lower_claims(name, offset),
+        )  # fmt: skip
         hosted.adopt(MODES[image.mode])
         self._host.add(hosted)
         hosted.throttled = throttled_followers(config.leader_replication_throttled_replicas, index)
-        hosted.before_cut = lambda offset: self._logs.lower_claims(name, offset)
-        mine = Partition(name, hosted, config, self._alone, self._role_changed, self._may_be_decided)
+        ports = self._ports
+        mine = Partition(name, hosted, config, ports.alone, self._role_changed, ports.may_be_decided)
         self._rows[topic.topic_id][index] = mine
         if log.damage:
             self._came_back_damaged(hosted, image)

@@ -17,6 +17,7 @@ from tidelog.broker.node.membership import Membership
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import Asked, NodeMessage
 from tidelog.broker.partitions.partition import Partition
+from tidelog.broker.partitions.table import Logs
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage
@@ -154,9 +155,6 @@ class _Membership(Membership):
 class _Elsewhere:
     """The metadata log belongs to the controllers."""
 
-    def __init__(self) -> None:
-        self.before_cut: Callable[[int], None] = lambda end_offset: None
-
 
 class _Metadata:
     """The node's knowledge of the cluster."""
@@ -192,7 +190,7 @@ class SmallNode(Node):
         return _Host(self.me, self.clock, self.mail, self._host_ports())
 
     def _open_metadata(
-        self, storage: Storage, log: Log, settings: MetadataSettings, chance: Callable[[], float]
+        self, storage: Storage, log: Log, settings: MetadataSettings, chance: Callable[[], float], logs: Logs
     ) -> MetadataQuorum:
         return cast(MetadataQuorum, _Metadata(self.disk.identity))
 
