@@ -37,7 +37,8 @@ from tidelog.types import NO_BROKER, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-PARTITIONS_PER_SLICE = 6  # about 5 ms of making files, or of checking them after a kill
+PARTITIONS_PER_SLICE = 16  # about 5 ms of creating files on an idle disk
+SLICE_MS_MAX = 4  # A slice ends with the partition that takes it beyond: file systems can be slow.
 
 Row = dict[int, Partition]
 
@@ -298,12 +299,15 @@ class PartitionTable:
     def _do_slice(self) -> None:
         self._next_slice_is_due = False
         self.slices += 1
+        until_ms = self._services.uptime_ms() + SLICE_MS_MAX
         for _ in range(PARTITIONS_PER_SLICE):
             if self._to_drop:
                 self._drop(*self._to_drop.popleft())
             elif self._to_open:
                 self._open_if_wanted(*self._to_open.popleft())
             else:
+                break
+            if self._services.uptime_ms() >= until_ms:
                 break
         if not self.is_settled:
             self._next_slice_is_due = True

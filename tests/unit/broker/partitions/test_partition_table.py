@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from fakes import ME, NOW_MS, FakeBroker, records, wanted
 
-from tidelog.broker.partitions.table import PARTITIONS_PER_SLICE
+from tidelog.broker.partitions.table import PARTITIONS_PER_SLICE, SLICE_MS_MAX
 from tidelog.controller.records import (
     BrokerConfigChanged,
     PartitionChanged,
@@ -175,6 +175,20 @@ class TestSlices:
         assert (len(broker.partitions), settled) == (self.count, ["all"])
         broker.partitions.when_settled(lambda: settled.append("at once"))
         assert settled == ["all", "at once"]
+
+    def test_a_slow_file_system_makes_shorter_slices(
+        self, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def make(path: str) -> None:
+            broker.services.clock_ms += SLICE_MS_MAX // 2
+            make_directory(path)
+
+        make_directory = broker.disk.make_directory
+        monkeypatch.setattr(broker.disk, "make_directory", make)
+        broker.submit(created(count=self.count))
+        assert len(broker.partitions) == 2
+        broker.services.settle()
+        assert len(broker.partitions) == self.count
 
     def test_deleted_before_all_were_opened(self, broker: FakeBroker) -> None:
         settled: list[str] = []
