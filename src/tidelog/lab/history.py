@@ -25,8 +25,8 @@ is complete only if everything was read to its end after the last write.
 
 A thread writes, so that measurements do not wait for the disk. It hands whole lines to the kernel at once: if
 the process is killed, the last line may be torn and the few pending events are lost; all before them are
-there. Memory is bounded: if the disk is slower than the events, adding one waits. None is ever dropped, because
-a dropped acknowledgement would hide a loss.
+there. Memory is bounded: if the disk is slower than the events, adding one waits. None is ever dropped,
+because a dropped acknowledgement would hide a loss.
 """
 
 import contextlib
