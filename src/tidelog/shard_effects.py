@@ -1,7 +1,7 @@
-"""What comes out of the state that a coordinator keeps in a log, of groups as of transactions: answers, and
-records to write. Each kind adds effects of its own.
+"""The effects of a coordinator's state machines, for groups and transactions: responses, and records to
+write. Each kind adds effects of its own.
 
-An answer that tells of a change goes out when its record is committed: it then comes out of ``Write.then``.
+The response to a change is sent when its record is committed: it comes out of ``Write.then``.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ KeyValue = tuple[bytes, bytes | None]
 NO_PRODUCER_ID = -1
 
 Waiter = Any
-"""Whoever waits for an answer. A shard only keeps it and hands it back."""
+"""Identifies a pending request. A shard only keeps it and returns it."""
 
 
 class Now(NamedTuple):
-    """A moment, on both clocks."""
+    """The current time, on both clocks."""
 
-    uptime_ms: int  # Only goes forward: for everything that waits or gives up.
-    wall_ms: int  # For what is written down, and outlives the process.
+    uptime_ms: int  # Monotonic: for all timeouts.
+    wall_ms: int  # For what is written, and outlives the process.
 
 
 class Answer(NamedTuple):
@@ -31,10 +31,10 @@ class Answer(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Append these records as one batch; ``then`` says what follows from it.
+    """Append these records as one batch; ``then`` says what follows.
 
-    ``then`` gets NONE once they are committed, else the error in a coordinator's words. Until then the
-    records do not count, and nobody has been told of them.
+    ``then`` gets NONE once they are committed, else the coordinator's error. Until then the records have no
+    effect, and no response mentions them.
     """
 
     records: Sequence[KeyValue]

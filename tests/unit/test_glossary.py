@@ -29,13 +29,16 @@ SHARED = {
 _PENDING = """
 broker/coordinators/shard.py:Machine
 broker/coordinators/shard.py:State
-broker/handlers/produce.py:Asker
 broker/metadata/voters.py:Wish
 broker/node/failed_logs.py:FailedLogs
 broker/node/failed_logs.py:Standing
 broker/node/kept_promises.py:Standing
 broker/node/membership.py:Membership
 broker/partitions/validation.py:Checked
+broker/producing/answers.py:ProduceAnswers
+broker/producing/answers.py:answers
+broker/producing/opening.py:Asker
+broker/producing/opening.py:Opening
 broker/quorum/voters.py:QuorumVoters
 broker/registry.py:Api
 broker/requests/committing.py:Wanted
@@ -50,6 +53,8 @@ controller/elections.py:elections
 controller/leadership.py:Place
 controller/standing.py:Standing
 controller/standing.py:standing
+controller/successions/mode_changes.py:Waiting
+controller/successions/steps.py:Vote
 controller/topics.py:TopicWish
 errors.py:OffsetOutOfRange
 groups/classic/leaving.py:Leaving
@@ -72,6 +77,7 @@ groups/records.py:GroupRecord
 groups/records.py:MemberRecord
 log/lookup.py:Seen
 log/lookup.py:Wanted
+log/opening.py:Opening
 log/producers.py:Producer
 log/scan.py:Place
 log/state.py:LogState

@@ -32,7 +32,7 @@ class ShardState:
         self.offsets = OffsetStore()
         self.deadlines = Deadlines()
         self.replayers: dict[int, Replay] = {}
-        """Whoever keeps other kinds of records in this log registers here what reads them, by kind."""
+        """Readers of other kinds of records in this log, by kind."""
         self._committing: Counter[str] = Counter()  # offset commits that are being written, by group
         self._unknown_kinds: set[int] = set()
 

@@ -1,7 +1,7 @@
 """What an experiment leaves behind: one event for each line of a file, as JSON.
 
-Owns the format of the lines and the writing of them. Whoever runs a load or a fault (the lab, a bench, a
-program of your own) adds events; ``tidelog pipeline indicators`` turns them into figures. One clock tells all
+Owns the format of the lines and the writing of them. Loads and faults (of the lab, a bench, a
+program of your own) add events; ``tidelog pipeline indicators`` turns them into figures. One clock tells all
 times of a run: :func:`now_us`.
 
 ============== ====== ==================================================================================
@@ -23,10 +23,10 @@ name           string of ``fault`` and ``healed``: what was done, such as ``kill
 A record is *lost* if it was acknowledged and never received; ``failed`` ones may turn up or not. So a history
 is complete only if everything was read to its end after the last write.
 
-A thread writes, so that whoever measures waits for no disk. It takes whole lines to the kernel at once: when
-the process is killed, the last line may be torn and the few events that still waited are gone, and all before
-them are there. Memory is bounded: when the disk is slower than the events come, adding one waits. None is
-ever dropped, because a dropped acknowledgement would hide a loss.
+A thread writes, so that measurements do not wait for the disk. It hands whole lines to the kernel at once: if
+the process is killed, the last line may be torn and the few pending events are lost; all before them are
+there. Memory is bounded: if the disk is slower than the events, adding one waits. None is ever dropped,
+because a dropped acknowledgement would hide a loss.
 """
 
 import contextlib
@@ -144,7 +144,7 @@ class HistoryWriter:
             raise OSError(f"The history {self.path} cannot be written: {self._failure}") from self._failure
 
     def _end_torn_line(self) -> None:
-        """Whoever wrote here before may have been killed: the first event must not go on in its last line."""
+        """The previous writer may have been killed: the first event must not continue its last line."""
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
             os.write(self._file, b"\n")
@@ -164,7 +164,7 @@ class HistoryWriter:
                 self._write(b"\n".join(lines) + b"\n")
 
     def _take(self) -> list[Event | None]:
-        """What waits, at least one. After a failure it goes on, so that nobody waits for room forever."""
+        """What waits, at least one. After a failure it continues, so that writers do not wait for room."""
         events = [self._waiting.get()]
         with contextlib.suppress(queue.Empty):
             while len(events) < LINES_PER_WRITE_MAX:

@@ -1,6 +1,6 @@
 """A steady trickle of numbered acks=all writes to every partition of a topic, and an account of it.
 
-Runs in a thread, beside whoever strikes the brokers meanwhile. Everything is librdkafka's default but what
+Runs in a thread, while faults are injected. Everything is librdkafka's default but what
 the caller asks for; ``linger.ms`` is, too, so that a write waits up to 5 ms for others.
 
 With a history every acknowledgement and failure becomes an event of it, and :meth:`SteadyLoad.read_back`, to

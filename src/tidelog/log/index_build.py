@@ -27,7 +27,7 @@ _TIME_ENTRY = Struct(">qI")
 
 def timestamp_of(header: BatchHeader) -> int:
     """The largest timestamp of a batch's records. One that compaction left empty still has a timestamp in its
-    header, but nobody finds a record by it."""
+    header, but it has no record to find."""
     return header.max_timestamp if header.count else NO_TIMESTAMP
 
 

@@ -188,7 +188,7 @@ class Shortening(Appending):
         """Take expired segments out of the log; the segments taken out.
 
         Works on a failed log, too: it may have failed because the disk is full. With ``defers``
-        it raises :class:`~tidelog.log.index_build.Unindexed` where nobody knows how old a large segment is.
+        it raises :class:`~tidelog.log.index_build.Unindexed` if the age of a large segment is unknown.
         """
         if self.closed:
             return []

@@ -71,7 +71,7 @@ class BatchHeader(NamedTuple):
     producer_id: int  # -1 without idempotence
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # of records; hides tuple.count(), which nobody needs here
+    count: int  # type: ignore[assignment]  # of records; hides tuple.count(), which is not needed
 
     @property
     def size(self) -> int:

@@ -1,22 +1,22 @@
-"""Somebody who looks after the cluster when the faults are over, and decides what the documentation leaves to
-an operator: nothing else, so that what a cluster should do by itself is still seen to be missing.
+"""An operator, active when the faults are over, who decides what the documentation leaves to one: nothing
+else, so that a cluster that should act by itself is still seen to fail.
 
 =================== ==========================================================================================
 mode                what is decided
 =================== ==========================================================================================
-``primary-backup``  a primary whose disk was replaced, where one copy was enough for an ok, shall lead with
-                    what the others have (``tidelog topic promote``); so shall one whose disk lied about
-                    syncs, when a backup has other records at the same offsets
-``isr``             nobody is whole, and the last one that was has a new disk, or damaged records: any replica
-                    shall lead (``tidelog topic elect --unclean``)
-``quorum``          a majority of the voters lost data: the longest log goes on (``tidelog topic recover``)
+``primary-backup``  a primary whose disk was replaced, where one copy was enough for an acknowledgement, leads
+                    with what the others have (``tidelog topic promote``); so does one whose disk lied about
+                    syncs, if a backup has other records at the same offsets
+``isr``             no replica is complete, and the last one that was has a new disk, or damaged records: any
+                    replica may lead (``tidelog topic elect --unclean``)
+``quorum``          a majority of the voters lost data: the longest log continues (``tidelog topic recover``)
 =================== ==========================================================================================
 
 In any mode, a transaction that hangs in a partition because records were given up is aborted there
 (:mod:`tidelog.sim.hanging`).
 
-Whether something is to be decided follows from what the checkers saw being lost, not from what the cluster
-takes for lost (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
+Whether a decision is due follows from the losses that the checkers saw, not from those that the cluster
+assumes (:meth:`~tidelog.sim.checkers.promises.promise.Promise.operator_decides`).
 """
 
 from tidelog.controller import leadership, reassignment
@@ -34,20 +34,20 @@ from tidelog.sim.hanging import Hanging
 
 LOOKS_MS = 1000.0
 PATIENCE = 4
-"""As often it is seen in the same state before it is decided: elections take their time."""
+"""How often the same state is seen before it is decided: elections take their time."""
 
 
 class Operator:
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._rules = Rulebook(cluster.config)
-        self._seen: dict[Key, int] = {}  # how often, without a break
+        self._seen: dict[Key, int] = {}  # how often in a row
         self._hanging: dict[Hanging, int] = {}  # the same
         self._client: Client | None = None  # once it is needed
         self.looks = False
 
     def start(self) -> None:
-        """Look now and then, to the end of the run."""
+        """Check now and then, to the end of the run."""
         self.looks = True
         self._cluster.world.after(LOOKS_MS, self._look)
 

@@ -62,9 +62,9 @@ class WirePeers:
         addresses_of: Callable[[int], Sequence[Address]] | None = None,
         on_foreign: Callable[[int], None] = ignore,
     ) -> None:
-        """``address_of``: where to try next; ``addresses_of``: all places where a node may be, for whoever
-        must be sure that it is nowhere; ``max_bytes``: of the largest batch there can be; ``on_foreign``:
-        told of nodes to which we are strangers.
+        """``address_of``: the next address to try; ``addresses_of``: all possible addresses of a node, to be
+        sure that it is nowhere; ``max_bytes``: of the largest possible batch; ``on_foreign``: called with
+        nodes that do not recognise our cluster.
         """
         self._me = me
         self._services = services

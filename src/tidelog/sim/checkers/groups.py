@@ -90,6 +90,4 @@ class GroupChecker:
         consumed = self._consumed.get(partition, set())
         missing = [entry.offset for entry in log if entry.offset not in consumed]
         if missing and not self.is_given_up():
-            raise Violation(
-                f"{self.name}: nobody ever consumed {missing[:5]} of {self.topic}-{partition}, and it went on"
-            )
+            raise Violation(f"{self.name}: {missing[:5]} of {self.topic}-{partition} were never consumed")

@@ -160,7 +160,7 @@ class PartitionHistory:
         if not self.shortened:
             raise Violation(
                 f"{self._name}: reader {session.reader} stands at {offset}, and the log begins at "
-                f"{start_offset}, though nobody had records deleted"
+                f"{start_offset}, though no records were deleted"
             )
         self.read_from = max(self.read_from, start_offset)
 

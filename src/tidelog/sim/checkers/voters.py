@@ -20,7 +20,7 @@ class VoterChecker:
     def committed(self, hosted: Hosted, end: int, name: str) -> None:
         """Everything before ``end`` in the replica's log is committed."""
         if not hosted.voter.watches_leader:
-            return  # Nobody votes.
+            return  # There are no voters.
         log = hosted.log
         start, began, known = self._seen.get(hosted.key, (0, 0, None))
         if end <= start:

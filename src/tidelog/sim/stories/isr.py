@@ -219,7 +219,7 @@ def all_lose_power() -> Story:
     acknowledged.
     """
     story = _all_lose_power(Story())
-    # How much a replica had synced by itself is chance; the newest record it had not.
+    # How much a replica had synced by itself is random; the newest record was not synced.
     expect("r3" in story.read(), False)
     return story
 

@@ -1,5 +1,5 @@
 """All faults are over, and enough replicas hold everything: the partition goes on by itself. Or it waits for
-an operator, as the documentation says, however often anybody restarts.
+an operator, as the documentation says, however often nodes restart.
 """
 
 from collections.abc import Callable

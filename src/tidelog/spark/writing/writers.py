@@ -196,7 +196,7 @@ def _decided_again(earlier: Decision | None, fresh: list[Participant], tasks: in
     """The earlier decision, with rewritten transactions in place of aborted ones."""
     if earlier is None or earlier.batch_id != batch_id:
         raise UnknownOutcome(
-            f"The decision about batch {batch_id} is gone: somebody else writes with this checkpoint."
+            f"The decision about batch {batch_id} is gone: another query writes with this checkpoint."
         )
     if fresh and earlier.tasks != tasks:
         raise UnknownOutcome(

@@ -49,7 +49,7 @@ def _kept(spec: GroupSpec, member_id: str, taken: set[_Slot]) -> list[_Slot]:
     return slots
 
 
-# -- everybody wants the same --------------------------------------------------------------------------------
+# -- the same subscriptions ----------------------------------------------------------------------------------
 
 
 def _alike(spec: GroupSpec) -> dict[str, list[_Slot]]:
@@ -82,7 +82,7 @@ def _alike(spec: GroupSpec) -> dict[str, list[_Slot]]:
     return owned
 
 
-# -- everybody wants something else --------------------------------------------------------------------------
+# -- different subscriptions ---------------------------------------------------------------------------------
 
 
 class _Pass(NamedTuple):

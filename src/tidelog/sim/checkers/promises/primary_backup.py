@@ -98,7 +98,7 @@ class PrimaryBackupPromise(Promise):
     def decided(self, place: Place, before: PartitionImage) -> None:
         partition = place.partition
         if partition.leader >= 0 and partition.leader not in _primaries(partition):
-            raise Violation(f"{place.name}: somebody else than the primary leads: {partition}")
+            raise Violation(f"{place.name}: a replica other than the primary leads: {partition}")
         if not set(partition.in_sync) <= set(partition.replicas):
             raise Violation(f"{place.name}: a member that is no replica: {partition}")
         if partition.unclean_epoch > before.unclean_epoch and not stays_decided(before, partition):
@@ -109,7 +109,7 @@ class PrimaryBackupPromise(Promise):
 
     def _forced(self, place: Place) -> None:
         if place.key not in self._around.may_be_forced:
-            raise Violation(f"{place.name}: forced, and nobody asked for it: {place.partition}")
+            raise Violation(f"{place.name}: forced without an operator's request: {place.partition}")
         self._around.may_be_forced.discard(place.key)
         floor = self.kept_by(place.key, place.partition.leader)
         self._around.note(f"{place.name}: forced, from {floor} on all is given up")

@@ -104,7 +104,9 @@ class QuorumPromise(Promise):
         self._voters(place)
         if partition.unclean_epoch > before.unclean_epoch:
             if place.key not in self._around.may_be_forced:
-                raise Violation(f"{place.name}: nobody has asked to go on without a majority: {partition}")
+                raise Violation(
+                    f"{place.name}: goes on without a majority and without an operator's request: {partition}"
+                )
             floor = self.kept_by(place.key, partition.leader)
             self._around.note(f"{place.name}: by force, from {floor} on all is given up")
             self._around.forgive(place, floor)

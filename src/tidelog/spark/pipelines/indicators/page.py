@@ -146,7 +146,7 @@ def notes(report: IndicatorsReport) -> list[str]:
     found = []
     if report.torn_lines:
         found.append(
-            f"{_counted(report.torn_lines, 'torn line')} left out: whoever wrote the history was killed, and "
+            f"{_counted(report.torn_lines, 'torn line')} left out: the writer of the history was killed, and "
             f"the events of its last moments are missing."
         )
     for one in report.runs:
