@@ -1,6 +1,6 @@
 """Rules between rules: each mutation takes one of them out, and a story notices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -15,6 +15,8 @@ from tidelog.log import checkpoints
 from tidelog.log.epochs import EpochCache
 from tidelog.replication import ballot_book
 from tidelog.replication.ballot_book import BallotBook
+from tidelog.replication.fetching import FetchLoop
+from tidelog.replication.messages import NO_OTHERS, PartitionKey
 from tidelog.replication.restoring import Restoring
 from tidelog.sim.checkers import Violation
 from tidelog.sim.stories import seams_two
@@ -84,12 +86,22 @@ def believe_every_topic_id(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(checkpoints, "decode_topic_id", decode)
 
 
+def fetch_under_one_id(patch: pytest.MonkeyPatch) -> None:
+    """A broker names one id for all partitions that it fetches from a leader."""
+
+    def name(self: FetchLoop) -> tuple[UUID | None, Mapping[PartitionKey, UUID]]:
+        return next((hosted.voter.directory for hosted in self._electing), None), NO_OTHERS
+
+    patch.setattr(FetchLoop, "_name_directories", name)
+
+
 class Mutation(NamedTuple):
     patch: Patch
     story: Callable[[], object]
 
 
 MUTATIONS = (
+    Mutation(fetch_under_one_id, seams_two.voter_with_two_ids),
     Mutation(take_the_name_of_the_metadata, seams_two.voter_with_a_damaged_metadata_log),
     Mutation(believe_every_history, seams_two.wrong_epoch_in_the_history),
     Mutation(judge_who_leads, seams_two.last_member_is_offline),

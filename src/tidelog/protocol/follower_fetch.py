@@ -76,6 +76,7 @@ class Ask(NamedTuple):
     max_bytes: int
     directory: UUID | None = None
     heard: int = -1  # the newest generation whose response the sender has; 0: none; -1: unknown
+    others: Sequence[tuple[Key, UUID]] = ()  # partitions where the directory id is another one
 
 
 class Asker(NamedTuple):
@@ -97,6 +98,8 @@ _ITEM_MARK = b"\x01\x01\x08"  # one field; tag 1, 8 bytes
 _ENDING = Struct(">2siqx2sqq16s")  # the last two tagged fields: the replica, and ours
 _REPLICA_MARK = b"\x01\x0d"  # tag 1, 13 bytes
 _OUR_MARK = bytes((_OUR_TAG, 32))
+_OTHERS_TAG = 99  # Before these two, and rarely: partitions with another directory.
+_OTHER = Struct(">16si16s")  # topic id, partition, directory
 _REPLICA = Struct(">iq")
 _OURS = Struct(">qq16s")
 _NO_DIRECTORY = bytes(16)
@@ -140,13 +143,22 @@ def encode_ask(
         out += b"".join(packed)
         out += b"\x00"
     _encode_forgotten(out, list(forgotten))
-    out += asker.cluster
+    out += _with_others(asker.cluster, ask.others) if ask.others else asker.cluster
     directory = _NO_DIRECTORY if ask.directory is None else ask.directory.bytes
     out += _ENDING.pack(
         _REPLICA_MARK, ask.sender, ask.broker_epoch, _OUR_MARK, ask.generation, ask.since, directory
     )
     INT32.pack_into(out, 0, len(out) - 4)
     return out
+
+
+def _with_others(cluster: bytes, others: Sequence[tuple[Key, UUID]]) -> bytes:
+    """One tagged field more than usual."""
+    packed = b"".join(
+        _OTHER.pack(topic_id.bytes, partition, directory.bytes) for (topic_id, partition), directory in others
+    )
+    head = bytes((cluster[0], cluster[1] + 1)) + cluster[2:]
+    return head + write_uvarint(_OTHERS_TAG) + write_uvarint(len(packed)) + packed
 
 
 def _pack_heard(ask: Ask) -> int:
@@ -218,8 +230,16 @@ def _decode_ask(
     directory = None if raw == _NO_DIRECTORY else _uuid(raw)
     cluster_id = read_string(tags[0], 0, True)[0] if 0 in tags else None
     heard = _unpack_heard(generation, behind if _OUR_TAG in tags else _NOT_TOLD)
-    ask = Ask(sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory, heard)
+    others = _decode_others(tags[_OTHERS_TAG]) if _OTHERS_TAG in tags else ()
+    ask = Ask(sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory, heard, others)
     return ask, items, forgotten, cluster_id
+
+
+def _decode_others(packed: memoryview) -> Sequence[tuple[Key, UUID]]:
+    return [
+        ((_uuid(topic_id), partition), _uuid(directory))
+        for topic_id, partition, directory in _OTHER.iter_unpack(packed)
+    ]
 
 
 def _decode_items(

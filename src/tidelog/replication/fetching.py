@@ -11,13 +11,22 @@ any more, but tells how much patience the next ones need.
 """
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from tidelog.errors import ErrorCode, InvariantViolation, TidelogError
 from tidelog.replication.election import NEVER_MS
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem, FetchPart, PartitionKey, Peers
+from tidelog.replication.messages import (
+    NO_OTHERS,
+    FetchAsk,
+    FetchGot,
+    FetchItem,
+    FetchPart,
+    PartitionKey,
+    Peers,
+)  # fmt: skip
 from tidelog.replication.replica import Role
 from tidelog.services import Services
 
@@ -57,6 +66,7 @@ class FetchLoop:
         self._partitions: dict[PartitionKey, Hosted] = {}
         # Below by replica and not by key, which is slow to hash.
         self._electing: dict[Hosted, None] = {}  # those of them whose replicas vote
+        self._directories: tuple[UUID | None, Mapping[PartitionKey, UUID]] | None = None  # their voters' ids
         self._ready: dict[Hosted, None] = {}  # go into the next ask
         self._asked: dict[Hosted, int] = {}  # generation of the item that is not answered yet
         self._resting: dict[Hosted, int] = {}  # after an error: until when
@@ -87,8 +97,9 @@ class FetchLoop:
         if hosted in self._asked or hosted in self._resting:
             return
         self._partitions[hosted.key] = hosted
-        if hosted.voter.watches_leader:
+        if hosted.voter.watches_leader and hosted not in self._electing:
             self._electing[hosted] = None
+            self._directories = None
         self._ready[hosted] = None
         self._soon()
 
@@ -97,7 +108,9 @@ class FetchLoop:
         if self._partitions.get(hosted.key) is not hosted:
             return
         del self._partitions[hosted.key]
-        self._electing.pop(hosted, None)
+        if hosted in self._electing:
+            del self._electing[hosted]
+            self._directories = None
         self._heard_at.pop(hosted, None)
         self._ready.pop(hosted, None)
         self._resting.pop(hosted, None)
@@ -187,19 +200,22 @@ class FetchLoop:
         # Where an answer is missing, the next one comes at once: is there anybody?
         wait_ms = 0 if self._missed else MAX_WAIT_MS
         self._missed = False
+        directory, others = self._directories or self._name_directories()
         ask = FetchAsk(
             self._me, self._broker_epoch(), generation, self._since, items, forgotten, wait_ms,
-            self._max_bytes, self._directory(), max(self._heard_generation, 0),
+            self._max_bytes, directory, max(self._heard_generation, 0), others,
         )  # fmt: skip
         self._since = generation
         self._peers.send(self._leader, ask)
 
-    def _directory(self) -> UUID | None:
-        """Our disk, where that matters."""
-        for hosted in self._electing:
-            if hosted.voter.directory is not None:
-                return hosted.voter.directory
-        return None
+    def _name_directories(self) -> tuple[UUID | None, Mapping[PartitionKey, UUID]]:
+        """Under which id this broker votes on most partitions, and on which under another one."""
+        ids = {hosted.key: hosted.voter.directory for hosted in self._electing}
+        told = {key: directory for key, directory in ids.items() if directory is not None}
+        usual, _ = Counter(told.values()).most_common(1)[0] if told else (None, 0)
+        others = {key: directory for key, directory in told.items() if directory != usual}
+        self._directories = usual, others or NO_OTHERS
+        return self._directories
 
     def answered(self, got: FetchGot, now_ms: int) -> None:
         if got.error is not ErrorCode.NONE:

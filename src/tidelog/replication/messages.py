@@ -3,7 +3,8 @@ lost, doubled or late. On the wire they are Kafka's own requests (Fetch, Vote, B
 EndQuorumEpoch, FetchSnapshot); a simulated network carries them as they are.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -14,6 +15,9 @@ from tidelog.types import SnapshotId
 
 PartitionKey = Hashable
 """Names a partition for good: topic id and number."""
+
+
+NO_OTHERS: Mapping[PartitionKey, UUID] = MappingProxyType({})
 
 
 class FetchItem(NamedTuple):
@@ -46,6 +50,12 @@ class FetchAsk(NamedTuple):
     # Of the newest answer that the sender had when it asked: who still follows then did so when that was
     # given. 0: none; -1: not told (by brokers of an earlier version).
     heard: int = -1
+    # Partitions on which the sender votes under another id: a controller whose metadata log was damaged has a
+    # new one there, and keeps its old one for all other partitions.
+    other_directories: Mapping[PartitionKey, UUID] = NO_OTHERS
+
+    def directory_for(self, key: PartitionKey) -> UUID | None:
+        return self.other_directories.get(key, self.directory)
 
 
 class Readable(Protocol):

@@ -19,6 +19,7 @@ from tidelog.replication.attachments.voter import Elected
 from tidelog.replication.election import NEVER_MS
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
+    NO_OTHERS,
     FetchAsk,
     FetchGot,
     FetchItem,
@@ -42,7 +43,7 @@ class Standing:
 
     __slots__ = (
         "answered", "confirmed_ms", "deadline_ms", "directory", "generation", "heard_ms", "items",
-        "max_bytes", "news", "parked", "scheduled", "sender",
+        "max_bytes", "news", "other_directories", "parked", "scheduled", "sender",
     )  # fmt: skip
 
     def __init__(self, sender: int) -> None:
@@ -56,11 +57,16 @@ class Standing:
         self.deadline_ms = 0
         self.heard_ms = 0  # when the newest ask came
         self.directory: UUID | None = None  # and from which disk
+        self.other_directories = NO_OTHERS  # Where it votes under another id.
         self.scheduled = False
         # When answers were given of which the follower has not said yet that it has them, by generation; and
         # when the newest was given of which it has.
         self.answered: dict[int, int] = {}
         self.confirmed_ms = NEVER_MS
+
+    def directory_for(self, hosted: Hosted) -> UUID | None:
+        others = self.other_directories
+        return self.directory if others is NO_OTHERS else others.get(hosted.key, self.directory)
 
 
 class Serving:
@@ -117,7 +123,7 @@ class Serving:
         standing.parked = True
         standing.deadline_ms = now_ms + (ask.max_wait_ms if now_ms >= self._hurry_until_ms else 0)
         standing.heard_ms = now_ms
-        standing.directory = ask.directory
+        standing.directory, standing.other_directories = ask.directory, ask.other_directories
         for key in ask.forgotten:
             forgotten = self._hosted.get(key)
             if forgotten is not None:
@@ -158,7 +164,8 @@ class Serving:
 
     def _is_voter(self, standing: Standing, hosted: Hosted) -> bool:
         """Whether this is a voter that follows here."""
-        return hosted in standing.items and hosted.voter.counts(standing.sender, standing.directory)
+        directory = standing.directory_for(hosted)
+        return hosted in standing.items and hosted.voter.counts(standing.sender, directory)
 
     def _confirm(self, standing: Standing, generation: int) -> None:
         standing.confirmed_ms = max(standing.confirmed_ms, standing.answered[generation])
@@ -198,7 +205,8 @@ class Serving:
     def _acknowledged(self, hosted: Hosted, item: FetchItem, ask: FetchAsk, now_ms: int) -> FetchPart | None:
         """Count one item; what it is refused with, if it is."""
         voter = hosted.voter
-        follower = voter.counted(ask.sender, ask.directory, now_ms)
+        directory = ask.directory if ask.other_directories is NO_OTHERS else ask.directory_for(hosted.key)
+        follower = voter.counted(ask.sender, directory, now_ms)
         # What a follower of an earlier epoch knows was confirmed before we began to lead. What we have
         # written since does not make up for it.
         is_old = item.last_epoch < hosted.replica.epoch
@@ -216,7 +224,7 @@ class Serving:
         if answer.error is not ErrorCode.NONE or answer.diverging is not None:
             return _refusal(hosted, item, answer.error, answer.diverging)
         if voter.notes_fetches or follower == NO_BROKER:
-            voter.note_fetch(ask.sender, ask.directory, item.offset, now_ms)
+            voter.note_fetch(ask.sender, directory, item.offset, now_ms)
         return None
 
     def refresh(self, hosted: Hosted, voter: Elected) -> None:
@@ -225,7 +233,7 @@ class Serving:
         """
         for follower, standing in self._standing.items():
             if hosted in standing.items:
-                voter.counted(follower, standing.directory, standing.heard_ms)
+                voter.counted(follower, standing.directory_for(hosted), standing.heard_ms)
 
     def note_alive(self, hosted: Hosted) -> None:
         """The same for everybody who fetches a log whose voters may change. Who had everything before they
@@ -236,10 +244,11 @@ class Serving:
             item = standing.items.get(hosted)
             if item is None:
                 continue
+            directory = standing.directory_for(hosted)
             if item.epoch == hosted.replica.epoch:
-                hosted.voter.note_fetch(follower, standing.directory, item.offset, standing.heard_ms)
+                hosted.voter.note_fetch(follower, directory, item.offset, standing.heard_ms)
             else:
-                hosted.voter.note_alive(follower, standing.directory, standing.heard_ms)
+                hosted.voter.note_alive(follower, directory, standing.heard_ms)
 
     def ask_snapshot(self, ask: SnapshotAsk) -> None:
         hosted = self._hosted.get(ask.key)

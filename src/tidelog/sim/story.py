@@ -45,9 +45,10 @@ class Sent:
 
 class Story(Telling):
     settings: Mapping[str, object] = {}  # of all brokers
+    controllers = len(CONTROLLERS)  # beside the brokers; 0: the brokers are the controllers
 
     def __init__(self, brokers: int = 3, seed: int = 1, **configs: str) -> None:
-        self.cluster = SimCluster(seed, brokers, len(CONTROLLERS), self.settings)
+        self.cluster = SimCluster(seed, brokers, self.controllers, self.settings)
         super().__init__(self.cluster.world, self.cluster.network, self.cluster.machines)
         self.client = self.cluster.client()
         self._records = 0
@@ -66,8 +67,11 @@ class Story(Telling):
         if leader < 0 or active is None:
             raise StoryFailed("the cluster does not begin")
         brokers = [leader, *(node for node in hosts if node != leader)]
-        voters = [active.node_id, *(node for node in self.cluster.voters if node != active.node_id)]
-        self.begin(dict(zip(brokers, BROKERS, strict=False)) | dict(zip(voters, CONTROLLERS, strict=True)))
+        names = dict(zip(brokers, BROKERS, strict=False))
+        if self.controllers:
+            voters = [active.node_id, *(node for node in self.cluster.voters if node != active.node_id)]
+            names |= dict(zip(voters, CONTROLLERS, strict=True))
+        self.begin(names)
 
     # --- looking --------------------------------------------------------------------------------------------
 

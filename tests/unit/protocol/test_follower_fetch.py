@@ -61,12 +61,19 @@ class Part(NamedTuple):
 
 
 ITEMS = st.lists(st.builds(Item, KEYS, INT32, INT64, INT32, INT64, INT64))
-ASKS = st.builds(
-    Ask, INT32, INT64, INT64, INT64, st.integers(0, 10_000), st.integers(0, 1 << 30), DIRECTORIES
-).flatmap(
-    lambda ask: (
-        st.sampled_from([-1, 0]) | st.integers(1, 1000).map(lambda behind: max(ask.generation - behind, 0))
-    ).map(lambda heard: ask._replace(heard=heard))
+ASKS = (
+    st.builds(Ask, INT32, INT64, INT64, INT64, st.integers(0, 10_000), st.integers(0, 1 << 30), DIRECTORIES)
+    .flatmap(
+        lambda ask: (
+            st.sampled_from([-1, 0])
+            | st.integers(1, 1000).map(lambda behind: max(ask.generation - behind, 0))
+        ).map(lambda heard: ask._replace(heard=heard))
+    )
+    .flatmap(
+        lambda ask: st.lists(st.tuples(KEYS, st.uuids()), max_size=2).map(
+            lambda others: ask._replace(others=others or ())
+        )
+    )
 )
 PARTS = st.lists(
     st.builds(
@@ -207,7 +214,8 @@ class TestAsks:
             },
         )
         found = follower_fetch.decode_ask(memoryview(body), 0, Item)
-        assert found == (ask._replace(generation=0, since=0, directory=None, heard=-1), items, [], None)
+        without_ours = ask._replace(generation=0, since=0, directory=None, heard=-1, others=())
+        assert found == (without_ours, items, [], None)
 
     def test_an_unknown_watermark_is_told_as_such(self) -> None:
         body = request_body(

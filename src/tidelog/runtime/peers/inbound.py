@@ -16,7 +16,15 @@ from tidelog.log.storage import Region
 from tidelog.protocol import follower_fetch, messages, requests
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.wire import Malformed
-from tidelog.replication.messages import FetchAsk, FetchGot, FetchItem, FetchPart, PartitionKey, Readable
+from tidelog.replication.messages import (
+    NO_OTHERS,
+    FetchAsk,
+    FetchGot,
+    FetchItem,
+    FetchPart,
+    PartitionKey,
+    Readable,
+)
 from tidelog.runtime.peers.exchange import Exchange
 from tidelog.runtime.peers.exchanges import BY_API, exchange_of
 from tidelog.runtime.peers.presence import Presence
@@ -79,13 +87,13 @@ class Inbound:
             )
             reply(cast(list[Part | bytes], refusal))
             return None
-        sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory, heard = head
+        sender, broker_epoch, generation, since, max_wait_ms, max_bytes, directory, heard, others = head
         waiting = WaitingFetch(self, sender, generation, context.correlation_id, reply)
         previous = self._newest.get(sender)
         self._fetches[sender, generation] = self._newest[sender] = waiting
         ask = FetchAsk(
             sender, broker_epoch, generation, since, items, cast(list[PartitionKey], forgotten), max_wait_ms,
-            max_bytes, directory, heard,
+            max_bytes, directory, heard, dict(others) if others else NO_OTHERS,
         )  # fmt: skip
         try:
             self.receive(ask)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, cast
+from uuid import UUID
 
 from tidelog.broker.node.ports import Asked, NodeMessage
 from tidelog.errors import ErrorCode
@@ -168,7 +169,7 @@ class WirePeers:
             correlation_id,
             follower_fetch.Ask(
                 ask.sender, ask.broker_epoch, ask.generation, ask.since, ask.max_wait_ms, ask.max_bytes,
-                ask.directory, ask.heard,
+                ask.directory, ask.heard, cast("list[tuple[Key, UUID]]", list(ask.other_directories.items())),
             ),
             cast("list[follower_fetch.Item]", ask.items),
             cast("list[Key]", ask.forgotten),

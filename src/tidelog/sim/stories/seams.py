@@ -19,8 +19,8 @@ Word = tuple[int, int, Any]
 class SeamStory(DurabilityStory, Memory):
     """Settings that change, logs that lose records, and moves."""
 
-    def __init__(self, brokers: int = 3, **configs: str) -> None:
-        Story.__init__(self, brokers, 1, **configs)
+    def __init__(self, brokers: int = 3, seed: int = 1, **configs: str) -> None:
+        Story.__init__(self, brokers, seed, **configs)
 
     def repair(self, letter: str, record: int) -> None:
         """Damage is found in the newest records, and they are truncated."""

@@ -99,6 +99,44 @@ def voter_with_a_damaged_metadata_log() -> DiskStory:
     return story
 
 
+class CombinedStory(DiskStory):
+    """The brokers are the controllers."""
+
+    controllers = 0
+
+    @property
+    def active(self) -> str:
+        """The active controller."""
+        active = self.cluster.active()
+        return "" if active is None else self._list([active.node_id])
+
+
+def voter_with_two_ids() -> CombinedStory:
+    """A broker's metadata log is damaged, so it has a new id as a controller. Later its replica loses records
+    and is readmitted: under the id with which it votes on partitions. It votes when the leader is killed.
+    """
+    story = CombinedStory(seed=3, replication_mode=QUORUM)
+    expect(story.active, "A")  # So that B fetches metadata and records from one broker.
+    expect(story.write(), ErrorCode.NONE)
+    story.run(500)
+    story.kill("B")
+    story.flip_in_metadata("B")
+    story.start("B")
+    story.until(lambda: "B" in story.in_sync(), "the return of B")
+    story.run(1000)
+    story.drop("B", 1)
+    story.until(lambda: "B" not in story.in_sync(), "the number of the loss")
+    story.await_return("B")
+    story.run(1000)
+    expect(story.write(), ErrorCode.NONE)
+    story.kill("A")
+    expect(story.write(at=story.await_leader()), ErrorCode.NONE)
+    story.start("A")
+    story.await_return("A")
+    expect(story.read(at=story.elected()), ["r1", "r2", "r3"])
+    return story
+
+
 def wrong_epoch_in_the_history() -> DiskStory:
     """A voter stops cleanly, and one bit of its leader epoch history is wrong at the next start: its records
     would have the latest epoch. It lacks committed records, and is not elected when the leader is killed.
@@ -274,6 +312,7 @@ def _is_damage(message: Any) -> bool:
 
 STORIES: list[Callable[[], DiskStory]] = [
     voter_with_a_damaged_metadata_log,
+    voter_with_two_ids,
     wrong_epoch_in_the_history,
     last_member_is_offline,
     source_of_the_last_member_is_lost,
