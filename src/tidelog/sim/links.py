@@ -20,12 +20,14 @@ class LinkAsk(NamedTuple):
     number: int
     api_key: int
     body: Fields
+    process: object = None  # of the sender
 
 
 class LinkGot(NamedTuple):
     sender: int
     number: int
     answer: Any  # the entity, or a TidelogError
+    process: object = None  # that asked: the connection of an earlier one is closed
 
 
 class Send(Protocol):
@@ -50,18 +52,20 @@ class SimLinks(LocalLinks):
         self._number += 1
         number = self._number
         self._waiting[number] = broker_id, done
-        self._send(broker_id, LinkAsk(self._me, number, api_key, body), in_order=True)
+        self._send(broker_id, LinkAsk(self._me, number, api_key, body, self), in_order=True)
         self._services.later(TIMEOUT_MS, lambda: self._fail(number, ErrorCode.REQUEST_TIMED_OUT))
 
     def asked(self, ask: LinkAsk) -> None:
         """A request of another broker."""
 
         def done(answer: Any) -> None:
-            self._send(ask.sender, LinkGot(self._me, ask.number, answer), in_order=True)
+            self._send(ask.sender, LinkGot(self._me, ask.number, answer, ask.process), in_order=True)
 
         super().request(self._me, ask.api_key, ask.body, done)
 
     def answered(self, got: LinkGot) -> None:
+        if got.process is not self:
+            return  # Its number may be that of another question by now.
         waiting = self._waiting.pop(got.number, None)
         if waiting is not None:
             waiting[1](got.answer)
