@@ -70,15 +70,18 @@ def believe_the_first_answer(patch: pytest.MonkeyPatch) -> None:
         if answer.sender not in self._tails:
             original(self, answer)
 
-    def diverged(self: Restoring, diverging: tuple[int, int]) -> None:
+    def diverged(self: Restoring, diverging: tuple[int, int]) -> bool:
         self._doubted.update(self._tails)
-        parted(self, diverging)
+        return parted(self, diverging)
 
-    def renewed(self: Restoring, mandate: Mandate) -> None:
+    def renewed(self: Restoring, mandate: Mandate) -> bool:
+        if mandate.epoch != self.mandate.epoch:
+            return False
         self.mandate = mandate
         self._look()
+        return True
 
-    patch.setattr(Restoring, "restarted", lambda self, broker: None)
+    patch.setattr(Restoring, "follower_restarted", lambda self, broker, now_ms: None)
     patch.setattr(Restoring, "got", got)
     patch.setattr(Restoring, "diverged", diverged)
     patch.setattr(Restoring, "renewed", renewed)

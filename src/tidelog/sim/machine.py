@@ -145,7 +145,9 @@ class Machine:
             self._promised = {
                 key: min(offset, hosted[key].log.end_offset)  # It may have been told to truncate since.
                 for key, offset in self._promised.items()
-                if key in hosted
+                # What its leader has deleted since, it need not hold: it has begun anew behind it, and its
+                # next fetch will promise that.
+                if key in hosted and hosted[key].log.start_offset <= offset
             }
             self.dying()
             services.die()

@@ -6,6 +6,7 @@ A story is a function that tells one: its docstring is the title, its module the
 from collections.abc import Callable, Sequence
 
 from tidelog.sim.stories import (
+    begun_anew,
     changes,
     controllers,
     damage,
@@ -51,6 +52,7 @@ STORIES: dict[str, Told] = (
     | _named("primary_backup", (*primary_backup_async.STORIES, *primary_backup.STORIES))
     | _named("controllers", controllers.STORIES)
     | _named("quorum", (*quorum_topics.STORIES, *quorum_memory.STORIES))
+    | _named("begun_anew", begun_anew.STORIES)
     | _named("change", changes.STORIES)
     | _named("damage", (*damage.STORIES, *damaged_cuts.STORIES))
     | _named("deceived", deceived.STORIES)

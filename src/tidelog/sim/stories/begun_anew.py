@@ -1,0 +1,36 @@
+"""A follower whose leader has deleted everything that it holds, and that begins anew behind it."""
+
+from tidelog.errors import ErrorCode
+from tidelog.sim.stories.durability import DurabilityStory
+from tidelog.sim.stories.operations import delete_records
+from tidelog.sim.story import Story
+from tidelog.sim.telling import expect
+
+
+def power_lost_in_between() -> Story:
+    """A follower is away while its leader deletes all that the follower holds. It comes back, drops its log
+    newest segment first, and loses power before the new beginning is synced: a part of the old log is left.
+    All of that was deleted, so nothing is missing, and it begins anew once more.
+    """
+    story = DurabilityStory(segment_bytes="160", flush_messages="1")
+    for _ in range(6):
+        expect(story.write(), ErrorCode.NONE)
+    story.run(3500)
+    story.kill("C")
+    story.until(lambda: story.in_sync() == "AB", "the departure of C")
+    expect(story.write(), ErrorCode.NONE)
+    expect(delete_records(story, 7), ErrorCode.NONE)
+    story.slow_disk("C")
+    story.start("C")
+    story.until(lambda: story.has_opened("C"), "the log of C")
+    story.until(lambda: story.hosted("C").log.start_offset == 7, "that C begins anew")
+    story.tell("C loses power, and keeps half of what it has changed")
+    story.machine("C").lose_power(lambda _, unsynced: unsynced // 2)
+    story.repair_disk("C")
+    story.start("C")
+    story.until(story.all_in_sync, "the return of C")
+    expect(story.write(), ErrorCode.NONE)
+    return story.end()
+
+
+STORIES = (power_lost_in_between,)
