@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 class NoRestorer(Attachment):
     """Nothing is gathered here."""
 
+    __slots__ = ()
+
     slot: ClassVar[str] = "restorer"
     gathers: ClassVar[bool] = False  # Whether this replica is about to lead, and may lack something.
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 class NoSeal(Attachment):
     """It need not do anything: others know who holds what."""
 
+    __slots__ = ()
+
     slot: ClassVar[str] = "seal"
     since_epoch: int = 0  # the leader epoch with which the partition began to be replicated in this mode
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 class NoSnapshots(Attachment):
     """What is before the log's start is gone."""
 
+    __slots__ = ()
+
     slot: ClassVar[str] = "snapshots"
     stand_for_start: ClassVar[bool] = False  # Whether there is one for what came before the log's start.
 

@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 class NoVoters(Attachment):
     """No log but one whose replicas vote has sets of voters."""
 
+    __slots__ = ()
+
     slot: ClassVar[str] = "voters"
 
 

@@ -24,6 +24,7 @@ import msgspec
 
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.errors import TidelogError
+from tidelog.replication.attachments.attachment import Attachment
 from tidelog.replication.policies import BY_NAME
 from tidelog.replication.view import Wait, Yes
 
@@ -48,6 +49,8 @@ _UNTOLD = frozenset(
         "clock_ms", "version", "me", "_me", "services", "_services", "_peers", "_chance", "_storage",
         "listener", "_host", "host", "mail", "ports", "_ports", "_cluster", "timing", "throttle", "syncer",
         "directory", "_directory", "_path", "_write", "_size",
+        # Made from the slots of a driver.
+        "attached", "_on_arriving", "_on_arrived", "_on_appended", "_on_taken",
     }
 )  # fmt: skip
 
@@ -61,6 +64,12 @@ def _slots_of(of: type) -> tuple[str, ...]:
         names = [name for base in of.__mro__ for name in getattr(base, "__slots__", ())]
         known = _slots[of] = tuple(name for name in names if name not in ("__dict__", "__weakref__"))
     return known
+
+
+def _is_fieldless(of: type) -> bool:
+    """Whether its objects have nothing that could change: null objects."""
+    has_dict = any("__dict__" in vars(base) for base in of.__mro__)
+    return not has_dict and not _slots_of(of) and issubclass(of, Attachment)
 
 
 # --- copies -------------------------------------------------------------------------------------------------
@@ -199,6 +208,9 @@ def _way_for(of: type) -> _Way:
         return Copier._atom
     if issubclass(of, tuple):
         return Copier._tuple
+    if _is_fieldless(of):
+        _ATOMS.add(of)
+        return Copier._atom
     return Copier._object
 
 
@@ -290,6 +302,9 @@ class _Walk:
 
     def _nothing(self, value: Any) -> None: ...
 
+    def _kind(self, value: Any) -> None:
+        self.row.append(type(value).__name__)
+
     def _own(self, value: Any) -> None:
         self.row.append(value.fingerprint())
 
@@ -339,6 +354,8 @@ _insides: dict[type, _Inside] = {
 def _inside_for(of: type) -> _Inside:
     if issubclass(of, msgspec.Struct):
         return _Walk._struct
+    if _is_fieldless(of):
+        return _Walk._kind
     if of in _ATOMS or issubclass(of, _NEVER_CHANGE):
         return _Walk._same
     return _Walk._own if hasattr(of, "fingerprint") else _Walk._object

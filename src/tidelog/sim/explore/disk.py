@@ -108,6 +108,9 @@ class SmallLog:
     def _last_epoch(self) -> int:
         return self.epochs.epoch_at(self.end_offset - 1)
 
+    def whole_to(self, offset: int) -> int:
+        return offset
+
     def truncate_to(self, end_offset: int) -> None:
         self.rows = self.rows[:end_offset]
         self.epochs.truncate_from(end_offset)
