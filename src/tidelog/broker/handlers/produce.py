@@ -253,7 +253,7 @@ class ProduceHandler:
                 in_transaction=in_transaction,
             )
         except TidelogError as refusal:
-            self._broker.partitions.refused(partition, refusal, context.peer)
+            self._broker.partitions.refusals.note(partition.name, refusal, context.peer)
             return (
                 partition,
                 None,
