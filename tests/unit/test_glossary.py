@@ -35,7 +35,7 @@ broker/node/failed_logs.py:Standing
 broker/node/kept_promises.py:Standing
 broker/node/membership.py:Membership
 broker/partitions/validation.py:Checked
-broker/producing/answers.py:ProduceAnswers
+broker/producing/answers.py:ProduceResponses
 broker/producing/answers.py:answers
 broker/producing/opening.py:Asker
 broker/producing/opening.py:Opening

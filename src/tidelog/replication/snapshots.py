@@ -17,7 +17,7 @@ from tidelog.log.storage import Buffer
 from tidelog.replication.attachments.snapshots import NoSnapshots
 from tidelog.replication.messages import PartitionKey, Peers, SnapshotAsk, SnapshotGot
 from tidelog.replication.replica import Role
-from tidelog.services import Services
+from tidelog.services import Services, ignore
 from tidelog.types import SnapshotId
 
 if TYPE_CHECKING:
@@ -55,19 +55,25 @@ class Shelf(Protocol):
     def receive(self, snapshot: SnapshotId) -> Piecewise: ...
 
 
+Received = Callable[[SnapshotId, Any], None]
+"""Hears of a snapshot, and what is in it."""
+
+
 class Snapshots(NoSnapshots):
     """The snapshots of one replica."""
 
     stand_for_start = True
 
-    def __init__(self, key: PartitionKey, me: int, shelf: Shelf, services: Services) -> None:
+    def __init__(
+        self, key: PartitionKey, me: int, shelf: Shelf, services: Services, on_received: Received = ignore
+    ) -> None:
+        """``on_received``: the snapshot is durable, the log can be dropped."""
         self._key = key
         self._me = me
         self._shelf = shelf
         self._services = services
         self._under_way: Download | None = None
-        # Whoever embeds it listens here: the snapshot is durable, the log can be dropped.
-        self.on_received: Callable[[SnapshotId, Any], None] = lambda snapshot, contents: None
+        self._on_received = on_received
 
     # --- the leader's side ----------------------------------------------------------------------------------
 
@@ -151,7 +157,7 @@ class Snapshots(NoSnapshots):
             self.cancel()
             return
         self._under_way = None
-        self.on_received(download.snapshot, result)
+        self._on_received(download.snapshot, result)
 
     def tick(self, now_ms: int) -> None:
         download = self._under_way

@@ -15,8 +15,8 @@ from typing import cast
 from tidelog.broker.broker import Broker
 from tidelog.broker.partitions.partition import Appended, Partition
 from tidelog.broker.partitions.validation import MustOpen
-from tidelog.broker.producing.answers import ProduceAnswers, Send, outcome_of
 from tidelog.broker.producing.opening import NOBODY, Asker, Compute, Costly, Opening
+from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.producing.transactional import Outcome, TransactionalProduce, is_single
 from tidelog.broker.promise import Gather
 from tidelog.broker.requests.request import HangUp, RequestContext
@@ -36,7 +36,7 @@ class ProduceHandler:
         """``give_way``: called from the thread that computes, about once a millisecond."""
         self._broker = broker
         self.opening = Opening(broker.partitions, broker.services, compute, give_way)
-        self._answers = answers = ProduceAnswers(broker)
+        self._responses = answers = ProduceResponses(broker)
         self._answer, self._template = answers.send, answers.template
         self._transactional = TransactionalProduce(
             broker.partitions, broker.admission, self.opening, answers, self
@@ -55,7 +55,7 @@ class ProduceHandler:
         """
         request = produce.decode(frame, position, context.version)
         if request.acks not in (-1, 0, 1):
-            self._answer(context, send, self._answers.refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
+            self._answer(context, send, self._responses.refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS))
             return None
         costly = self.opening.costly(request)
         if costly:
@@ -253,7 +253,7 @@ class ProduceHandler:
                 in_transaction=in_transaction,
             )
         except TidelogError as refusal:
-            self._broker.partitions.refused(partition, refusal, context.peer)
+            self._broker.partitions.refusals.note(partition.name, refusal, context.peer)
             return (
                 partition,
                 None,

@@ -18,7 +18,7 @@ from tidelog.log.index_build import Unindexed
 from tidelog.log.segment import Segment
 from tidelog.log.storage import Storage
 from tidelog.replication.syncing import Syncer
-from tidelog.services import Timer
+from tidelog.services import Timer, ignore
 from tidelog.types import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Housekeeping:
         syncer: Syncer,
         storage: Storage,
         *,
-        give_way: Callable[[], None] = lambda: None,
+        give_way: Callable[[], None] = ignore,
         scrub_idle_ms: float = IDLE_MS,
     ) -> None:
         """``give_way``: called from threads that compute for long."""
@@ -103,7 +103,7 @@ class Housekeeping:
 
         self._timers[name] = self._broker.services.later(interval_ms(), run)
 
-    def _walk(self, visit: Callable[[Partition], None], then: Callable[[], None] = lambda: None) -> None:
+    def _walk(self, visit: Callable[[Partition], None], then: Callable[[], None] = ignore) -> None:
         partitions = list(self._broker.partitions)
 
         def visit_slice(start: int) -> None:

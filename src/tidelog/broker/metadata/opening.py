@@ -128,14 +128,16 @@ def open_metadata(
     hosted = Hosted(METADATA_KEY, log, replica, services, host, ports.before_cut)
     hosted.adopt(METADATA)
     voter = Elected(hosted, election, ballots)
-    received = Snapshots(METADATA_KEY, me.voter_id, store, services)
+    arriving = Snapshots(
+        METADATA_KEY, me.voter_id, store, services, lambda *what: quorum.snapshots.received(*what)
+    )
     voters = MetadataVoters(hosted, election, history, me, services, ports.on_voters)
-    for attachment in (voter, received, voters):
+    for attachment in (voter, arriving, voters):
         hosted.attach(attachment)
 
     def make_snapshots(owner: SnapshotPorts) -> MetadataSnapshots:
         between, interval_ms = settings.snapshot_bytes, settings.snapshot_interval_ms
-        return MetadataSnapshots(hosted, store, received, voters, services, between, interval_ms, owner)
+        return MetadataSnapshots(hosted, store, voters, services, between, interval_ms, owner)
 
     applied = Applied(ClusterImage() if contents is None else contents.image, applied_offset)
     quorum = MetadataQuorum(hosted, election, services, voters, make_snapshots, applied, ports)

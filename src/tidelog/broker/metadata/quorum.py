@@ -65,7 +65,7 @@ class MetadataQuorum:
         self._goes_on = False  # More is to be applied in a moment.
         self.slices = 0  # of what was applied, so far
         self.active = False
-        self._snapshots = make_snapshots(SnapshotPorts(self._applied, self.load))
+        self.snapshots = make_snapshots(SnapshotPorts(self._applied, self.load))
 
     @property
     def image(self) -> ClusterImage:
@@ -88,7 +88,7 @@ class MetadataQuorum:
         self.voters.tick()
 
     def stop(self) -> None:
-        self._snapshots.stop()
+        self.snapshots.stop()
 
     # --- following the log ----------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class MetadataQuorum:
             self._image = self._image.apply(found)
             self._ports.on_change(self._image)
         if self._applied_offset > before:
-            self._snapshots.applied(size)
+            self.snapshots.applied(size)
         self._maybe_activate()
         self.voters.committed()
 

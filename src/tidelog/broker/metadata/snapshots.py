@@ -15,7 +15,6 @@ from tidelog.controller.snapshot_file import Contents
 from tidelog.controller.snapshot_store import KEPT, SnapshotStore
 from tidelog.errors import StorageError
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.snapshots import Snapshots
 from tidelog.replication.voters import decode_set, encode_set
 from tidelog.services import Services, Timer
 from tidelog.types import SnapshotId
@@ -42,7 +41,6 @@ class MetadataSnapshots:
         self,
         hosted: Hosted,
         store: SnapshotStore,
-        arriving: Snapshots,
         voters: MetadataVoters,
         services: Services,
         bytes_between: int,
@@ -60,7 +58,6 @@ class MetadataSnapshots:
         self._timer: Timer | None = None
         self._failed = False  # The last one could not be written: the next try is the timer's.
         self._ports = ports
-        arriving.on_received = self._received
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -129,7 +126,7 @@ class MetadataSnapshots:
 
     # --- receiving ------------------------------------------------------------------------------------------
 
-    def _received(self, snapshot: SnapshotId, contents: Contents) -> None:
+    def received(self, snapshot: SnapshotId, contents: Contents) -> None:
         """A snapshot of the leader is on our disk: it takes the place of our log."""
         _, applied_offset = self._ports.applied()
         self._store.written(snapshot)

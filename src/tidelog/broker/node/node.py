@@ -20,7 +20,8 @@ from tidelog.broker.node.membership import Membership
 from tidelog.broker.node.ports import Answered, Asked, NodeMessage, NodePeers, NodePorts
 from tidelog.broker.node.proposals import Proposals
 from tidelog.broker.node.sightings import Sightings
-from tidelog.broker.partitions.table import Logs, PartitionTable, TablePorts
+from tidelog.broker.partitions.logs import Logs
+from tidelog.broker.partitions.table import PartitionTable, TablePorts
 from tidelog.broker.quorum.partitions import ClusterPorts, QuorumPartitions
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming

@@ -1,24 +1,26 @@
 """All partitions of this broker: found by topic name or id, kept in step with the cluster's metadata.
 
 The metadata says which replicas this broker has and what their roles are; the table opens, assigns and drops
-them. Opening and dropping a log touches the disk, so after a change of metadata both happen in slices, first
-what goes: the next log of a name must not meet the files of the last one. Whoever must not answer before the
-new partitions are there waits with :meth:`PartitionTable.when_settled`.
+them. Opening and dropping a log touches the disk, so after a change of metadata both happen in slices
+(:mod:`~tidelog.broker.partitions.opening_queue`). Whoever must not answer before the new partitions are there
+waits with :meth:`PartitionTable.when_settled`.
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from operator import is_
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from tidelog.broker.partitions.assigning import Assigner, Named, NoPolls, Polls, Voted
 from tidelog.broker.partitions.assigning import stand_in as confirm_as_stand_in
+from tidelog.broker.partitions.logs import Logs
+from tidelog.broker.partitions.opening_queue import OpeningQueue
 from tidelog.broker.partitions.partition import Partition, limits_of
+from tidelog.broker.partitions.refusals import Refusals
 from tidelog.broker.quorum.partitions import QuorumPartitions
 from tidelog.config import BrokerConfig, TopicConfig
 from tidelog.config.topic import REPLICATION_MODE, mode_of
@@ -37,42 +39,7 @@ from tidelog.types import NO_BROKER, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-PARTITIONS_PER_SLICE = 16  # about 5 ms of creating files on an idle disk
-SLICE_MS_MAX = 4  # A slice ends with the partition that takes it beyond: file systems can be slow.
-
 Row = dict[int, Partition]
-
-
-class Logs(Protocol):
-    """The broker's data directory."""
-
-    def has_log(self, name: TopicPartition, topic_id: UUID) -> bool: ...
-
-    def open_log(self, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log: ...
-
-    def remove_log(self, name: TopicPartition, now_ms: int) -> None: ...
-
-    def high_watermark(self, name: TopicPartition) -> int:
-        """As of the last checkpoint."""
-
-    def was_sure(self, name: TopicPartition) -> bool:
-        """Whether the last process was sure of it, and nothing can have changed since."""
-
-    def lower_claims(self, name: TopicPartition, offset: int) -> None:
-        """Before the log is cut there."""
-
-    # Asked for every checkpoint: is a replica sure of its watermark?
-    is_sure: Callable[[TopicPartition], bool]
-
-    def usage(self) -> tuple[int, int]:
-        """(total bytes, free bytes) of the volume."""
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def written_survives(self) -> bool:
-        """Whether everything that the last process wrote is still there."""
 
 
 def _never() -> bool:
@@ -111,14 +78,10 @@ class PartitionTable:
         self._rows: dict[TopicKey, Row] = {}  # each row stands here twice: under the topic's name and its id
         self._offline: set[TopicPartition] = set()  # logs that could not be opened
         self._topics: dict[UUID, TopicImage] = {}
-        self._to_drop: deque[tuple[UUID, Partition]] = deque()
-        self._to_open: deque[tuple[UUID, int]] = deque()
-        self._next_slice_is_due = False
-        self.slices = 0  # of opening and dropping, so far
-        self._when_settled: list[Callable[[], None]] = []
+        self.queue = OpeningQueue(services, self._open_if_wanted, self._drop)
+        self.refusals = Refusals(services)
         self._config: BrokerConfig | None = None
         self._orphaning: AbstractSet[int] = frozenset()  # brokers that have ended, and nobody can say so
-        self._refusals_logged: dict[tuple[TopicPartition, ErrorCode], int] = {}
         # Told when this broker begins or ends to lead a partition, and before one is closed.
         self.on_role: list[Callable[[Partition], None]] = []
         self.quorum = quorum
@@ -197,8 +160,7 @@ class PartitionTable:
             if known is None:
                 self._rows[topic.name] = self._rows[topic.topic_id] = {}
             self._follow_topic(topic, known, config_changed=config_changed)
-        if not self._next_slice_is_due:
-            self._do_slice()
+        self.queue.begin()
 
     def _follow_topic(self, topic: TopicImage, known: TopicImage | None, *, config_changed: bool) -> None:
         old = () if known is None else known.partitions
@@ -215,9 +177,9 @@ class PartitionTable:
                 self._offline.discard(TopicPartition(topic.name, index))
                 if mine is not None:
                     del row[index]
-                    self._to_drop.append((topic.topic_id, mine))
+                    self.queue.drop(topic.topic_id, mine)
             elif TopicPartition(topic.name, index) not in self._offline:
-                self._to_open.append((topic.topic_id, index))
+                self.queue.open(topic.topic_id, index)
 
     def _follow_partition(
         self, topic: TopicImage, index: int, mine: Partition, before: PartitionImage | None, *,
@@ -287,35 +249,11 @@ class PartitionTable:
     @property
     def is_settled(self) -> bool:
         """Whether everything known so far is open, and nothing else."""
-        return not self._to_open and not self._to_drop
+        return self.queue.is_settled
 
     def when_settled(self, callback: Callable[[], None]) -> None:
         """Call back when everything known so far is open."""
-        if self.is_settled:
-            callback()
-        else:
-            self._when_settled.append(callback)
-
-    def _do_slice(self) -> None:
-        self._next_slice_is_due = False
-        self.slices += 1
-        until_ms = self._services.uptime_ms() + SLICE_MS_MAX
-        for _ in range(PARTITIONS_PER_SLICE):
-            if self._to_drop:
-                self._drop(*self._to_drop.popleft())
-            elif self._to_open:
-                self._open_if_wanted(*self._to_open.popleft())
-            else:
-                break
-            if self._services.uptime_ms() >= until_ms:
-                break
-        if not self.is_settled:
-            self._next_slice_is_due = True
-            self._services.soon(self._do_slice)
-            return
-        callbacks, self._when_settled = self._when_settled, []
-        for callback in callbacks:
-            callback()
+        self.queue.when_settled(callback)
 
     def _open_if_wanted(self, topic_id: UUID, index: int) -> None:
         topic = self._topics.get(topic_id)
@@ -331,9 +269,8 @@ class PartitionTable:
         name = TopicPartition(topic.name, index)
 
         def noted() -> None:
-            self._to_open.append(key)
-            if not self._next_slice_is_due:
-                self._do_slice()
+            self.queue.open(*key)
+            self.queue.begin()
 
         assigner = self._assigner(topic.partitions[index])
         return assigner.awaits_note(key, lambda: self._logs.has_log(name, topic.topic_id), noted)
@@ -394,7 +331,8 @@ class PartitionTable:
         # A topic of the same name may have been created anew in the same step; its row must stay.
         if self._rows.get(topic.name) is row:
             del self._rows[topic.name]
-        self._to_drop.extend((topic.topic_id, partition) for partition in row.values())
+        for partition in row.values():
+            self.queue.drop(topic.topic_id, partition)
         for index in range(len(topic.partitions)):
             self._offline.discard(TopicPartition(topic.name, index))
 
@@ -436,13 +374,3 @@ class PartitionTable:
         if self._config is None:
             raise TidelogError("no configuration yet")
         return self._config
-
-    def refused(self, partition: Partition, refusal: TidelogError, peer: str) -> None:
-        """Say in the log that a producer was refused, once a minute per partition and reason."""
-        now_ms = self._services.now_ms()
-        key = (partition.name, refusal.code)
-        if now_ms - self._refusals_logged.get(key, -60_000) >= 60_000:
-            if len(self._refusals_logged) > 1000:
-                self._refusals_logged.clear()
-            self._refusals_logged[key] = now_ms
-            logger.warning("refused records of %s for %s: %s", peer, partition.name, refusal.message)

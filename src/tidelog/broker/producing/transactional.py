@@ -8,8 +8,8 @@ from typing import Protocol, cast
 from tidelog.broker.partitions.partition import Appended, Partition
 from tidelog.broker.partitions.table import PartitionTable
 from tidelog.broker.partitions.validation import MustOpen
-from tidelog.broker.producing.answers import ProduceAnswers, Send, outcome_of
 from tidelog.broker.producing.opening import Asker, Costly, Opening
+from tidelog.broker.producing.responses import ProduceResponses, Send, outcome_of
 from tidelog.broker.promise import Gather
 from tidelog.broker.requests.request import RequestContext
 from tidelog.broker.transactions.admission import Admission
@@ -48,13 +48,13 @@ class TransactionalProduce:
         partitions: PartitionTable,
         admission: Admission,
         opening: Opening,
-        answers: ProduceAnswers,
+        answers: ProduceResponses,
         appender: Appender,
     ) -> None:
         self._partitions = partitions
         self._admission = admission
         self._opening = opening
-        self._answers = answers
+        self._responses = answers
         self._appender = appender
 
     def handle(
@@ -78,7 +78,7 @@ class TransactionalProduce:
                 settle = _settle_at(results, place, gather)
                 self._begin(request, transactional_id, key, index, records, context, settle, asker)
         gather.promise.then(
-            lambda _: self._answers.send(context, send, answers) if request.acks else send(None)
+            lambda _: self._responses.send(context, send, answers) if request.acks else send(None)
         )
 
     def _one(
@@ -99,7 +99,7 @@ class TransactionalProduce:
 
         def refuse(refusal: TidelogError) -> None:
             answer = PartitionAnswer(index, refusal.code, message=refusal.message)
-            self._answers.send(context, send, [(key, [answer])])
+            self._responses.send(context, send, [(key, [answer])])
 
         partition, _ = self._partitions.find(key, index)
         if partition is None or records is None:

@@ -16,8 +16,8 @@ from tidelog.broker.metadata.quorum import MetadataQuorum
 from tidelog.broker.node.membership import Membership
 from tidelog.broker.node.node import Node
 from tidelog.broker.node.ports import Asked, NodeMessage
+from tidelog.broker.partitions.logs import Logs
 from tidelog.broker.partitions.partition import Partition
-from tidelog.broker.partitions.table import Logs
 from tidelog.config import BrokerConfig
 from tidelog.controller.controller import SessionTiming
 from tidelog.controller.image import ClusterImage

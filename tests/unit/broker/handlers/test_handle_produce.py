@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fakes import NOW_MS, FakeBroker, records
 
-from tidelog.broker.producing import answers
+from tidelog.broker.producing import responses
 from tidelog.broker.requests.request import HangUp
 from tidelog.errors import ErrorCode
 from tidelog.protocol import produce
@@ -169,13 +169,13 @@ class TestManyPartitions:
 
 
 def test_answer_templates_are_bounded(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MAX_TEMPLATES", 2)
+    monkeypatch.setattr(responses, "MAX_TEMPLATES", 2)
     broker.create("orders", 3)
     for _ in range(2):
         for index in range(3):
             (answer,) = partitions(broker.produce(("orders", index, records(b"a"))))
             assert (answer.index, answer.error_code) == (index, 0)
-    assert len(broker.producing._answers._templates) <= 2
+    assert len(broker.producing._responses._templates) <= 2
 
 
 def test_a_frame_that_is_none(broker: FakeBroker) -> None:

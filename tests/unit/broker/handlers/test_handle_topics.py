@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fakes import FakeBroker, kept, records
 
-from tidelog.broker.partitions.table import PARTITIONS_PER_SLICE
+from tidelog.broker.partitions.opening_queue import PARTITIONS_PER_SLICE
 from tidelog.errors import ErrorCode, StorageError
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from fakes import ME, NOW_MS, FakeBroker, records, wanted
 
-from tidelog.broker.partitions.table import PARTITIONS_PER_SLICE, SLICE_MS_MAX
+from tidelog.broker.partitions.opening_queue import PARTITIONS_PER_SLICE, SLICE_MS_MAX
 from tidelog.controller.records import (
     BrokerConfigChanged,
     PartitionChanged,
@@ -215,7 +215,7 @@ class TestSlices:
     def test_many_partitions_are_dropped_bit_by_bit(self, broker: FakeBroker) -> None:
         broker.submit(created(count=self.count))
         broker.services.settle()
-        before, settled = broker.partitions.slices, []
+        before, settled = broker.partitions.queue.slices, []
         broker.submit(TopicDeleted(FIRST))
         broker.partitions.when_settled(lambda: settled.append("gone"))
         # Nobody finds them any more, but most of their logs are still there.
@@ -223,7 +223,7 @@ class TestSlices:
         assert len(broker.directory.logs) == self.count - PARTITIONS_PER_SLICE
         broker.services.settle()
         assert (len(broker.directory.logs), settled) == (0, ["gone"])
-        assert broker.partitions.slices - before == 3
+        assert broker.partitions.queue.slices - before == 3
 
     def test_a_name_is_used_again_before_all_were_dropped(self, broker: FakeBroker) -> None:
         broker.submit(created(count=self.count))

@@ -23,7 +23,7 @@ Send = Callable[[bytes | bytearray | None], None]
 MAX_TEMPLATES = 10_000
 
 
-class ProduceAnswers:
+class ProduceResponses:
     def __init__(self, broker: BrokerPorts) -> None:
         self._broker = broker
         self._templates: dict[tuple[int, TopicKey, int], PlainEncoder] = {}
