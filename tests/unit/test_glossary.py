@@ -53,8 +53,6 @@ controller/elections.py:elections
 controller/leadership.py:Place
 controller/standing.py:Standing
 controller/standing.py:standing
-controller/successions/mode_changes.py:Waiting
-controller/successions/steps.py:Vote
 controller/topics.py:TopicWish
 errors.py:OffsetOutOfRange
 groups/classic/leaving.py:Leaving
