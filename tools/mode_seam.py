@@ -42,7 +42,6 @@ EXCEPTIONS = {
         "broker/partitions/table.py",
         "PartitionTable.__init__",
     ): "names the ways of assigning, one per row kind",
-    ("broker/partitions/table.py", "PartitionTable.let_vote"): "the same, with the one for voters",
     ("broker/partitions/table.py", "PartitionTable._assigner"): "looks the way of assigning up in the row",
 }
 """(file, function) → why it may."""
