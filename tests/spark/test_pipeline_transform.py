@@ -77,7 +77,7 @@ def test_aggregates_go_to_a_table_once_they_are_final(
     ("text", "complaint"),
     [
         ("a: [", "is not valid YAML"),
-        ("", "says nothing"),
+        ("", "is empty"),
         ("sources: {}", "lacks 'sql'"),
         ("sources: {}\nsql: x\noutput: {topic: t}\ncheckpoint: c", "'sources' names no view"),
         ("tables: 1", "has no 'tables'; there are sources, sql"),

@@ -21,7 +21,7 @@ GOOD = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "orders"}
 BAD: dict[str, tuple[dict[str, str | None], str]] = {
     "no servers": ({"kafka.bootstrap.servers": None}, "kafka.bootstrap.servers is missing"),
     "no port": ({"kafka.bootstrap.servers": "localhost"}, "'localhost' is not an address"),
-    "no topic": ({"subscribe": None}, "Exactly one of assign, subscribe, subscribePattern"),
+    "no topic": ({"subscribe": None}, "exactly one of assign, subscribe, subscribePattern"),
     "two choices": ({"subscribePattern": "a.*"}, "given: subscribe and subscribePattern"),
     "no pattern": ({"subscribe": None, "subscribePattern": "(("}, "which is not a valid pattern"),
     "no list": ({"subscribe": None, "assign": '{"orders":0}'}, 'such as {"orders":[0,1]}'),
