@@ -35,8 +35,6 @@ broker/node/failed_logs.py:Standing
 broker/node/kept_promises.py:Standing
 broker/node/membership.py:Membership
 broker/partitions/validation.py:Checked
-broker/producing/answers.py:ProduceResponses
-broker/producing/answers.py:answers
 broker/producing/opening.py:Asker
 broker/producing/opening.py:Opening
 broker/quorum/voters.py:QuorumVoters
