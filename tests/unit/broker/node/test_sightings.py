@@ -1,0 +1,76 @@
+"""What a node has seen of others, and what it concludes about the controllers."""
+
+import pytest
+from fakes import FakeServices
+
+from tidelog.broker.node.sightings import Sightings
+from tidelog.replication.voters import VoterSet
+
+ME, SESSION_MS = 1, 1000
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.services = FakeServices()
+        self.sightings = Sightings(ME, self.services, lambda: VoterSet.of((1, 2, 3)), SESSION_MS)
+
+    def end(self, *peers: int) -> None:
+        for peer in peers:
+            self.sightings.went_silent(peer)
+            assert self.sightings.ended(peer)
+
+    def look(self) -> None:
+        self.sightings.look(self.services.uptime_ms(), self.sightings.orphaning())
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+def test_only_who_is_silent_can_have_ended(seen: Seen) -> None:
+    assert not seen.sightings.ended(2)
+    assert seen.sightings.silent() == []
+    seen.end(2)
+    assert seen.sightings.silent() == [(2, True)]
+
+
+def test_who_is_heard_again_is_neither_lost_nor_dead(seen: Seen) -> None:
+    seen.end(2, 3)
+    seen.sightings.heard(2)
+    assert seen.sightings.lost == {3}
+    assert seen.sightings.silent() == [(3, True)]
+    assert seen.sightings.has_deciders
+
+
+def test_the_lost_are_forgotten_when_the_controllers_have_had_their_time(seen: Seen) -> None:
+    lost = seen.sightings.lost
+    seen.sightings.went_silent(2)
+    seen.services.advance(2 * SESSION_MS - 1)
+    seen.look()
+    assert lost == {2}
+    seen.services.advance(1)
+    seen.look()
+    assert lost == set()
+
+
+def test_not_where_no_controllers_are_left_to_say_so(seen: Seen) -> None:
+    seen.end(2, 3)
+    assert seen.sightings.orphaning() == {2, 3}
+    seen.look()
+    assert seen.sightings.lost == {2, 3}
+    assert not seen.sightings.has_deciders
+
+
+def test_the_other_controllers_decide_while_they_are_a_majority(seen: Seen) -> None:
+    assert seen.sightings.may_be_decided()
+    seen.end(2)
+    assert not seen.sightings.may_be_decided()
+    assert seen.sightings.orphaning() == frozenset()
+
+
+def test_an_end_that_was_seen_holds_for_a_session(seen: Seen) -> None:
+    """One that started since gives this broker a whole session before it takes it for dead."""
+    seen.end(2)
+    seen.services.advance(SESSION_MS)
+    assert seen.sightings.may_be_decided()
