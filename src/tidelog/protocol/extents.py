@@ -42,7 +42,7 @@ class Notes:
 
     __slots__ = ("cuts", "elements_left")
 
-    def __init__(self, elements_max: int) -> None:
+    def __init__(self, elements_max: int = LONG_MAX) -> None:
         self.cuts: list[Cut] = []
         self.elements_left = elements_max
 

@@ -1,12 +1,14 @@
 """Requests whose answer, or whose work, would be many times as large as they are themselves."""
 
+from io import BytesIO
+
 import pytest
 from fakes import FakeBroker
 
 from tidelog.broker.registry import SERVED
 from tidelog.protocol import fetch, messages, produce
 from tidelog.protocol.kio_import import entity_writer
-from tidelog.protocol.messages import Sink, entity_builder
+from tidelog.protocol.messages import entity_builder
 from tidelog.protocol.own_schemas import load_request_schema
 from tidelog.protocol.wire import ELEMENTS_MAX, INT32, Malformed
 
@@ -31,9 +33,9 @@ def test_a_topics_settings_are_described_once(broker: FakeBroker) -> None:
 
 
 def encoded(api_key: int, values: dict[str, object]) -> memoryview:
-    schema, sink = load_request_schema(api_key, SERVED[api_key].newest), Sink()
+    schema, sink = load_request_schema(api_key, SERVED[api_key].newest), BytesIO()
     entity_writer(schema)(sink, entity_builder(schema)(values))
-    return memoryview(b"".join(sink.pieces))
+    return memoryview(sink.getvalue())
 
 
 @pytest.mark.parametrize("more", [0, 1])
