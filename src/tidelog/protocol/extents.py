@@ -1,9 +1,12 @@
-"""Checks a request before kio parses it, for three things that kio's parser does not handle.
+"""Checks a request before kio parses it, for four things that kio's parser does not handle.
 
 **False counts.** kio's parser is native code that allocates as many elements as a count claims before it
 reads them; a count of two thousand million in a request of twenty bytes ends the whole process. So each
 version's layout is walked first, from the same schema, and kio only gets requests whose elements are all
 present.
+
+**Many elements.** A hundred megabytes can hold fifty million of them, and every one costs a handler some
+microseconds. A request with more than :data:`~tidelog.protocol.wire.ELEMENTS_MAX` is refused.
 
 **Unlimited durations.** Kafka's are any 64-bit number of milliseconds, Python's are not. :func:`tame`
 shortens them.
@@ -20,6 +23,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from tidelog.config.kinds import LONG_MAX
 from tidelog.protocol.wire import INT16, INT32, INT64, Buffer, Malformed, read_uvarint, write_uvarint
 
 DURATION_MAX_MS = 1 << 52  # 142,000 years; kio's limit is above it
@@ -33,7 +37,17 @@ class Cut(NamedTuple):
     instead: bytes
 
 
-Walk = Callable[[Buffer, int, list[Cut]], int]
+class Notes:
+    """What is noted on the way through a request."""
+
+    __slots__ = ("cuts", "elements_left")
+
+    def __init__(self, elements_max: int = LONG_MAX) -> None:
+        self.cuts: list[Cut] = []
+        self.elements_left = elements_max
+
+
+Walk = Callable[[Buffer, int, Notes], int]
 """Position in, position after the entity or value out; records unknown tagged fields on the way."""
 
 _SIZES = {
@@ -45,16 +59,16 @@ _SIZES = {
 }
 
 
-def tame(entity: Any, frame: Buffer, position: int) -> tuple[Buffer, int]:
+def tame(entity: Any, frame: Buffer, position: int, elements_max: int = LONG_MAX) -> tuple[Buffer, int]:
     """The request at ``position`` in a form that kio can read; the frame itself unless tagged fields must be
     removed.
     """
-    cuts: list[Cut] = []
-    walker(entity)(frame, position, cuts)
-    if not cuts:
+    notes = Notes(elements_max)
+    walker(entity)(frame, position, notes)
+    if not notes.cuts:
         return frame, position
     pieces = []
-    for start, end, instead in cuts:
+    for start, end, instead in notes.cuts:
         pieces += [bytes(frame[position:start]), instead]
         position = end
     return b"".join([*pieces, bytes(frame[position:])]), 0
@@ -74,11 +88,11 @@ def walker(entity: Any) -> Walk:
             # The tag's presence says whether there is a value; the value itself is never null.
             tagged[int(tag)] = _step(field, without_none(hints[field.name]), flexible)
 
-    def walk(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
+    def walk(buffer: Buffer, position: int, notes: Notes) -> int:
         for step in steps:
-            position = step(buffer, position, cuts)
+            position = step(buffer, position, notes)
         if flexible:
-            position = _walk_tags(buffer, position, cuts, tagged)
+            position = _walk_tags(buffer, position, notes, tagged)
         if position > len(buffer):
             raise Malformed("the request ends too early")
         return position
@@ -117,17 +131,17 @@ def _value(field: Field[Any], kind: Any, flexible: bool) -> Walk:
         return _walk_duration
     if kafka_type in _SIZES:
         size = _SIZES[kafka_type]
-        return lambda buffer, position, cuts: position + size
+        return lambda buffer, position, notes: position + size
     return _walk_compact_sized if flexible else _LEGACY_SIZED[kafka_type]
 
 
 def _nullable(walk: Walk) -> Walk:
     """A leading byte, 1 or -1, says whether the entity is present (KIP-893)."""
 
-    def walk_nullable(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
+    def walk_nullable(buffer: Buffer, position: int, notes: Notes) -> int:
         marker = buffer[position]
         if marker == 1:
-            return walk(buffer, position + 1, cuts)
+            return walk(buffer, position + 1, notes)
         if marker != 0xFF:
             raise Malformed(f"an entity that may be null begins with {marker}")
         return position + 1
@@ -136,7 +150,7 @@ def _nullable(walk: Walk) -> Walk:
 
 
 def _array(walk: Walk, flexible: bool, may_be_null: bool) -> Walk:
-    def walk_array(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
+    def walk_array(buffer: Buffer, position: int, notes: Notes) -> int:
         if flexible:
             count, position = read_uvarint(buffer, position)
             count -= 1
@@ -147,38 +161,41 @@ def _array(walk: Walk, flexible: bool, may_be_null: bool) -> Walk:
             raise Malformed("an array is null that may not be")
         # An element has at least one byte: without this, a false count would take a long time.
         _require(count, buffer, position)
+        notes.elements_left -= max(count, 0)
+        if notes.elements_left < 0:
+            raise Malformed("a request with too many elements")
         for _ in range(count):
-            position = walk(buffer, position, cuts)
+            position = walk(buffer, position, notes)
         return position
 
     return walk_array
 
 
-def _walk_duration(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
+def _walk_duration(buffer: Buffer, position: int, notes: Notes) -> int:
     (milliseconds,) = INT64.unpack_from(buffer, position)
     if abs(milliseconds) > DURATION_MAX_MS:
         longest = DURATION_MAX_MS if milliseconds > 0 else -DURATION_MAX_MS
-        cuts.append(Cut(position, position + 8, INT64.pack(longest)))
+        notes.cuts.append(Cut(position, position + 8, INT64.pack(longest)))
     return position + 8
 
 
-def _walk_compact_sized(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
+def _walk_compact_sized(buffer: Buffer, position: int, notes: Notes) -> int:
     size, position = read_uvarint(buffer, position)
     return _behind(size - 1, buffer, position)
 
 
-def _walk_string(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
+def _walk_string(buffer: Buffer, position: int, notes: Notes) -> int:
     return _behind(INT16.unpack_from(buffer, position)[0], buffer, position + 2)
 
 
-def _walk_bytes(buffer: Buffer, position: int, cuts: list[Cut]) -> int:
+def _walk_bytes(buffer: Buffer, position: int, notes: Notes) -> int:
     return _behind(INT32.unpack_from(buffer, position)[0], buffer, position + 4)
 
 
 _LEGACY_SIZED = {"string": _walk_string, "bytes": _walk_bytes, "records": _walk_bytes}
 
 
-def _walk_tags(buffer: Buffer, position: int, cuts: list[Cut], tagged: dict[int, Walk]) -> int:
+def _walk_tags(buffer: Buffer, position: int, notes: Notes, tagged: dict[int, Walk]) -> int:
     start = position
     count, position = read_uvarint(buffer, position)
     known = []
@@ -190,12 +207,14 @@ def _walk_tags(buffer: Buffer, position: int, cuts: list[Cut], tagged: dict[int,
         if tag in tagged:
             # Known gap: unknown fields inside a known one stay, as removing them would change its size; kio
             # then refuses the request. No request served so far has such fields.
-            if tagged[tag](buffer, position, []) != end:
+            inside = Notes(notes.elements_left)
+            if tagged[tag](buffer, position, inside) != end:
                 raise Malformed(f"tagged field {tag} does not have the {size} bytes it claims")
+            notes.elements_left = inside.elements_left
             known.append(bytes(buffer[field_start:end]))
         position = end
     if len(known) < count:
-        cuts.append(Cut(start, position, write_uvarint(len(known)) + b"".join(known)))
+        notes.cuts.append(Cut(start, position, write_uvarint(len(known)) + b"".join(known)))
     return position
 
 

@@ -13,6 +13,7 @@ from uuid import UUID
 from tidelog.errors import ErrorCode
 from tidelog.protocol.produce import NodeAddress, TopicKey, node_endpoints
 from tidelog.protocol.wire import (
+    ELEMENTS_MAX,
     INT16,
     INT32,
     INT64,
@@ -142,9 +143,13 @@ def _decode_topics(
     flexible = version >= FLEXIBLE_FROM
     count, position = read_array_size(frame, position, flexible)
     topics = []
+    left = ELEMENTS_MAX - count
     for _ in range(count):
         key, position = _decode_topic_key(frame, position, version)
         partition_count, position = read_array_size(frame, position, flexible)
+        left -= partition_count
+        if left < 0:
+            raise Malformed("a fetch of too many partitions")
         partitions = []
         for _ in range(partition_count):
             partition, position = _decode_partition(frame, position, version)

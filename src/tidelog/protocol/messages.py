@@ -25,7 +25,7 @@ from tidelog.protocol.kio_import import (
     schema_name_map,
 )
 from tidelog.protocol.own_schemas import load_request_schema
-from tidelog.protocol.wire import Malformed
+from tidelog.protocol.wire import ELEMENTS_MAX, Malformed
 
 Fields = Mapping[str, Any]
 
@@ -62,10 +62,10 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 
 @cache
-def _reader(api_key: int, version: int) -> Callable[[Any, int], tuple[Any, int]]:
+def _reader(api_key: int, version: int) -> Callable[[Any, int, int], tuple[Any, int]]:
     schema = load_request_schema(api_key, version)
     read = entity_reader(schema)
-    return lambda frame, position: read(*tame(schema, frame, position))
+    return lambda frame, position, elements_max: read(*tame(schema, frame, position, elements_max))
 
 
 @cache
@@ -96,10 +96,12 @@ def load(api_key: int, version: int) -> None:
         _loaded.add((api_key, version))  # Should it fail, the request will, too, and be answered.
 
 
-def decode(api_key: int, version: int, frame: memoryview, position: int) -> Any:
+def decode(
+    api_key: int, version: int, frame: memoryview, position: int, elements_max: int = ELEMENTS_MAX
+) -> Any:
     """The request as kio's entity for that version; :class:`Malformed` if the bytes are invalid."""
     try:
-        request, _ = _reader(api_key, version)(frame.toreadonly(), position)
+        request, _ = _reader(api_key, version)(frame.toreadonly(), position, elements_max)
     except Exception as error:  # kio raises many kinds of errors for bytes that do not fit its schema
         raise Malformed(f"{api_key_map[api_key]} v{version} cannot be parsed: {error}") from None
     return request

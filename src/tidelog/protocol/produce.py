@@ -10,6 +10,7 @@ from uuid import UUID
 
 from tidelog.errors import ErrorCode
 from tidelog.protocol.wire import (
+    ELEMENTS_MAX,
     INT16,
     INT32,
     STRUCT_ERROR,
@@ -82,6 +83,7 @@ def _decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
     topic_count, position = read_array_size(frame, position + 6, flexible)
     topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]] = []
+    left = ELEMENTS_MAX - topic_count
     for _ in range(topic_count):
         key: TopicKey
         if by_id:
@@ -93,6 +95,9 @@ def _decode(frame: memoryview, position: int, version: int) -> ProduceRequest:
                 raise Malformed("a topic without a name")
             key = name
         partition_count, position = read_array_size(frame, position, flexible)
+        left -= partition_count
+        if left < 0:
+            raise Malformed("a produce request with too many partitions")
         partitions = []
         for _ in range(partition_count):
             (index,) = INT32.unpack_from(frame, position)

@@ -19,6 +19,9 @@ INT64 = Struct(">q")
 STRUCT_ERROR = struct_error
 
 
+ELEMENTS_MAX = 100_000  # in all arrays of a client request together: each costs some microseconds
+
+
 class Malformed(InvalidRequest):
     """A request that cannot be parsed; the connection is closed, since the start of the next request is
     unknown.

@@ -13,7 +13,7 @@ from sample_requests import TOPIC_ID, request_body
 from interop.wire import parse_response
 from tidelog.errors import ErrorCode
 from tidelog.protocol import fetch, wire
-from tidelog.protocol.extents import walker
+from tidelog.protocol.extents import Notes, walker
 from tidelog.protocol.fetch import Answer, FetchPartition, PartitionAnswer
 from tidelog.protocol.produce import NodeAddress
 from tidelog.protocol.wire import Malformed
@@ -253,7 +253,7 @@ class TestAnswer:
         both = DATA._replace(diverging=(3, 1 << 33), leader=(5, 6))
         parts = answered(version, both, EMPTY._replace(leader=(5, 7)), nodes=nodes)
         answer = parse(parts, version)
-        assert walker(load_response_schema(1, version))(joined(parts), 9, []) == len(joined(parts))
+        assert walker(load_response_schema(1, version))(joined(parts), 9, Notes()) == len(joined(parts))
         first, second = answer.responses[0].partitions
         assert (first.diverging_epoch.epoch, first.diverging_epoch.end_offset) == (3, 1 << 33)
         assert (first.current_leader.leader_id, first.current_leader.leader_epoch) == (5, 6)

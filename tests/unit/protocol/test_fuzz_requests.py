@@ -11,7 +11,7 @@ from sample_requests import PLAIN_REQUESTS, PLAIN_VERSIONS, request_body
 
 from tidelog.errors import TidelogError
 from tidelog.protocol import fetch, messages, produce
-from tidelog.protocol.extents import walker
+from tidelog.protocol.extents import Notes, walker
 from tidelog.protocol.wire import STRUCT_ERROR, Malformed
 
 ALL_VERSIONS = [
@@ -45,7 +45,7 @@ def fits(api_key: int, version: int, data: bytes) -> bool:
     the process that runs it.
     """
     try:
-        walker(load_request_schema(api_key, version))(data, 0, [])
+        walker(load_request_schema(api_key, version))(data, 0, Notes())
     except (Malformed, IndexError, STRUCT_ERROR):
         return False
     return True
@@ -112,7 +112,9 @@ def test_false_counts_and_lengths(api_key: int, version: int, data: bytes) -> No
 @every_plain
 def test_the_walk_ends_where_the_request_ends(api_key: int, version: int) -> None:
     data = request_body(api_key, version, PLAIN_REQUESTS[api_key])
-    assert walker(load_request_schema(api_key, version))(b"ab" + data + b"behind", 2, []) == len(data) + 2
+    assert (
+        walker(load_request_schema(api_key, version))(b"ab" + data + b"behind", 2, Notes()) == len(data) + 2
+    )
 
 
 def test_every_request_kio_knows_can_be_walked() -> None:
@@ -121,7 +123,7 @@ def test_every_request_kio_knows_can_be_walked() -> None:
         oldest, newest = messages.known_versions(api_key)
         for version in range(oldest, newest + 1):
             data = request_body(api_key, version, {})
-            assert walker(load_request_schema(api_key, version))(data, 0, []) == len(data)
+            assert walker(load_request_schema(api_key, version))(data, 0, Notes()) == len(data)
 
 
 class TestTaggedFields:
@@ -132,7 +134,7 @@ class TestTaggedFields:
     def walk(self, tags: bytes) -> int:
         body = request_body(1, 17, {})
         assert body.endswith(b"\x00")
-        return walker(self.schema)(body[:-1] + tags, 0, []) - len(body) + 1
+        return walker(self.schema)(body[:-1] + tags, 0, Notes()) - len(body) + 1
 
     def test_known_and_unknown_fields(self) -> None:
         tags = b"\x03" + b"\x00\x04\x04abc" + b"\x01\x0d" + bytes(13) + b"\x63\x02??"

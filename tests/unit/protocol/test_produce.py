@@ -13,7 +13,7 @@ from sample_requests import TOPIC_ID, request_body
 from interop.wire import parse_response
 from tidelog.errors import ErrorCode
 from tidelog.protocol import produce, wire
-from tidelog.protocol.extents import walker
+from tidelog.protocol.extents import Notes, walker
 from tidelog.protocol.produce import NodeAddress, PartitionAnswer, PlainEncoder, TopicAnswers
 from tidelog.protocol.wire import Malformed
 
@@ -192,7 +192,7 @@ class TestEncode:
             assert frame == produce.encode(version, 99, [(key(version), [REFUSED._replace(leader=None)])])
             return
         # Sizes of tagged fields: kio does not look at them, other clients do.
-        assert walker(load_response_schema(0, version))(frame, 9, []) == len(frame)
+        assert walker(load_response_schema(0, version))(frame, 9, Notes()) == len(frame)
         hint = answer.responses[0].partition_responses[0].current_leader
         assert (hint.leader_id, hint.leader_epoch) == (2, 9)
         found = [(node.node_id, node.host, node.port, node.rack) for node in answer.node_endpoints]

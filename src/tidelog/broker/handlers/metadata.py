@@ -76,10 +76,15 @@ def _refuse_ids(request: Any) -> Fields:
 
 
 def _wanted(request: Any, version: int) -> Sequence[Wanted] | None:
-    """Names and ids asked for; None for all topics."""
+    """Names and ids asked for, each once; None for all topics. A topic of ten thousand partitions that is
+    named ten thousand times would take all memory.
+    """
     if request.topics is None or (version == 0 and not request.topics):
         return None
-    return [topic.name if topic.name is not None else topic.topic_id or ZERO_UUID for topic in request.topics]
+    names = (
+        topic.name if topic.name is not None else topic.topic_id or ZERO_UUID for topic in request.topics
+    )
+    return list(dict.fromkeys(names))
 
 
 def _missing(broker: Broker, wanted: Sequence[Wanted] | None) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 
 from tidelog.broker.node.ports import NodeMessage
 from tidelog.broker.requests.request import HangUp, RequestContext
+from tidelog.config.kinds import LONG_MAX
 from tidelog.errors import ErrorCode
 from tidelog.log.storage import Region
 from tidelog.protocol import follower_fetch, messages, requests
@@ -122,7 +123,7 @@ class Inbound:
         self, request: memoryview, position: int, context: RequestContext, reply: Reply
     ) -> "WaitingRequest | None":
         exchange = BY_API[context.api_key]
-        decoded = messages.decode(context.api_key, context.version, request, position)
+        decoded = messages.decode(context.api_key, context.version, request, position, elements_max=LONG_MAX)
         if self._is_foreign(getattr(decoded, "cluster_id", None)):
             reply((_encode(context, {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID}),))
             return None

@@ -1,0 +1,75 @@
+"""Requests whose answer, or whose work, would be many times as large as they are themselves."""
+
+from io import BytesIO
+
+import pytest
+from fakes import FakeBroker
+
+from tidelog.broker.registry import SERVED
+from tidelog.protocol import fetch, messages, produce
+from tidelog.protocol.kio_import import entity_writer
+from tidelog.protocol.messages import entity_builder
+from tidelog.protocol.own_schemas import load_request_schema
+from tidelog.protocol.wire import ELEMENTS_MAX, INT32, Malformed
+
+LIST_OFFSETS, FIND_COORDINATOR = 2, 10
+FEW = 100
+
+
+@pytest.mark.parametrize("version", [1, 9, 12])
+def test_a_topic_is_described_once(broker: FakeBroker, version: int) -> None:
+    broker.create("t", 3)
+    topics = [{"name": name} for name in ("t", "nope", "t", "nope", "t")]
+    answer = broker.call("metadata", version, topics=topics, allow_auto_topic_creation=False)
+    assert [topic.name for topic in answer.topics] == ["t", "nope"]
+
+
+def test_a_topics_settings_are_described_once(broker: FakeBroker) -> None:
+    broker.create("t")
+    topic = {"resource_type": 2, "resource_name": "t", "configuration_keys": None}
+    other = {**topic, "configuration_keys": ("retention.ms",)}
+    answer = broker.call("describe_configs", resources=[topic, other, topic, other])
+    assert [len(result.configs) > 1 for result in answer.results] == [True, False]
+
+
+def encoded(api_key: int, values: dict[str, object]) -> memoryview:
+    schema, sink = load_request_schema(api_key, SERVED[api_key].newest), BytesIO()
+    entity_writer(schema)(sink, entity_builder(schema)(values))
+    return memoryview(sink.getvalue())
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_arrays_are_counted_together(more: int) -> None:
+    part = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+    topics = [{"name": "t", "partitions": [part] * (FEW // 2 - 1)}] * 2
+    topics += [{"name": "t", "partitions": []}] * more
+    frame = encoded(LIST_OFFSETS, {"replica_id": -1, "topics": topics})
+    version = SERVED[LIST_OFFSETS].newest
+    if more:
+        with pytest.raises(Malformed, match="too many elements"):
+            messages.decode(LIST_OFFSETS, version, frame, 0, elements_max=FEW)
+    else:
+        assert len(messages.decode(LIST_OFFSETS, version, frame, 0, elements_max=FEW).topics) == 2
+
+
+def test_a_client_has_a_limit() -> None:
+    """A count is enough: nothing behind it is looked at."""
+    frame = memoryview(INT32.pack(-1) + b"\0" + INT32.pack(ELEMENTS_MAX + 1) + bytes(ELEMENTS_MAX + 1))
+    with pytest.raises(Malformed, match="too many elements"):
+        messages.decode(LIST_OFFSETS, 2, frame, 0)
+
+
+def test_strings_count() -> None:
+    frame = encoded(FIND_COORDINATOR, {"key_type": 0, "coordinator_keys": ["g"] * (FEW + 1)})
+    with pytest.raises(Malformed, match="too many elements"):
+        messages.decode(FIND_COORDINATOR, SERVED[FIND_COORDINATOR].newest, frame, 0, elements_max=FEW)
+
+
+def test_a_fetch_and_a_produce_are_counted_too() -> None:
+    partitions = ELEMENTS_MAX
+    topic = INT32.pack(1) + b"\0\1t" + INT32.pack(partitions)
+    head = INT32.pack(-1) + INT32.pack(0) + INT32.pack(1) + INT32.pack(1 << 20) + b"\0"
+    with pytest.raises(Malformed, match="too many partitions"):
+        fetch.decode(memoryview(head + topic + bytes(16 * partitions)), 0, 4)
+    with pytest.raises(Malformed, match="too many partitions"):
+        produce.decode(memoryview(b"\xff\xff" + bytes(6) + topic + bytes(8 * partitions)), 0, 3)
