@@ -13,9 +13,11 @@ def expired(
     """How many of the oldest segments may be deleted. May include the active one: the log then rolls first.
 
     Nothing at or above the high watermark is deleted: it is not committed yet, and followers still fetch it.
-    Only a prefix is deleted, so that no hole opens.
+    Only a prefix is deleted, so that no hole opens. The age of a segment that is damaged is never
+    overestimated: other replicas would follow and delete their intact ones, too.
     """
     retention_ms, retention_bytes = -1, -1
+    ahead_max_ms = config.message_timestamp_after_max_ms
     if "delete" in config.cleanup_policy:
         retention_ms, retention_bytes = config.retention_ms, config.retention_bytes
     excess_bytes = sum(segment.size for segment in segments) - retention_bytes if retention_bytes >= 0 else 0
@@ -28,7 +30,7 @@ def expired(
         if not (
             (segment_end_offset <= start_offset and not is_active)
             or (retention_bytes >= 0 and excess_bytes >= 0)
-            or (retention_ms >= 0 and now_ms - segment.age_reference_ms() > retention_ms)
+            or (retention_ms >= 0 and now_ms - segment.age_reference_ms(ahead_max_ms) > retention_ms)
         ):
             return number
     return len(segments)

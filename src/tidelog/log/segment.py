@@ -440,14 +440,19 @@ class Segment:
         header = self.header_at(place.position) if place.size else None
         return header is not None and (timestamp_of(header), header.last_offset) == (timestamp, last_offset)
 
-    def age_reference_ms(self) -> int:
-        """Where retention counts from: the largest timestamp, or the file's own if batches have none."""
+    def age_reference_ms(self, ahead_max_ms: int) -> int:
+        """Where retention counts from: the largest timestamp, or the file's own if batches have none.
+
+        If some batches cannot be read, it is the largest timestamp that they can have: a batch is accepted
+        if it is at most ``ahead_max_ms`` ahead of the clock, and was written before the file's last change.
+        """
         try:
             timestamp = self.load_max_timestamp()
         except BrokenChain:
-            timestamp = NO_TIMESTAMP  # The age of its records is unknown.
-        if timestamp >= 0:
-            return timestamp
+            return max(self.max_timestamp, self._modified_ms() + ahead_max_ms)
+        return timestamp if timestamp >= 0 else self._modified_ms()
+
+    def _modified_ms(self) -> int:
         return self._storage.modified_ms(self._file_path(layout.LOG_SUFFIX))
 
     # -- opening -----------------------------------------------------------------------
@@ -581,7 +586,7 @@ class Segment:
             source, target = self._file_path(kind), self.path + kind + suffix
             if source == target:
                 continue
-            if kind != layout.ABORTED_SUFFIX or self.aborted.exists:
+            if self._has_file(kind):
                 self._storage.rename(source, target)
             self._suffixes = tuple(
                 suffix if each == kind else old
@@ -590,6 +595,16 @@ class Segment:
             self.index.path = self._file_path(layout.INDEX_SUFFIX)
             self.time_index.path = self._file_path(layout.TIME_INDEX_SUFFIX)
             self.aborted.path = self._file_path(layout.ABORTED_SUFFIX)
+
+    def _has_file(self, kind: str) -> bool:
+        if kind == layout.ABORTED_SUFFIX:
+            return self.aborted.exists
+        # A segment may be removed before its lost indexes were ever needed.
+        return (
+            kind == layout.LOG_SUFFIX
+            or not self._indexes_missing
+            or self._storage.exists(self._file_path(kind))
+        )
 
     def verified_from(self, position: int) -> int:
         """How far the batches from ``position`` on were checked; ``position`` itself if unknown."""

@@ -88,12 +88,13 @@ class SimulatedFile:
         inode = self.inode
         inode.changes.append(Change(position, data))
         write(inode.content, position, data)
-        inode.modified_ms = self._disk.now_ms
+        inode.modified_ms = int(self._disk.now_ms())
 
     def truncate(self, size: int) -> None:
         self._before("truncate")
         self.inode.changes.append(Change(size, None))
         resize(self.inode.content, size)
+        self.inode.modified_ms = int(self._disk.now_ms())
 
     def reserve(self, size: int) -> None:
         self._before("reserve")
@@ -153,7 +154,7 @@ class SimulatedDisk:
     def __init__(self, capacity_bytes: int | None = None, *, tells: bool = True) -> None:
         self.capacity_bytes = capacity_bytes
         self.tells = tells
-        self.now_ms = 0  # The modification time of written files.
+        self.now_ms: Callable[[], float] = lambda: 0  # The modification time of written files.
         self.era = 0  # Counts crashes: handles of an earlier era are dead.
         self.operations = 0
         self.faults: dict[int, Fault] = {}
@@ -315,7 +316,7 @@ class SimulatedDisk:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.before("create", path)
             self._born += 1
-            inode = Inode(born=self._born)
+            inode = Inode(modified_ms=int(self.now_ms()), born=self._born)
             self._change_names(path, lambda files, _: files.__setitem__(path, inode))
         return SimulatedFile(self, path, inode)
 

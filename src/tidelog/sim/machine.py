@@ -26,6 +26,7 @@ class Machine:
         self.node_id = node_id
         self.disk = SimulatedDisk(tells=False)
         self.clock = Clock(world)
+        self.disk.now_ms = self.clock.wall_ms
         self.disk_delay_ms = DISK_DELAY_MS
         self.services: SimServices | None = None  # None: no process runs
         self.forgot = False  # unsynced data is lost, and not reported yet

@@ -27,6 +27,7 @@ class Settings:
     max_compaction_lag_ms: int = LONG
     file_delete_delay_ms: int = 60_000
     preallocate: bool = False
+    message_timestamp_after_max_ms: int = 100
 
     def but(self, **changes: Any) -> Self:
         return replace(self, **changes)

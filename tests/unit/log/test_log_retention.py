@@ -8,6 +8,10 @@ from tidelog.log.log import Log
 from tidelog.sim.disk import ENOSPC, SimulatedDisk, everything
 
 
+ANY = (1 << 63) - 1
+FIRST = "t-0/00000000000000000000.log"
+
+
 @pytest.fixture
 def disk() -> SimulatedDisk:
     return SimulatedDisk()
@@ -51,12 +55,70 @@ def test_the_active_segment_rolls_and_goes_when_all_of_it_is_old(disk: Simulated
 
 
 def test_batches_without_timestamps_age_by_their_file(disk: SimulatedDisk) -> None:
-    disk.now_ms = 7000
+    disk.now_ms = lambda: 7000
     log = open_log(disk, SMALL.but(retention_ms=50))
     for offset in range(25):
         append(log, make_batch(offset, timestamp=-1))
     assert log.enforce_retention(7050, 25) == []
     assert len(log.enforce_retention(7051, 25)) == 3
+
+
+def damaged_log(disk: SimulatedDisk, retention_ms: int, **settings: int) -> Log:
+    """35 records with timestamps from 1000 on, written at 1040. The sixth is lost, and with it all that is
+    known of those behind it in their segment.
+    """
+    disk.now_ms = lambda: 1040
+    config = SMALL.but(retention_ms=retention_ms, **settings)
+    log = open_log(disk, config)
+    append_many(log, 35)
+    log.sync_now()
+    log.close()
+    size = disk.size(FIRST) // 10
+    disk.lose_write(FIRST, 5 * size, size)
+    for kind in ("index", "timeindex"):
+        disk.remove(FIRST.replace(".log", f".{kind}"))
+    return Log.open(disk, "t-0", config, clean=True, recovery_point=35, now_ms=2000)
+
+
+def test_a_damaged_segment_is_as_young_as_its_records_can_be(disk: SimulatedDisk) -> None:
+    log = damaged_log(disk, retention_ms=50)  # A timestamp may be 100 ms ahead.
+    assert log.enforce_retention(1040 + 100 + 50, 35) == []
+    assert len(log.enforce_retention(1040 + 100 + 51, 35)) == 4  # A disk does not fill for ever.
+
+
+def test_a_damaged_segment_stays_if_its_records_can_have_any_timestamp(disk: SimulatedDisk) -> None:
+    log = damaged_log(disk, retention_ms=50, message_timestamp_after_max_ms=ANY)
+    assert log.enforce_retention(1 << 60, 35) == []
+
+
+def test_a_damaged_segment_keeps_the_timestamps_before_the_damage(disk: SimulatedDisk) -> None:
+    log = damaged_log(disk, retention_ms=50, message_timestamp_after_max_ms=0)
+    disk.now_ms = lambda: 0
+    disk.open(FIRST).write_at(0, disk.open(FIRST).read_at(0, 1))  # A clock was set back.
+    assert log.enforce_retention(1004 + 50, 35) == []
+    assert [segment.base_offset for segment in log.enforce_retention(1004 + 51, 35)] == [0]
+
+
+def test_a_damaged_segment_goes_by_size_whatever_its_age(disk: SimulatedDisk) -> None:
+    log = damaged_log(disk, retention_ms=50, message_timestamp_after_max_ms=ANY, retention_bytes=1500)
+    log.enforce_retention(1000, 35)
+    assert bases(log) == [20, 30]
+
+
+@pytest.mark.parametrize("kinds", [("index",), ("timeindex",), ("index", "timeindex")])
+def test_a_segment_goes_also_if_its_indexes_are_lost(disk: SimulatedDisk, kinds: tuple[str, ...]) -> None:
+    log = open_log(disk)
+    append_many(log, 35)
+    log.sync_now()
+    log.close()
+    for kind in kinds:
+        disk.remove(FIRST.replace(".log", f".{kind}"))
+    log = Log.open(disk, "t-0", SMALL.but(retention_bytes=1500), clean=True, recovery_point=35, now_ms=2000)
+    log.enforce_retention(1000, 35)
+    assert bases(log) == [20, 30]
+    log.remove_deleted(1 << 50)
+    assert not any(name.endswith(".deleted") for name in names(disk))
+    assert names(disk).isdisjoint(f"{0:020}.{kind}" for kind in ("log", "index", "timeindex"))
 
 
 def test_the_log_is_cut_down_to_its_size(disk: SimulatedDisk) -> None:

@@ -52,6 +52,14 @@ class Losses:
         self._out.setdefault(key, set()).discard(node)
         self._count[key] = self.count(key) + 1
 
+    def confirmed(self, key: Key, node: int) -> None:
+        """The controllers have its confirmation that its whole log is synced. It gives one only after it has
+        registered, and so has reported what it had lost before: no later report is about that, whatever the
+        topic's settings are by then.
+        """
+        if self._unheard.get((key, node)) is False:
+            del self._unheard[key, node]
+
     def confessed(self, key: Key, node: int, *, synced: bool) -> bool:
         """The controllers know that it may have lost something; returns whether it has since they last knew.
         ``synced``: it had confirmed before that everything was synced.

@@ -97,6 +97,8 @@ class Promise:
         # still count such a replica as one that lost data.
         if self.is_synced(place, node) and not for_good:
             end = NOTHING_LOST
+            if node not in place.partition.unsynced:
+                self._around.losses.confirmed(place.key, node)
         self._around.losses.note(place.key, node, end, for_good=for_good)
         self.judge(place)
 
