@@ -5,10 +5,11 @@ One with damaged records is repaired: somebody else must lead, and this replica 
 drops what is damaged and fetches it again. The controllers are told which of the two it is. Where records
 were missing when the log was opened, nothing is left to be dropped, but the same is said; and the cluster
 does not let the broker in before it has heard it. Reports are repeated, so a double can arrive after the
-repair; it is contradicted.
+repair: one of damage names the partition epoch that the broker knows, and is refused if the partition has
+changed since. A double that is taken all the same is contradicted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Protocol, cast
 from uuid import UUID
@@ -158,13 +159,16 @@ class FailedLogs:
 
     def _tell_healed(self, key: Key) -> None:
         """Until the metadata says so."""
-        topic = self._standing.image.topic_by_id(key[0])
+        me, topic = self._standing.me, self._standing.image.topic_by_id(key[0])
         if topic is None:
             self._repaired.discard(key)
-        here = topic is not None and self._standing.me in topic.partitions[key[1]].offline
-        if self._standing.stopped or not here or key not in self._repaired:
+        partition = None if topic is None else topic.partitions[key[1]]
+        here = partition is not None and me in partition.offline
+        if self._standing.stopped or partition is None or not here or key not in self._repaired:
             self._healing.discard(key)
             return
+        if self._standing.broker_epoch >= 0 and me in partition.damaged:
+            self._untold.pop(key, None)  # They know. Said again, it would be one more loss.
         self._healing.add(key)
         self._ask_controller(OfflineAsk(self._standing.me, self._standing.broker_epoch, (key,), healed=True))
         self._services.later(REPEAT_MS, lambda: self._tell_healed(key))
@@ -177,5 +181,15 @@ class FailedLogs:
                 told = tuple(sorted(key for key, is_damaged in self._untold.items() if is_damaged is damaged))
                 if told:
                     me, epoch = self._standing.me, self._standing.broker_epoch
-                    self._ask_controller(OfflineAsk(me, epoch, told, unwritable=not damaged))
+                    known = self._partition_epochs(told) if damaged else ()
+                    self._ask_controller(
+                        OfflineAsk(me, epoch, told, unwritable=not damaged, partition_epochs=known)
+                    )
         self._services.later(REPEAT_MS, self._tell_offline)
+
+    def _partition_epochs(self, keys: Iterable[Key]) -> tuple[int, ...]:
+        """As the metadata has them here; -1 for topics that are not known here any more."""
+        topics = ((self._standing.image.topic_by_id(topic_id), index) for topic_id, index in keys)
+        return tuple(
+            -1 if topic is None else topic.partitions[index].partition_epoch for topic, index in topics
+        )
