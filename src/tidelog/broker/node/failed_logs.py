@@ -9,7 +9,7 @@ repair: one of damage names the partition epoch that the broker knows, and is re
 changed since. A double that is taken all the same is contradicted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Protocol, cast
 from uuid import UUID
@@ -59,6 +59,7 @@ class FailedLogs:
         self._ask_controller = ask_controller
         self._before_drop = before_drop
         self._untold: dict[Key, bool] = {}  # The controllers must hear of them; whether as damaged.
+        self._told_in: dict[Key, int] = {}  # The partition epoch that the last report of each named.
         self._damaged: dict[Hosted, None] = {}  # Others must take over before these are repaired.
         self._repaired: set[Key] = set()
         self._healing: set[Key] = set()  # The controllers are being told that these are whole again.
@@ -105,6 +106,8 @@ class FailedLogs:
 
     def metadata_changed(self, image: ClusterImage) -> None:
         self._repair(image)
+        if any(self._told_in.get(key, epoch) != epoch for key, epoch in self._untold_epochs()):
+            self._report()  # What was told in an earlier epoch is refused.
         # Whole, and offline again: a report from before the repair has arrived a second time.
         for key in sorted(self._repaired - self._healing):
             self._tell_healed(key)
@@ -176,20 +179,26 @@ class FailedLogs:
     def _tell_offline(self) -> None:
         if self._standing.stopped or not self._untold:
             return
-        if self._standing.broker_epoch >= 0:
-            for damaged in (True, False):
-                told = tuple(sorted(key for key, is_damaged in self._untold.items() if is_damaged is damaged))
-                if told:
-                    me, epoch = self._standing.me, self._standing.broker_epoch
-                    known = self._partition_epochs(told) if damaged else ()
-                    self._ask_controller(
-                        OfflineAsk(me, epoch, told, unwritable=not damaged, partition_epochs=known)
-                    )
+        self._report()
         self._services.later(REPEAT_MS, self._tell_offline)
 
-    def _partition_epochs(self, keys: Iterable[Key]) -> tuple[int, ...]:
-        """As the metadata has them here; -1 for topics that are not known here any more."""
-        topics = ((self._standing.image.topic_by_id(topic_id), index) for topic_id, index in keys)
-        return tuple(
-            -1 if topic is None else topic.partitions[index].partition_epoch for topic, index in topics
-        )
+    def _report(self) -> None:
+        if self._standing.broker_epoch < 0:
+            return
+        for damaged in (True, False):
+            keys = tuple(sorted(key for key, is_damaged in self._untold.items() if is_damaged is damaged))
+            if keys:
+                me, epoch = self._standing.me, self._standing.broker_epoch
+                known = tuple(self._partition_epoch(key) for key in keys) if damaged else ()
+                self._told_in.update(zip(keys, known, strict=False))
+                self._ask_controller(
+                    OfflineAsk(me, epoch, keys, unwritable=not damaged, partition_epochs=known)
+                )
+
+    def _untold_epochs(self) -> Iterator[tuple[Key, int]]:
+        return ((key, self._partition_epoch(key)) for key in self._untold)
+
+    def _partition_epoch(self, key: Key) -> int:
+        """As the metadata has it here; -1 for a topic that is not known here."""
+        topic = self._standing.image.topic_by_id(key[0])
+        return -1 if topic is None else topic.partitions[key[1]].partition_epoch
