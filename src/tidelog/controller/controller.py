@@ -262,9 +262,12 @@ class Controller(Machine):
 
     def _change_logs(self, ask: OfflineAsk, image: ClusterImage) -> Decided:
         decide = logs.bring_online if ask.healed else logs.fail if ask.unwritable else logs.take_offline
-        return Decided(
-            decide(image, ask.broker_id, ask.broker_epoch, ask.partitions, self._rules.at(image), self._rank)
+        late = logs.outdated(image, ask.broker_id, ask.partitions, ask.partition_epochs)
+        partitions = [key for key in ask.partitions if key not in late]
+        records = decide(
+            image, ask.broker_id, ask.broker_epoch, partitions, self._rules.at(image), self._rank
         )
+        return Decided(records, ErrorCode.INVALID_UPDATE_VERSION if late else ErrorCode.NONE)
 
     def _register(self, decision: Register, image: ClusterImage) -> Decided:
         ask, now_ms = decision
@@ -368,7 +371,8 @@ class Controller(Machine):
             case KeptAsk(broker_id, broker_epoch, kept):
                 return KeptGot(broker_id, broker_epoch, kept, error)
             case OfflineAsk(broker_id, broker_epoch, partitions, healed, unwritable):
-                return OfflineGot(broker_id, broker_epoch, partitions, error, healed, unwritable)
+                refusal = verdict if isinstance(verdict, ErrorCode) else ErrorCode.NONE
+                return OfflineGot(broker_id, broker_epoch, partitions, error or refusal, healed, unwritable)
         return None  # A decision of its own.
 
     def _registered(self, decision: Register, code: ErrorCode) -> RegisterGot:

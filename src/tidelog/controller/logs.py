@@ -1,6 +1,6 @@
 """Single logs that fail and are repaired while their brokers live on."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 import msgspec
@@ -37,6 +37,23 @@ def take_offline(
             )
             records.append(record_of(topic.topic_id, index, next_state(damaged, standing, rules_of(topic))))
     return records
+
+
+def outdated(
+    image: ClusterImage, broker_id: int, partitions: Sequence[tuple[UUID, int]], epochs: Sequence[int]
+) -> set[tuple[UUID, int]]:
+    """Those of these partitions that have changed since the broker reported damage in that epoch. The report
+    may be a late copy, from before a repair or an operator's decision: taken for news, it would cost a voter
+    its vote a second time. A broker that means it repeats it in the epoch that it hears of.
+    """
+    late: set[tuple[UUID, int]] = set()
+    for (topic_id, index), epoch in zip(partitions, epochs, strict=False):
+        topic = image.topic_by_id(topic_id)
+        if topic is not None and 0 <= index < len(topic.partitions):
+            partition = topic.partitions[index]
+            if epoch < partition.partition_epoch and broker_id not in partition.damaged:
+                late.add((topic_id, index))
+    return late
 
 
 def fail(

@@ -60,7 +60,8 @@ class InSyncGot(NamedTuple):
 class OfflineAsk(NamedTuple):
     """A broker cannot serve these partitions any more: their logs have failed, are damaged, or could not be
     opened. ``healed``: it can again, though it may hold less than before. ``unwritable``: nothing that was
-    synced is damaged or missing.
+    synced is damaged or missing. ``partition_epochs``: of damaged ones, in their order, as the broker knows
+    them; empty where it does not say.
     """
 
     broker_id: int
@@ -68,6 +69,7 @@ class OfflineAsk(NamedTuple):
     partitions: tuple[tuple[UUID, int], ...]
     healed: bool = False
     unwritable: bool = False
+    partition_epochs: tuple[int, ...] = ()
 
 
 class OfflineGot(NamedTuple):

@@ -60,10 +60,13 @@ class DamageMark:
             self.reason = reason
 
     def clear(self) -> None:
-        """The controllers know. If the file returns after a power failure, the damage is reported again."""
+        """The controllers know. Durable when it returns: an operator who decides about the log as it is now
+        would have to do so again if a power failure brought the file back. May raise ``OSError``.
+        """
         if self.reason:
             self.reason = ""
             self._storage.remove(self._path)
+            self._storage.sync_directory(self._directory)
 
     @property
     def _path(self) -> str:

@@ -5,10 +5,11 @@ One with damaged records is repaired: somebody else must lead, and this replica 
 drops what is damaged and fetches it again. The controllers are told which of the two it is. Where records
 were missing when the log was opened, nothing is left to be dropped, but the same is said; and the cluster
 does not let the broker in before it has heard it. Reports are repeated, so a double can arrive after the
-repair; it is contradicted.
+repair: one of damage names the partition epoch that the broker knows, and is refused if the partition has
+changed since. A double that is taken all the same is contradicted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Protocol, cast
 from uuid import UUID
@@ -58,6 +59,7 @@ class FailedLogs:
         self._ask_controller = ask_controller
         self._before_drop = before_drop
         self._untold: dict[Key, bool] = {}  # The controllers must hear of them; whether as damaged.
+        self._told_in: dict[Key, int] = {}  # The partition epoch that the last report of each named.
         self._damaged: dict[Hosted, None] = {}  # Others must take over before these are repaired.
         self._repaired: set[Key] = set()
         self._healing: set[Key] = set()  # The controllers are being told that these are whole again.
@@ -104,6 +106,8 @@ class FailedLogs:
 
     def metadata_changed(self, image: ClusterImage) -> None:
         self._repair(image)
+        if any(self._told_in.get(key, epoch) != epoch for key, epoch in self._untold_epochs()):
+            self._report()  # What was told in an earlier epoch is refused.
         # Whole, and offline again: a report from before the repair has arrived a second time.
         for key in sorted(self._repaired - self._healing):
             self._tell_healed(key)
@@ -158,13 +162,16 @@ class FailedLogs:
 
     def _tell_healed(self, key: Key) -> None:
         """Until the metadata says so."""
-        topic = self._standing.image.topic_by_id(key[0])
+        me, topic = self._standing.me, self._standing.image.topic_by_id(key[0])
         if topic is None:
             self._repaired.discard(key)
-        here = topic is not None and self._standing.me in topic.partitions[key[1]].offline
-        if self._standing.stopped or not here or key not in self._repaired:
+        partition = None if topic is None else topic.partitions[key[1]]
+        here = partition is not None and me in partition.offline
+        if self._standing.stopped or partition is None or not here or key not in self._repaired:
             self._healing.discard(key)
             return
+        if self._standing.broker_epoch >= 0 and me in partition.damaged:
+            self._untold.pop(key, None)  # They know. Said again, it would be one more loss.
         self._healing.add(key)
         self._ask_controller(OfflineAsk(self._standing.me, self._standing.broker_epoch, (key,), healed=True))
         self._services.later(REPEAT_MS, lambda: self._tell_healed(key))
@@ -172,10 +179,26 @@ class FailedLogs:
     def _tell_offline(self) -> None:
         if self._standing.stopped or not self._untold:
             return
-        if self._standing.broker_epoch >= 0:
-            for damaged in (True, False):
-                told = tuple(sorted(key for key, is_damaged in self._untold.items() if is_damaged is damaged))
-                if told:
-                    me, epoch = self._standing.me, self._standing.broker_epoch
-                    self._ask_controller(OfflineAsk(me, epoch, told, unwritable=not damaged))
+        self._report()
         self._services.later(REPEAT_MS, self._tell_offline)
+
+    def _report(self) -> None:
+        if self._standing.broker_epoch < 0:
+            return
+        for damaged in (True, False):
+            keys = tuple(sorted(key for key, is_damaged in self._untold.items() if is_damaged is damaged))
+            if keys:
+                me, epoch = self._standing.me, self._standing.broker_epoch
+                known = tuple(self._partition_epoch(key) for key in keys) if damaged else ()
+                self._told_in.update(zip(keys, known, strict=False))
+                self._ask_controller(
+                    OfflineAsk(me, epoch, keys, unwritable=not damaged, partition_epochs=known)
+                )
+
+    def _untold_epochs(self) -> Iterator[tuple[Key, int]]:
+        return ((key, self._partition_epoch(key)) for key in self._untold)
+
+    def _partition_epoch(self, key: Key) -> int:
+        """As the metadata has it here; -1 for a topic that is not known here."""
+        topic = self._standing.image.topic_by_id(key[0])
+        return -1 if topic is None else topic.partitions[key[1]].partition_epoch

@@ -31,6 +31,7 @@ ELECTED, SEALED = 1, 2
 LOST = UUID(int=1)  # Kafka's id for a directory that has failed
 HERE = UUID(int=2)  # and for the only directory, which needs no name
 UNWRITABLE = UUID(int=3)  # Not one of Kafka's: it has failed, but synced records are there.
+LOST_AT = 4 << 64  # Nor this: it has failed, as reported in the partition epoch in the lower bits.
 # Not a directory of Kafka's: what is kept there, and since which promise epoch, in its lower bits.
 KEPT, SYNCED, COPIED, EPOCH_BITS = 3 << 64, 1 << 32, 1 << 33, (1 << 32) - 1
 
@@ -241,17 +242,25 @@ class FailedLogs(Exchange[Asked, Answered]):
         ask = cast(OfflineAsk | KeptAsk, asks[0].ask)
         if isinstance(ask, KeptAsk):
             return _kept_body(ask)
-        topics = by_topic(ask.partitions, lambda key: key, lambda key: {"partition_index": key[1]})
-        where = HERE if ask.healed else UNWRITABLE if ask.unwritable else LOST
-        there = {
-            "id_": where,
-            "topics": [{"topic_id": topic, "partitions": parts} for topic, parts in topics],
-        }
-        return {"broker_id": ask.broker_id, "broker_epoch": ask.broker_epoch, "directories": [there]}
+        directories = [
+            {
+                "id_": where,
+                "topics": [
+                    {"topic_id": topic, "partitions": parts}
+                    for topic, parts in by_topic(
+                        keys, lambda key: key, lambda key: {"partition_index": key[1]}
+                    )
+                ],
+            }
+            for where, keys in _offline_directories(ask).items()
+        ]
+        return {"broker_id": ask.broker_id, "broker_epoch": ask.broker_epoch, "directories": directories}
 
     def asks(self, request: Any) -> list[Asked]:
         if request.directories and all(_is_kept(directory.id_) for directory in request.directories):
             return [Asked(request.broker_id, _kept_ask(request))]
+        if request.directories and all(_is_lost_at(directory.id_) for directory in request.directories):
+            return [Asked(request.broker_id, _lost_ask(request))]
         if len(request.directories) != 1 or request.directories[0].id_ not in (LOST, HERE, UNWRITABLE):
             raise Malformed("replicas lie on the one disk of their broker, or are lost")
         directory = request.directories[0]
@@ -290,6 +299,32 @@ class FailedLogs(Exchange[Asked, Answered]):
 
 def _wish_key(wish: InSyncWish) -> tuple[UUID, int]:
     return wish.topic_id, wish.partition
+
+
+def _offline_directories(ask: OfflineAsk) -> dict[UUID, list[tuple[UUID, int]]]:
+    """One for each partition epoch, where the broker names them. One that it does not know counts as 0."""
+    if not ask.partition_epochs:
+        where = HERE if ask.healed else UNWRITABLE if ask.unwritable else LOST
+        return {where: list(ask.partitions)}
+    directories: dict[UUID, list[tuple[UUID, int]]] = {}
+    for key, epoch in zip(ask.partitions, ask.partition_epochs, strict=True):
+        directories.setdefault(UUID(int=LOST_AT | max(epoch, 0)), []).append(key)
+    return directories
+
+
+def _is_lost_at(directory: UUID | None) -> bool:
+    return directory is not None and directory.int & ~EPOCH_BITS == LOST_AT
+
+
+def _lost_ask(request: Any) -> OfflineAsk:
+    known = {
+        (topic.topic_id, part.partition_index): directory.id_.int & EPOCH_BITS
+        for directory in request.directories
+        for topic in directory.topics
+        for part in topic.partitions
+    }
+    epochs = tuple(known.values())
+    return OfflineAsk(request.broker_id, request.broker_epoch, tuple(known), partition_epochs=epochs)
 
 
 def _kept_body(ask: KeptAsk) -> Fields:

@@ -21,6 +21,7 @@ from tidelog.sim.stories import (
     isr,
     known_holes,
     late_markers,
+    late_reports,
     lost_orders,
     moved_voters,
     old_mail,
@@ -63,6 +64,7 @@ STORIES: dict[str, Told] = (
     | _named("group", group_owners.STORIES)
     | _named("hanging", hanging.STORIES)
     | _named("late_marker", late_markers.STORIES)
+    | _named("late_report", late_reports.STORIES)
     | _named("lost_order", lost_orders.STORIES)
     | _named("moved_voters", moved_voters.STORIES)
     | _named("old_mail", old_mail.STORIES)
