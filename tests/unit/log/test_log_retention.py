@@ -7,7 +7,6 @@ from tidelog.errors import OffsetOutOfRange
 from tidelog.log.log import Log
 from tidelog.sim.disk import ENOSPC, SimulatedDisk, everything
 
-
 ANY = (1 << 63) - 1
 FIRST = "t-0/00000000000000000000.log"
 
