@@ -78,6 +78,9 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.start_offset, self.end_offset))
+        # As a data directory does before: a history of epochs counts only below the checkpoint.
+        if self.checkpoint > (end_offset := self.log.end_if_truncated(offset)):
+            self.checkpoint = self.log.checkpointed_recovery_point = end_offset
         self.log.truncate_to(offset)
         self.model = [batch for batch in self.model if batch[1] < offset]
         if self.model:

@@ -33,6 +33,7 @@ from tidelog.sim.stories import (
     quorum_topics,
     readers,
     registrations,
+    retention,
     scrubbing,
     seams,
     seams_two,
@@ -74,6 +75,7 @@ STORIES: dict[str, Told] = (
     | _named("operation", operations.STORIES)
     | _named("registration", registrations.STORIES)
     | _named("reader", readers.STORIES)
+    | _named("retention", retention.STORIES)
     | _named("scrub", scrubbing.STORIES)
     | _named("wholeness", wholeness.STORIES)
     | _named("known_hole", known_holes.STORIES)
