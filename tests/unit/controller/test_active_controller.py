@@ -471,7 +471,7 @@ class TestFailedLogs:
         known = cluster.partition(1).partition_epoch
         got = cluster.ask(OfflineAsk(A, cluster.epoch(A), both, partition_epochs=(-1, known)))
         assert got.error is ErrorCode.INVALID_UPDATE_VERSION
-        assert (cluster.partition().damaged, cluster.partition(1).damaged) == (set(), {A})
+        assert (cluster.partition().damaged, cluster.partition(1).damaged) == (frozenset(), frozenset({A}))
 
     def test_partitions_that_are_gone_are_left_out(self, cluster: Cluster) -> None:
         unknown = ((UUID(int=5), 0), (TOPIC_ID, 7), (TOPIC_ID, -1))

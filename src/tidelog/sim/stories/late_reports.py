@@ -50,7 +50,7 @@ class ReportStory(SeamStory):
         for sender, receiver, message in self._copies:
             self.network.send(sender, receiver, message)
 
-    def decide(self) -> None:
+    def take_a_decision(self) -> None:
         """For A, whose log is the longest that is there."""
         self.expect_nobody()
         self.recover()
@@ -64,7 +64,7 @@ def copy_arrives_after_the_decision() -> ReportStory:
     """
     story = ReportStory()
     story.lose_two()
-    story.decide()
+    story.take_a_decision()
     story.kill("A")
     story.deliver_copies()
     story.run(50)
@@ -83,7 +83,7 @@ def power_fails_after_the_decision() -> ReportStory:
     """
     story = ReportStory()
     story.lose_two()
-    story.decide()
+    story.take_a_decision()
     story.power_off("A")
     story.start("A")
     story.await_leader(not_by="")
