@@ -453,6 +453,26 @@ class TestFailedLogs:
         got = cluster.ask(OfflineAsk(A, 99, ((TOPIC_ID, 0),)))
         assert got.error is ErrorCode.STALE_BROKER_EPOCH
 
+    def test_a_report_from_before_the_repair_is_refused(self, cluster: Cluster) -> None:
+        known = cluster.partition().partition_epoch
+        report = OfflineAsk(A, cluster.epoch(A), ((TOPIC_ID, 0),), partition_epochs=(known,))
+        assert cluster.ask(report).error is ErrorCode.NONE
+        assert cluster.ask(report).error is ErrorCode.NONE, "it is known"
+        self.ask(cluster, A, healed=True)
+        repaired = cluster.partition()
+        assert cluster.ask(report).error is ErrorCode.INVALID_UPDATE_VERSION
+        assert cluster.partition() == repaired
+        again = report._replace(partition_epochs=(repaired.partition_epoch,))
+        assert cluster.ask(again).error is ErrorCode.NONE
+        assert cluster.partition().damaged == {A}
+
+    def test_of_two_logs_only_the_changed_one_is_refused(self, cluster: Cluster) -> None:
+        both = ((TOPIC_ID, 0), (TOPIC_ID, 1))
+        known = cluster.partition(1).partition_epoch
+        got = cluster.ask(OfflineAsk(A, cluster.epoch(A), both, partition_epochs=(-1, known)))
+        assert got.error is ErrorCode.INVALID_UPDATE_VERSION
+        assert (cluster.partition().damaged, cluster.partition(1).damaged) == (frozenset(), frozenset({A}))
+
     def test_partitions_that_are_gone_are_left_out(self, cluster: Cluster) -> None:
         unknown = ((UUID(int=5), 0), (TOPIC_ID, 7), (TOPIC_ID, -1))
         got = cluster.ask(OfflineAsk(A, cluster.epoch(A), unknown))

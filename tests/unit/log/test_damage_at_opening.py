@@ -175,8 +175,8 @@ def test_damage_is_noted_until_somebody_knows(disk: SimulatedDisk) -> None:
     assert "CRC" in log.damage
     log.damage_is_known()
     assert not log.damage
-    kill(disk)
-    assert not reopen(disk).damage
+    disk.crash()
+    assert not reopen(disk, same_boot=False).damage
 
 
 def test_a_crash_at_any_moment_of_the_opening_forgets_no_damage() -> None:

@@ -50,7 +50,7 @@ class ReportStory(SeamStory):
         for sender, receiver, message in self._copies:
             self.network.send(sender, receiver, message)
 
-    def decide(self) -> None:
+    def take_a_decision(self) -> None:
         """For A, whose log is the longest that is there."""
         self.expect_nobody()
         self.recover()
@@ -59,13 +59,16 @@ class ReportStory(SeamStory):
 
 def copy_arrives_after_the_decision() -> ReportStory:
     """One of three voters drops a damaged record, one has an empty disk, and one is down. An operator decides
-    that the first continues with what it has. Then a copy of its old report arrives: it is not taken for a
-    second loss, and the operator need not decide again.
+    that the first continues with what it has. Then it is killed, and a copy of its old report arrives: it is
+    not taken for a second loss, and the operator need not decide again.
     """
     story = ReportStory()
     story.lose_two()
-    story.decide()
+    story.take_a_decision()
+    story.kill("A")
     story.deliver_copies()
+    story.run(50)
+    story.start("A")
     story.await_leader(not_by="")
     story.start("C")
     story.until(story.all_in_sync, "the return of B and C", 8000)
@@ -80,7 +83,7 @@ def power_fails_after_the_decision() -> ReportStory:
     """
     story = ReportStory()
     story.lose_two()
-    story.decide()
+    story.take_a_decision()
     story.power_off("A")
     story.start("A")
     story.await_leader(not_by="")

@@ -318,6 +318,56 @@ class TestDamage:
             lone.services.advance(2 * REPEAT_MS)
             assert lone.image.offline != (ME,)
 
+    def test_a_copy_of_a_report_that_arrives_after_the_repair_is_refused(
+        self, lone: LoneNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        partition = lone.create((ME, OTHER))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        asked: list[OfflineAsk] = []
+        told = lone.node._failed_logs
+        ask_controller = told._ask_controller
+
+        def overheard(ask: OfflineAsk) -> None:
+            asked.append(ask)
+            ask_controller(ask)
+
+        monkeypatch.setattr(told, "_ask_controller", overheard)
+        read(partition, 5)
+        lone.services.advance(1000)
+        repaired = lone.image
+        lone.node.controller.handle(asked[0], lone.services.uptime_ms(), lambda got: None)
+        lone.services.advance(100)
+        assert lone.image == repaired
+
+    def test_a_report_is_repeated_at_once_in_the_epoch_that_is_heard_of(self, lone: LoneNode) -> None:
+        lone.create((ME, OTHER))
+        told, asked = lone.node._failed_logs, list[OfflineAsk]()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(told, "_ask_controller", asked.append)
+            told.went_offline(TOPIC, 0, damaged=True)
+            lone.services.advance(REPEAT_MS)
+            asked.clear()
+            told.metadata_changed(lone.node.image)
+            assert not asked
+            patch.setitem(told._told_in, (TOPIC, 0), lone.image.partition_epoch - 1)
+            told.metadata_changed(lone.node.image)
+        assert [ask.partition_epochs for ask in asked] == [(lone.image.partition_epoch,)]
+
+    def test_what_the_controllers_know_is_not_reported_again_after_the_repair(self, lone: LoneNode) -> None:
+        """Although their answer was lost."""
+        partition = lone.create((ME, OTHER))
+        fill(partition)
+        flip_a_bit(partition, 5, 80)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lone.node._failed_logs, "answered", lambda got: None)
+            read(partition, 5)
+            lone.services.advance(1000)
+            repaired = lone.image
+            lone.services.advance(2000)
+        assert repaired.offline == ()
+        assert lone.image == repaired
+
     def test_a_log_that_cannot_be_written_is_not_told_to_be_damaged(self, lone: LoneNode) -> None:
         partition = lone.create((ME, OTHER))
         lone.node._failed_logs.failed(partition.hosted)

@@ -142,6 +142,10 @@ def pairs(me: int, other: int) -> dict[str, Pair]:
             Asked(me, OfflineAsk(me, 77, ((TOPIC, 3),))),
             Answered(other, OfflineGot(me, 77, ((TOPIC, 3),), ErrorCode.NONE)),
         ),
+        "damaged logs, with epochs": (
+            Asked(me, OfflineAsk(me, 77, ((DISK, 1), (TOPIC, 3)), partition_epochs=(5, 0))),
+            Answered(other, OfflineGot(me, 77, ((DISK, 1), (TOPIC, 3)), ErrorCode.INVALID_UPDATE_VERSION)),
+        ),
         "kept promises": (
             Asked(me, KeptAsk(me, 77, KEPT)),
             Answered(other, KeptGot(me, 77, KEPT, ErrorCode.STALE_BROKER_EPOCH)),
